@@ -1,0 +1,31 @@
+# kwire's commands. `make run` and `make test` need python3.11 (or newer) with venv, and make; nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ROW ?=
+
+.PHONY: run test check compat spark docker bench campaign clean
+
+run: $(VENV)/.run
+	@exec $(BIN)/kwire server --data-dir data
+
+test: $(VENV)/.test
+	$(BIN)/ruff check kwire tests compat_tests spark_jobs benchmarks docker
+	$(BIN)/ruff format --check kwire tests compat_tests spark_jobs benchmarks docker
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(VENV)/.run
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,1 @@
+"""kwire: a real Kafka that you pip install."""
