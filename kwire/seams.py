@@ -1,7 +1,7 @@
 """What the broker takes from the world: clock, chance and workers.
 
-log, cluster and coordinator never import time, random or threading; they are given these objects (docs/decisions/0002).
-Production passes the real ones below; a simulator passes virtual ones. Files have a seam of their own in kwire.log.disk,
+log, cluster and coordinator never import time, random or threading; they are given these objects.
+Production passes the real ones below; a simulator passes virtual ones. Files have a seam of their own, kwire.log.disk;
 sockets are the asyncio event loop.
 """
 
