@@ -1,0 +1,181 @@
+"""The four compression codecs of record batches, with a cap on what a batch may grow to.
+
+A length field inside compressed data is never trusted for an allocation: output buffers start small and grow up to
+the caller's cap, so that a few bytes from a peer cannot cost more memory than the cap.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+import cramjam
+
+Data = bytes | bytearray | memoryview
+
+DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Cap used where the caller has no setting at hand."""
+
+ZSTD_WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024
+"""RFC 8878 asks decoders to accept 8 MiB; a frame that wants more makes the decoder allocate it before any output."""
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_INT32: Final = struct.Struct(">i")
+
+
+class Codec(IntEnum):
+    """Bits 0-2 of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+CODEC_NAMES: Final[dict[str, Codec]] = {
+    "uncompressed": Codec.NONE,
+    "none": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+class CompressionError(Exception):
+    """The data is no valid stream of its codec."""
+
+
+class DecompressedTooLargeError(CompressionError):
+    """The data is larger than the cap once decompressed."""
+
+
+def compress(codec: Codec, data: Data, level: int | None = None) -> bytes:
+    """Data in the framing that Java clients write and every client reads."""
+    if codec is Codec.NONE:
+        return bytes(data)
+    if codec is Codec.GZIP:
+        packer = zlib.compressobj(-1 if level is None else level, wbits=31)
+        return packer.compress(data) + packer.flush()
+    if codec is Codec.SNAPPY:
+        return _compress_snappy(data)
+    if codec is Codec.LZ4:
+        return _compress_lz4(data, level)
+    return bytes(cramjam.zstd.compress(data, level=3 if level is None else level))
+
+
+def decompress(codec: Codec, data: Data, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The plain bytes, at most bytes_max of them."""
+    if codec is Codec.NONE:
+        return bytes(data)
+    if codec is Codec.GZIP:
+        return _decompress_gzip(data, bytes_max)
+    if codec is Codec.SNAPPY:
+        return _decompress_snappy(data, bytes_max)
+    if codec is Codec.LZ4:
+        return _decompress_growing(cramjam.lz4.decompress_into, data, bytes_max)
+    _check_zstd_window(data, bytes_max)
+    return _decompress_growing(cramjam.zstd.decompress_into, data, bytes_max)
+
+
+def _compress_snappy(data: Data) -> bytes:
+    """Xerial's framing: a header, then blocks that each carry their compressed length."""
+    view = memoryview(data)
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_INT32.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _compress_lz4(data: Data, level: int | None) -> bytes:
+    # Java's reader refuses linked blocks.
+    packer = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+    packer.compress(bytes(data))
+    return bytes(packer.finish())
+
+
+def _decompress_gzip(data: Data, bytes_max: int) -> bytes:
+    parts: list[bytes] = []
+    room = bytes_max
+    rest: Data = data
+    while rest:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(rest, room + 1)
+        except zlib.error as error:
+            raise CompressionError(f"invalid gzip data: {error}") from error
+        room -= len(part)
+        if room < 0:
+            raise DecompressedTooLargeError(f"more than {bytes_max} bytes once decompressed")
+        if not member.eof:
+            raise CompressionError("gzip data ends early")
+        parts.append(part)
+        rest = member.unused_data
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: Data, bytes_max: int) -> bytes:
+    """Xerial framing as Java writes it, or one raw block as librdkafka may write it."""
+    view = memoryview(data)
+    if bytes(view[:8]) != _XERIAL_MAGIC:
+        return _snappy_block(view, bytes_max, bytes_max)
+    parts: list[bytes] = []
+    room = bytes_max
+    position = len(_XERIAL_HEADER)
+    while position < len(view):
+        if position + 4 > len(view):
+            raise CompressionError("snappy data ends inside a block length")
+        size = _INT32.unpack_from(view, position)[0]
+        position += 4
+        if size < 0 or position + size > len(view):
+            raise CompressionError("snappy block length is larger than the data")
+        part = _snappy_block(view[position : position + size], room, bytes_max)
+        room -= len(part)
+        parts.append(part)
+        position += size
+    return b"".join(parts)
+
+
+def _snappy_block(block: memoryview, room: int, bytes_max: int) -> bytes:
+    try:
+        declared = cramjam.snappy.decompress_raw_len(block)
+        # A block of n bytes cannot expand beyond 64 n/3: a copy element of 3 bytes yields at most 64.
+        if declared > max(64, 22 * len(block)):
+            raise CompressionError("snappy block declares more than it can hold")
+        if declared > room:
+            raise DecompressedTooLargeError(f"more than {bytes_max} bytes once decompressed")
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise CompressionError(f"invalid snappy data: {error}") from error
+
+
+def _check_zstd_window(data: Data, bytes_max: int) -> None:
+    """Refuse a frame that would make the decoder allocate more window than allowed (RFC 8878, 3.1.1.1.2)."""
+    view = memoryview(data)
+    if len(view) < 6 or view[4] & 0x20:  # a single segment: its window is its content, which the cap bounds
+        return
+    exponent, mantissa = view[5] >> 3, view[5] & 7
+    window = (1 << (10 + exponent)) * (8 + mantissa) // 8
+    if window > max(ZSTD_WINDOW_BYTES_MAX, bytes_max):
+        raise DecompressedTooLargeError(f"the zstd frame wants a window of {window} bytes")
+
+
+def _decompress_growing(decompress_into: Callable[[Data, bytearray], int], data: Data, bytes_max: int) -> bytes:
+    capacity = min(bytes_max, max(4096, 6 * len(data)))
+    while True:
+        output = bytearray(capacity)
+        try:
+            return bytes(memoryview(output)[: decompress_into(data, output)])
+        except cramjam.DecompressionError as error:
+            if "write whole buffer" not in str(error):
+                raise CompressionError(f"invalid compressed data: {error}") from error
+        if capacity >= bytes_max:
+            raise DecompressedTooLargeError(f"more than {bytes_max} bytes once decompressed")
+        capacity = min(bytes_max, capacity * 4)

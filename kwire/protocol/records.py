@@ -1,0 +1,381 @@
+"""Record batches, format v2: the bytes that producers send, segments hold and consumers read.
+
+A batch is a header of fixed layout and a body of records. The broker works on headers; bodies stay bytes unless
+somebody asks for the records.
+
+    width  field
+        8  base_offset               first record's offset; not covered by the CRC, so that the leader may patch it
+        4  length                    of all that follows this field
+        4  partition_leader_epoch    not covered by the CRC either
+        1  magic                     2
+        4  crc                       CRC-32C of all that follows this field
+        2  attributes                bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon
+        4  last_offset_delta         last offset - base offset; survives compaction
+        8  base_timestamp            first record's timestamp, or the delete horizon
+        8  max_timestamp
+        8  producer_id               -1: none
+        2  producer_epoch
+        4  base_sequence
+        4  record_count
+           records                   compressed as one block if the codec says so
+
+    A record, where "varint" is zigzag encoded:
+    varint length of what follows, int8 attributes (0), varint timestamp delta, varint offset delta,
+    varint key length (-1: null), key, varint value length (-1: null), value,
+    varint header count, per header: varint key length, key, varint value length (-1: null), value
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from kwire.protocol.compression import DECOMPRESSED_BYTES_MAX, Codec, CompressionError, compress, decompress
+
+Buffer = bytes | bytearray | memoryview
+
+BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+BATCH_HEADER_BYTES: Final = 61
+LENGTH_OVERHEAD: Final = 12
+"""base_offset and length themselves, which length does not count."""
+MAGIC_POSITION: Final = 16
+CRC_POSITION: Final = 17
+ATTRIBUTES_POSITION: Final = 21
+
+CODEC_MASK: Final = 0x07
+TIMESTAMP_TYPE_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
+
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_PARTITION_LEADER_EPOCH: Final = -1
+SEQUENCE_MAX: Final = 2**31 - 1
+
+OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
+OFFSET_LENGTH_EPOCH: Final = struct.Struct(">qii")
+_CRC: Final = struct.Struct(">I")
+_ATTRIBUTES_TO_MAX_TIMESTAMP: Final = struct.Struct(">hiqq")
+
+
+class InvalidRecordsError(ValueError):
+    """Bytes that are no well-formed batch or record; nothing is known of who made them."""
+
+
+class BatchHeader(NamedTuple):
+    """A batch's header; a tuple because one is made for each append."""
+
+    base_offset: int
+    length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_in_bytes(self) -> int:
+        return self.length + LENGTH_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> Codec:
+        """Raises ValueError for one of the three ids that mean nothing."""
+        return Codec(self.attributes & CODEC_MASK)
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & TIMESTAMP_TYPE_FLAG)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return bool(self.attributes & DELETE_HORIZON_FLAG)
+
+    @property
+    def last_sequence(self) -> int:
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return next_sequence(self.base_sequence, self.last_offset_delta)
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """One record; offset is what decoding found and what encoding ignores unless asked to keep it."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    timestamp: int = NO_TIMESTAMP
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    offset: int = 0
+
+
+def next_sequence(sequence: int, increment: int) -> int:
+    """Sequence numbers wrap from 2^31 - 1 to 0."""
+    return (sequence + increment) & SEQUENCE_MAX
+
+
+def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at position; the buffer must hold 61 bytes from there."""
+    try:
+        return BatchHeader._make(BATCH_HEADER.unpack_from(buffer, position))
+    except struct.error as error:
+        raise InvalidRecordsError("the buffer ends inside a batch header") from error
+
+
+def iterate_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each whole batch; stops before a partial one, as readers of a log must."""
+    end = len(buffer)
+    while position + BATCH_HEADER_BYTES <= end:
+        header = BatchHeader._make(BATCH_HEADER.unpack_from(buffer, position))
+        if header.length < BATCH_HEADER_BYTES - LENGTH_OVERHEAD:
+            raise InvalidRecordsError(f"batch length {header.length} is smaller than a header")
+        if position + header.size_in_bytes > end:
+            return
+        yield position, header
+        position += header.size_in_bytes
+
+
+def crc_matches(buffer: Buffer, position: int, header: BatchHeader) -> bool:
+    """Whether the batch's CRC is right; the buffer must hold the whole batch."""
+    covered = memoryview(buffer)[position + ATTRIBUTES_POSITION : position + header.size_in_bytes]
+    return crc32c(covered) == header.crc
+
+
+def set_max_timestamp(
+    buffer: bytearray | memoryview, position: int, header: BatchHeader, *, log_append_time: bool, max_timestamp: int
+) -> None:
+    """Rewrite timestamp type and max timestamp in place, and the CRC that covers them."""
+    attributes = header.attributes & ~TIMESTAMP_TYPE_FLAG | (TIMESTAMP_TYPE_FLAG if log_append_time else 0)
+    _ATTRIBUTES_TO_MAX_TIMESTAMP.pack_into(
+        buffer,
+        position + ATTRIBUTES_POSITION,
+        attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        max_timestamp,
+    )
+    seal(buffer, position, header.size_in_bytes)
+
+
+def seal(buffer: bytearray | memoryview, position: int, size_in_bytes: int) -> None:
+    """Write the CRC of the batch at position."""
+    with memoryview(buffer) as view:
+        crc = crc32c(view[position + ATTRIBUTES_POSITION : position + size_in_bytes])
+        _CRC.pack_into(view, position + CRC_POSITION, crc)
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    codec: Codec = Codec.NONE,
+    compression_level: int | None = None,
+    transactional: bool = False,
+    control: bool = False,
+    log_append_time: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    keep_offsets: bool = False,
+    last_offset: int | None = None,
+) -> bytearray:
+    """One batch. Offsets count from base_offset unless keep_offsets, which a compacted batch with gaps needs."""
+    base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
+    body = bytearray()
+    delta = -1
+    for delta, record in enumerate(records):
+        if keep_offsets:
+            delta = record.offset - base_offset  # noqa: PLW2901 the running index is replaced on purpose
+        _encode_record(body, record, delta, record.timestamp - base_timestamp)
+    max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+    attributes = (
+        codec
+        | (TIMESTAMP_TYPE_FLAG if log_append_time is not None else 0)
+        | (TRANSACTIONAL_FLAG if transactional else 0)
+        | (CONTROL_FLAG if control else 0)
+    )
+    return assemble_batch(
+        BatchHeader(
+            base_offset=base_offset,
+            length=0,
+            partition_leader_epoch=partition_leader_epoch,
+            magic=2,
+            crc=0,
+            attributes=attributes,
+            last_offset_delta=delta if last_offset is None else last_offset - base_offset,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp if log_append_time is None else log_append_time,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=len(records),
+        ),
+        compress(codec, body, compression_level) if codec else body,
+    )
+
+
+def assemble_batch(header: BatchHeader, body: Buffer) -> bytearray:
+    """Header and body as one sealed batch; the header's length and CRC are computed here."""
+    size_in_bytes = BATCH_HEADER_BYTES + len(body)
+    batch = bytearray(BATCH_HEADER_BYTES)
+    BATCH_HEADER.pack_into(batch, 0, *header._replace(length=size_in_bytes - LENGTH_OVERHEAD))
+    batch += body
+    seal(batch, 0, size_in_bytes)
+    return batch
+
+
+def batch_body(buffer: Buffer, position: int, header: BatchHeader, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The batch's records as plain bytes."""
+    body = memoryview(buffer)[position + BATCH_HEADER_BYTES : position + header.size_in_bytes]
+    try:
+        return decompress(header.codec, body, bytes_max)
+    except CompressionError:
+        raise
+    except ValueError as error:
+        raise InvalidRecordsError(f"unknown compression codec {header.attributes & CODEC_MASK}") from error
+
+
+def decode_batch(buffer: Buffer, position: int = 0, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
+    """The records of the batch at position; its CRC is the caller's business."""
+    header = parse_header(buffer, position)
+    if position + header.size_in_bytes > len(buffer):
+        raise InvalidRecordsError("the buffer ends inside a batch")
+    return decode_records(header, batch_body(buffer, position, header, bytes_max))
+
+
+def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
+    """The records in a plain body; raises InvalidRecordsError unless they fill it exactly."""
+    records: list[Record] = []
+    position = 0
+    fixed_timestamp = header.max_timestamp if header.is_log_append_time else None
+    try:
+        while position < len(body):
+            length, position = _read_varint(body, position)
+            end = position + length
+            if length < 0 or end > len(body):
+                raise InvalidRecordsError("a record is longer than its batch")
+            record = _decode_record(body, position, end, header)
+            if fixed_timestamp is not None:
+                record.timestamp = fixed_timestamp
+            records.append(record)
+            position = end
+    except IndexError as error:
+        raise InvalidRecordsError("a record ends early") from error
+    if len(records) != header.record_count:
+        raise InvalidRecordsError(f"the batch declares {header.record_count} records and holds {len(records)}")
+    return records
+
+
+def decode_all(buffer: Buffer, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+    """The records of every whole batch in the buffer."""
+    for position, header in iterate_headers(buffer):
+        yield from decode_records(header, batch_body(buffer, position, header, bytes_max))
+
+
+def append_varint(output: bytearray, value: int) -> None:
+    """Zigzag, then seven bits a byte, lowest first."""
+    value = (value << 1) ^ (value >> 63)
+    while value > 127:
+        output.append(value & 127 | 128)
+        value >>= 7
+    output.append(value)
+
+
+def _read_varint(body: bytes, position: int) -> tuple[int, int]:
+    result = shift = 0
+    while True:
+        byte = body[position]
+        position += 1
+        result |= (byte & 127) << shift
+        if byte < 128:
+            return (result >> 1) ^ -(result & 1), position
+        shift += 7
+        if shift > 63:
+            raise InvalidRecordsError("a varint has more than ten bytes")
+
+
+def _append_bytes(output: bytearray, data: bytes | None) -> None:
+    if data is None:
+        output.append(1)
+    else:
+        append_varint(output, len(data))
+        output += data
+
+
+def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = _read_varint(body, position)
+    if length == -1:
+        return None, position
+    if length < 0 or position + length > end:
+        raise InvalidRecordsError("a field is longer than its record")
+    return body[position : position + length], position + length
+
+
+def _encode_record(output: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
+    fields = bytearray(1)
+    append_varint(fields, timestamp_delta)
+    append_varint(fields, offset_delta)
+    _append_bytes(fields, record.key)
+    _append_bytes(fields, record.value)
+    append_varint(fields, len(record.headers))
+    for name, value in record.headers:
+        _append_bytes(fields, name.encode("utf-8", "surrogateescape"))
+        _append_bytes(fields, value)
+    append_varint(output, len(fields))
+    output += fields
+
+
+def _decode_record(body: bytes, position: int, end: int, header: BatchHeader) -> Record:
+    position += 1  # record attributes: no bit is in use
+    timestamp_delta, position = _read_varint(body, position)
+    offset_delta, position = _read_varint(body, position)
+    key, position = _read_bytes(body, position, end)
+    value, position = _read_bytes(body, position, end)
+    header_count, position = _read_varint(body, position)
+    if header_count < 0 or header_count > end - position:
+        raise InvalidRecordsError(f"a record declares {header_count} headers")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(header_count):
+        name, position = _read_bytes(body, position, end)
+        if name is None:
+            raise InvalidRecordsError("a record header has a null name")
+        content, position = _read_bytes(body, position, end)
+        headers.append((name.decode("utf-8", "surrogateescape"), content))
+    if position != end:
+        raise InvalidRecordsError("a record's length and its fields differ")
+    return Record(
+        offset=header.base_offset + offset_delta,
+        timestamp=header.base_timestamp + timestamp_delta,
+        key=key,
+        value=value,
+        headers=headers,
+    )
