@@ -1,0 +1,23 @@
+"""Which broker a run is about: kwire, Apache Kafka, or one that is running already."""
+
+from pathlib import Path
+
+from compat_tests.harness.kwire_broker import KwireBroker
+from compat_tests.harness.ports import free_ports
+from compat_tests.harness.process import BrokerProcess
+from compat_tests.harness.reference import ApacheKafka
+
+BROKERS: dict[str, type[BrokerProcess]] = {"kwire": KwireBroker, "kafka": ApacheKafka}
+
+
+class RunningBroker:
+    """Somebody else's broker: it has an address, and tests that would restart it are skipped."""
+
+    name = "running"
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+
+def new_broker(name: str, directory: Path) -> BrokerProcess:
+    return BROKERS[name](directory, free_ports(1)[0])

@@ -1,0 +1,101 @@
+"""A broker in a process of its own: started, stopped, killed and started again on one directory."""
+
+import contextlib
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from compat_tests.harness.ports import HOST
+from compat_tests.harness.readiness import is_ready
+from compat_tests.harness.waiting import eventually
+
+START_SECONDS = 60.0
+STOP_SECONDS = 40.0
+
+#: What makes a single broker quick to test against; given to Apache Kafka and to kwire alike.
+SETTINGS: Mapping[str, str] = {
+    "num.partitions": "1",
+    "auto.create.topics.enable": "true",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+}
+
+
+class BrokerProcess:
+    """One broker on a fixed port and directory. Subclasses say how it is configured and called."""
+
+    name = "broker"
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self.directory = directory
+        self.port = port
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def prepare(self) -> None:
+        """Make what the first start needs: settings files, formatted directories."""
+        raise NotImplementedError
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        if self.process is None:
+            self.prepare()
+        with (self.directory / "output.txt").open("ab") as output:
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=self.directory
+            )
+        eventually(self._answers, f"{self.name} answers on {self.bootstrap}", START_SECONDS)
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        if self.process.poll() is not None:
+            raise SystemExit(f"{self.name} ended with status {self.process.returncode}:\n{self.output()[-4000:]}")
+        return is_ready((HOST, self.port))
+
+    def stop(self) -> None:
+        """A clean shutdown, as an administrator's SIGTERM asks for it."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """kill -9: nothing is flushed or closed."""
+        self._end(signal.SIGKILL)
+
+    def restart(self, *, clean: bool = True) -> None:
+        if clean:
+            self.stop()
+        else:
+            self.kill()
+        self.start()
+
+    def _end(self, number: signal.Signals) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(STOP_SECONDS)
+            raise AssertionError(f"{self.name} did not end within {STOP_SECONDS} s of {number.name}") from None
+
+    def output(self) -> str:
+        return (self.directory / "output.txt").read_text(errors="replace")
+
+
+def write_properties(path: Path, properties: Mapping[str, str]) -> None:
+    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
