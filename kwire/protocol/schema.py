@@ -1,0 +1,253 @@
+"""How messages are declared: one typed class for all versions of a message, each field with its range of versions.
+
+    @message(key=1, kind="request", versions="4-18", flexible="12+")
+    class FetchRequest:
+        replica_id: BrokerId = field("0-14", default=-1)
+        topics: list[FetchTopic] = field("0+")
+
+The decorators turn such a class into a slotted, keyword-only dataclass in which every field has Kafka's default, and note
+its Schema, from which kwire.protocol.codec compiles one decoder and one encoder per version. Fields stand in wire order.
+
+`field` is deliberately no field specifier of the dataclass transform: type checkers then take the assignment for a
+default, so that no argument of the constructor is mandatory, which is Kafka's rule as well.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, dataclass_transform
+
+from kwire.protocol.primitives import Primitive
+
+T = TypeVar("T")
+Kind = Literal["request", "response", "header", "data"]
+_UNBOUNDED = 0x7FFF
+_IMPLICIT: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A closed range of versions; empty when `high` is below `low`."""
+
+    low: int
+    high: int
+
+    @staticmethod
+    def parse(text: str | None) -> "Versions":
+        if text is None or text == "none":
+            return Versions(0, -1)
+        low, dash, high = text.removesuffix("+").partition("-")
+        if text.endswith("+"):
+            return Versions(int(low), _UNBOUNDED)
+        return Versions(int(low), int(high if dash else low))
+
+    def __contains__(self, version: int) -> bool:
+        return self.low <= version <= self.high
+
+    def __iter__(self) -> typing.Iterator[int]:
+        return iter(range(self.low, self.high + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array; Kafka has no arrays of arrays."""
+
+    element: "Primitive | Schema"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSchema:
+    name: str
+    type: "Primitive | Schema | Array"
+    versions: Versions
+    nullable: Versions
+    tagged: Versions
+    tag: int
+    default: Any
+    ignorable: bool
+    flexible: bool
+    """False only for the request header's client id, which keeps its old length prefix in every version."""
+
+    def present(self, version: int) -> bool:
+        return version in self.versions
+
+    def in_tags(self, version: int) -> bool:
+        return version in self.tagged
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schema:
+    """What the decorators know about a class. A struct has no versions of its own: those of its message count."""
+
+    cls: type
+    fields: tuple[FieldSchema, ...]
+    frozen: bool
+    kind: Kind | Literal["struct"] = "struct"
+    key: int | None = None
+    versions: Versions = Versions(0, -1)
+    flexible: Versions = Versions(0, -1)
+
+    @property
+    def name(self) -> str:
+        return self.cls.__name__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Declared:
+    """The arguments of `field`, until the decorator knows the field's name and type."""
+
+    versions: str
+    default: Any
+    nullable: str | None
+    tag: int | None
+    tagged: str | None
+    ignorable: bool
+    flexible: str | None
+
+
+def field(
+    versions: str,
+    *,
+    default: Any = _IMPLICIT,
+    nullable: str | None = None,
+    tag: int | None = None,
+    tagged: str | None = None,
+    ignorable: bool = False,
+    flexible: str | None = None,
+) -> Any:
+    """Declare a field.
+
+    `ignorable` fields are dropped when a version lacks them; any other must then be at its default, or encoding fails.
+    """
+    if (tag is None) != (tagged is None):
+        raise TypeError("tag and tagged go together")
+    return _Declared(
+        versions=versions,
+        default=default,
+        nullable=nullable,
+        tag=tag,
+        tagged=tagged,
+        ignorable=ignorable,
+        flexible=flexible,
+    )
+
+
+_SCHEMAS: dict[type, Schema] = {}
+_BY_KEY: dict[tuple[str, int], Schema] = {}
+
+
+def schema_of(cls: type) -> Schema:
+    """The schema of a class that `message` or `struct` made."""
+    return _SCHEMAS[cls]
+
+
+def declared_messages() -> list[Schema]:
+    """Every message declared by the modules imported so far."""
+    return [schema for schema in _SCHEMAS.values() if schema.kind != "struct"]
+
+
+def find_message(kind: Literal["request", "response"], key: int) -> Schema | None:
+    """The schema of an API's request or response, if its module is imported."""
+    return _BY_KEY.get((kind, key))
+
+
+@dataclass_transform(kw_only_default=True)
+def message(
+    *, versions: str, kind: Kind, key: int | None = None, flexible: str = "none"
+) -> Callable[[type[T]], type[T]]:
+    """Declare a top-level message; `versions` are those that Kafka 4.3.1 knows."""
+
+    def decorate(declared: type[T]) -> type[T]:
+        cls, fields = _build(declared, frozen=False)
+        schema = Schema(
+            cls,
+            fields,
+            frozen=False,
+            kind=kind,
+            key=key,
+            versions=Versions.parse(versions),
+            flexible=Versions.parse(flexible),
+        )
+        _SCHEMAS[cls] = schema
+        if key is not None and kind in ("request", "response"):
+            _BY_KEY[kind, key] = schema
+        return cls
+
+    return decorate
+
+
+@dataclass_transform(kw_only_default=True)
+def struct(cls: type[T]) -> type[T]:
+    """Declare a struct that stands in a message's field."""
+    built, fields = _build(cls, frozen=False)
+    _SCHEMAS[built] = Schema(built, fields, frozen=False)
+    return built
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def frozen_struct(cls: type[T]) -> type[T]:
+    """Declare a struct that is a field's default: one immutable instance then serves for all messages."""
+    built, fields = _build(cls, frozen=True)
+    _SCHEMAS[built] = Schema(built, fields, frozen=True)
+    return built
+
+
+def _build(cls: type[T], *, frozen: bool) -> tuple[type[T], tuple[FieldSchema, ...]]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    fields = tuple(_field_schema(cls, name, hint, cls.__dict__[name]) for name, hint in hints.items())
+    for spec in fields:
+        setattr(cls, spec.name, _dataclass_field(spec))
+    return dataclass(slots=True, kw_only=True, frozen=frozen)(cls), fields
+
+
+def _field_schema(cls: type, name: str, hint: Any, declared: _Declared) -> FieldSchema:
+    wire_type, optional = _wire_type(hint)
+    nullable = Versions.parse(declared.nullable)
+    if optional != (nullable.high >= nullable.low):
+        raise TypeError(f"{cls.__name__}.{name}: the annotation and `nullable` disagree")
+    return FieldSchema(
+        name=name,
+        type=wire_type,
+        versions=Versions.parse(declared.versions),
+        nullable=nullable,
+        tagged=Versions.parse(declared.tagged),
+        tag=-1 if declared.tag is None else declared.tag,
+        default=_implicit_default(wire_type) if declared.default is _IMPLICIT else declared.default,
+        ignorable=declared.ignorable,
+        flexible=declared.flexible != "none",
+    )
+
+
+def _wire_type(hint: Any) -> tuple[Primitive | Schema | Array, bool]:
+    """The wire type that an annotation means, and whether it allows None."""
+    origin = typing.get_origin(hint)
+    if origin is typing.Union or origin is types.UnionType:
+        (inner,) = (arg for arg in typing.get_args(hint) if arg is not types.NoneType)
+        return _wire_type(inner)[0], True
+    if origin is list:
+        element = _wire_type(typing.get_args(hint)[0])[0]
+        assert not isinstance(element, Array)
+        return Array(element), False
+    if origin is typing.Annotated:
+        primitive = typing.get_args(hint)[1]
+        assert isinstance(primitive, Primitive)
+        return primitive, False
+    return _SCHEMAS[hint], False
+
+
+def _implicit_default(wire_type: Primitive | Schema | Array) -> Any:
+    if isinstance(wire_type, Array):
+        return []
+    if isinstance(wire_type, Schema):
+        if not wire_type.frozen:
+            raise TypeError(f"{wire_type.name} is a default and must be a frozen_struct")
+        return wire_type.cls()
+    return wire_type.default
+
+
+def _dataclass_field(spec: FieldSchema) -> Any:
+    if spec.default == [] and isinstance(spec.type, Array):
+        return dataclasses.field(default_factory=list)
+    return dataclasses.field(default=spec.default)
