@@ -1,8 +1,8 @@
 """Every error code of Kafka 4.3.1, in one table, and the exceptions of this layer.
 
-Three kinds of trouble are never mixed: the peer sent nonsense (ProtocolError, the connection is closed), an outcome that
-Kafka's protocol names (an ErrorCode in a response; inside the broker one KafkaError carries it), and a mistake of our own
-(EncodeError or an assertion).
+Three kinds of trouble are never mixed: the peer sent nonsense (ProtocolError, the connection is closed), an outcome
+that Kafka's protocol names (an ErrorCode in a response; inside the broker one KafkaError carries it), and a mistake of
+our own (EncodeError or an assertion).
 """
 
 from enum import IntEnum
@@ -173,6 +173,10 @@ class ErrorCode(IntEnum):
 
 class ProtocolError(Exception):
     """The peer sent bytes that are no valid message. The connection is closed; nothing else can be believed on it."""
+
+
+class UnknownRecordTypeError(ProtocolError):
+    """A record of an internal topic is of a type that is not declared; its reader decides whether to skip it."""
 
 
 class EncodeError(ValueError):

@@ -5,8 +5,9 @@
         replica_id: BrokerId = field("0-14", default=-1)
         topics: list[FetchTopic] = field("0+")
 
-The decorators turn such a class into a slotted, keyword-only dataclass in which every field has Kafka's default, and note
-its Schema, from which kwire.protocol.codec compiles one decoder and one encoder per version. Fields stand in wire order.
+The decorators turn such a class into a slotted, keyword-only dataclass in which every field has Kafka's default, and
+note its Schema, from which kwire.protocol.codec compiles one decoder and one encoder per version. Fields stand in wire
+order.
 
 `field` is deliberately no field specifier of the dataclass transform: type checkers then take the assignment for a
 default, so that no argument of the constructor is mandatory, which is Kafka's rule as well.

@@ -1,7 +1,7 @@
 """ApiVersions: which APIs and versions the broker speaks, and which features the cluster has. A client's first request.
 
-A request in a version that the broker doesn't know is answered in version 0 with UNSUPPORTED_VERSION and the range of this
-API alone (KIP-511). The response's header never has a tag section: see kwire.protocol.framing.
+A request in a version that the broker doesn't know is answered in version 0 with UNSUPPORTED_VERSION and the range of
+this API alone (KIP-511). The response's header never has a tag section: see kwire.protocol.framing.
 
     1  throttle time
     2  the response leaves before the throttle begins
