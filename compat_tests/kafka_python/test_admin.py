@@ -44,7 +44,7 @@ def test_a_topic_is_created_described_and_deleted(client, topic):
     (described,) = client.describe_topics([topic])
     assert [each["partition_index"] for each in described["partitions"]] == [0, 1, 2]
     assert {each["leader_id"] for each in described["partitions"]} == {1}
-    assert described["topic_id"] == answer["topic_id"] != uuid.UUID(int=0)
+    assert described["topic_id"] == answer["topic_id"] != str(uuid.UUID(int=0))
     client.delete_topics([topic])
     eventually(lambda: topic not in client.list_topics(), "the topic is gone")
 
@@ -52,7 +52,7 @@ def test_a_topic_is_created_described_and_deleted(client, topic):
 def test_a_topic_is_described_by_its_id(client, bootstrap, topic):
     create_topic(bootstrap, topic, partitions=2)
     (by_name,) = client.describe_topics([topic])
-    (by_id,) = client.describe_topics([by_name["topic_id"]])
+    (by_id,) = client.describe_topics([uuid.UUID(str(by_name["topic_id"]))])
     assert by_id["name"] == topic
 
 
@@ -135,7 +135,7 @@ def test_every_topic_configuration_is_described(client, bootstrap, topic):
         "local.retention.bytes", "local.retention.ms", "max.compaction.lag.ms", "max.message.bytes",
         "message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "message.timestamp.type",
         "min.cleanable.dirty.ratio", "min.compaction.lag.ms", "min.insync.replicas", "preallocate",
-        "remote.copy.disable", "remote.delete.on.disable", "remote.storage.enable", "retention.bytes",
+        "remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable", "retention.bytes",
         "retention.ms", "segment.bytes", "segment.index.bytes", "segment.jitter.ms", "segment.ms",
         "unclean.leader.election.enable",
     }  # fmt: skip
@@ -220,7 +220,8 @@ def test_log_directories_and_producers_are_described(client, bootstrap, topic):
     where = TopicPartition(topic, 0)
     with producer(bootstrap) as sender:
         send_all(sender, topic, numbered(10))
-    (directory,) = client.describe_log_dirs()
+    (described,) = client.describe_log_dirs()
+    (directory,) = described["log_dirs"]
     sizes = {
         each["name"]: {part["partition_index"]: part["partition_size"] for part in each["partitions"]}
         for each in directory["topics"]

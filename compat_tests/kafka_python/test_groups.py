@@ -1,7 +1,5 @@
 """Consumer groups: sharing partitions, members that come and go, committed offsets, static members."""
 
-from contextlib import ExitStack
-
 import pytest
 from kafka import TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -11,8 +9,7 @@ from kafka.structs import OffsetAndMetadata
 from compat_tests.harness.payloads import numbered
 from compat_tests.harness.waiting import eventually
 from compat_tests.kafka_python.client import admin, consumer, create_topic, producer, read, send_all
-
-QUICK = {"heartbeat_interval_ms": 200, "session_timeout_ms": 6000}
+from compat_tests.kafka_python.member import QUICK, member, wait_for_shares
 
 
 @pytest.fixture
@@ -21,29 +18,15 @@ def wide_topic(bootstrap, topic):
     return topic
 
 
-def shares(members):
-    """Poll every member once; return how many partitions each has, or None while they overlap or miss some."""
-    for member in members:
-        member.poll(timeout_ms=100)
-    assigned = [member.assignment() for member in members]
-    together = set().union(*assigned)
-    return [len(each) for each in assigned] if len(together) == sum(map(len, assigned)) == 4 else None
-
-
-def wait_for_shares(members, expected):
-    eventually(lambda: shares(members) == expected, f"partitions shared as {expected}", 30)
-
-
 @pytest.mark.short
 @pytest.mark.parametrize("assignor", [RangePartitionAssignor, CooperativeStickyAssignor])
 def test_two_members_share_the_partitions_and_one_takes_over_when_the_other_leaves(
     bootstrap, wide_topic, group, assignor
 ):
-    settings = QUICK | {"group_id": group, "partition_assignment_strategy": (assignor,)}
-    with ExitStack() as stack:
-        first = stack.enter_context(consumer(bootstrap, wide_topic, **settings))
+    settings = {"group_id": group, "partition_assignment_strategy": (assignor,)}
+    with member(bootstrap, wide_topic, **settings) as first:
         wait_for_shares([first], [4])
-        with consumer(bootstrap, wide_topic, **settings) as second:
+        with member(bootstrap, wide_topic, **settings) as second:
             wait_for_shares([first, second], [2, 2])
         wait_for_shares([first], [4])
 
@@ -79,34 +62,31 @@ def test_automatic_commits_are_found_by_the_next_member(bootstrap, topic, group)
 
 
 def test_a_static_member_comes_back_without_a_rebalance(bootstrap, wide_topic, group):
-    settings = QUICK | {"group_id": group}
-    with ExitStack() as stack:
-        first = stack.enter_context(consumer(bootstrap, wide_topic, group_instance_id="one", **settings))
-        with consumer(bootstrap, wide_topic, group_instance_id="two", **settings) as second:
+    with member(bootstrap, wide_topic, group_id=group, group_instance_id="one") as first:
+        with member(bootstrap, wide_topic, group_id=group, group_instance_id="two") as second:
             wait_for_shares([first, second], [2, 2])
-            owned = second.assignment()
-        generation = first.group_metadata().generation_id
-        with consumer(bootstrap, wide_topic, group_instance_id="two", **settings) as second:
+            owned, generation = second.assignment, second.generation
+        with member(bootstrap, wide_topic, group_id=group, group_instance_id="two") as second:
             wait_for_shares([first, second], [2, 2])
-            assert second.assignment() == owned
-            assert first.group_metadata().generation_id == generation
+            assert (second.assignment, second.generation) == (owned, generation)
+            assert first.generation == generation
 
 
 def test_a_silent_member_is_expelled_after_its_session_timeout(bootstrap, wide_topic, group):
-    create = {"group_id": group, "session_timeout_ms": 2000, "heartbeat_interval_ms": 200}
-    with ExitStack() as stack:
-        first = stack.enter_context(consumer(bootstrap, wide_topic, **create))
-        second = stack.enter_context(consumer(bootstrap, wide_topic, group_instance_id="silent", **create))
-        wait_for_shares([first, second], [2, 2])
-        second.close(autocommit=False)  # a static member does not say good-bye
+    with member(bootstrap, wide_topic, group_id=group) as first:
+        with member(
+            bootstrap, wide_topic, group_id=group, group_instance_id="silent", session_timeout_ms=2000
+        ) as second:
+            wait_for_shares([first, second], [2, 2])
+        # A static member that closes does not say good-bye: only its silence tells.
+        assert len(first.assignment) == 2
         wait_for_shares([first], [4])
 
 
 def test_the_group_is_described_with_its_members_and_their_shares(bootstrap, wide_topic, group):
-    with consumer(bootstrap, wide_topic, group_id=group, client_id="described", **QUICK) as member:
-        wait_for_shares([member], [4])
-        with admin(bootstrap) as client:
-            description = client.describe_groups([group])[group]
+    with member(bootstrap, wide_topic, group_id=group, client_id="described") as only, admin(bootstrap) as client:
+        wait_for_shares([only], [4])
+        description = client.describe_groups([group])[group]
     assert (description["error"], description["group_state"]) == (None, "Stable")
     assert (description["protocol_type"], description["protocol_data"]) == ("consumer", "range")
     (described,) = description["members"]
