@@ -1,0 +1,241 @@
+"""What a batch must be before it is stored: Kafka's checks on the produce path, with Kafka's code for each failure.
+
+Every batch: sizes, magic, CRC, count = last offset delta + 1, no control records from clients, a sequence number with a
+producer id, timestamps within the topic's bounds. The records of an uncompressed batch are walked, so that nobody can
+store a batch that breaks every consumer. A compressed batch is opened only where the topic's configuration cannot be
+answered from the header: keys that a compacted topic needs, a bound on old timestamps, another compression.type.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from kwire.log.config import INT64_MAX, LogConfig
+from kwire.log.record_walk import MalformedRecordError, RecordFault, WalkRules, walk_records
+from kwire.protocol.compression import CODEC_NAMES, Codec, CompressionError, DecompressedTooLargeError, compress
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.records import (
+    BATCH_HEADER_BYTES,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    LENGTH_OVERHEAD,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    OFFSET_AND_LENGTH,
+    TIMESTAMP_TYPE_FLAG,
+    BatchHeader,
+    assemble_batch,
+    batch_body,
+    crc_matches,
+    parse_header,
+    set_max_timestamp,
+)
+
+DECOMPRESSED_FACTOR: Final = 8
+"""A batch may grow to this many times max.message.bytes when it is opened ..."""
+DECOMPRESSED_BYTES_LEAST: Final = 8 * 1024**2
+"""... or to this, if that is more: small limits must not refuse honest text that compresses well ..."""
+DECOMPRESSED_BYTES_MOST: Final = 64 * 1024**2
+"""... but never beyond this, which bounds what one request can make the broker allocate."""
+
+
+class AppendOrigin(Enum):
+    """Who appends, which decides what is checked and who gives the offsets."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+    RAFT_LEADER = "raft leader"
+
+
+class RecordValidationError(KafkaError):
+    """A batch refused because of some of its records; produce answers list them (KIP-467)."""
+
+    def __init__(self, code: ErrorCode, message: str, faults: list[RecordFault]) -> None:
+        super().__init__(code, message)
+        self.faults = faults
+
+
+def check_frame(batches: memoryview) -> BatchHeader:
+    """The header of the one batch that a leader's append must consist of."""
+    size = len(batches)
+    if size < BATCH_HEADER_BYTES:
+        _refuse_fragment(batches)
+    header = parse_header(batches)
+    if header.magic != 2:
+        _refuse_magic(header.magic)
+    if header.length < BATCH_HEADER_BYTES - LENGTH_OVERHEAD:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {header.length} is smaller than a batch header")
+    if header.size_in_bytes > size:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "there must be at least one whole record batch per partition")
+    if header.size_in_bytes < size:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "there must be exactly one record batch per partition")
+    return header
+
+
+def _refuse_fragment(batches: memoryview) -> None:
+    """Less than a header: Kafka looks at length and magic as far as they are there."""
+    if len(batches) > 16:
+        _, length = OFFSET_AND_LENGTH.unpack_from(batches)
+        if length < 14:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is smaller than any header")
+        if length + LENGTH_OVERHEAD <= len(batches):
+            if batches[16] in (0, 1):
+                _refuse_magic(batches[16])
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is smaller than a batch header")
+    raise KafkaError(ErrorCode.INVALID_RECORD, "there must be at least one whole record batch per partition")
+
+
+def _refuse_magic(magic: int) -> None:
+    if magic in (0, 1):
+        raise KafkaError(ErrorCode.INVALID_RECORD, "only record batches with magic version 2 are accepted")
+    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"invalid magic {magic} in a record batch")
+
+
+def validate_batch(
+    batch: memoryview, header: BatchHeader, config: LogConfig, origin: AppendOrigin, now_ms: int
+) -> tuple[memoryview, BatchHeader]:
+    """Check one writable batch from a client or coordinator; returns it ready but for offset and leader epoch."""
+    if header.length + LENGTH_OVERHEAD > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {header.size_in_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
+        )
+    if not crc_matches(batch, 0, header):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch's CRC is not {header.crc}")
+    if origin is AppendOrigin.CLIENT:
+        _check_client_header(header)
+    codec = header.attributes & CODEC_MASK
+    if codec > Codec.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
+    if header.attributes & CONTROL_FLAG:
+        # Brokers wrote it: its records are no user's, and it is stored as uncompressed as it came.
+        return _stamp(batch, header, config, header.max_timestamp, now_ms)
+    target = header.codec if config.compression_type == "producer" else CODEC_NAMES[config.compression_type]
+    if codec == Codec.NONE and target is Codec.NONE:
+        body = bytes(batch[BATCH_HEADER_BYTES:])
+        return _stamp(batch, header, config, _check_records(body, header, config, now_ms), now_ms)
+    return _validate_compressed(batch, header, config, target, now_ms)
+
+
+def _check_client_header(header: BatchHeader) -> None:
+    if header.base_offset != 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"the batch's base offset should be 0, not {header.base_offset}")
+    if header.last_offset_delta < 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"the batch's last offset delta is {header.last_offset_delta}")
+    if header.record_count <= 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"the batch declares {header.record_count} records")
+    if header.last_offset_delta + 1 != header.record_count:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"the batch declares {header.record_count} records and a last offset delta of {header.last_offset_delta}",
+        )
+    if header.attributes & CONTROL_FLAG:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "clients are not allowed to write control records")
+    if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"sequence number {header.base_sequence} with a producer id")
+
+
+def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -> int:
+    """Walk the records; returns the largest timestamp among them."""
+    rules = WalkRules(
+        needs_key=config.is_compacted,
+        oldest=NO_TIMESTAMP,
+        newest=INT64_MAX,
+        fixed_timestamp=header.max_timestamp if header.is_log_append_time else None,
+    )
+    if not config.is_log_append_time:
+        rules.oldest = now_ms - config.message_timestamp_before_max_ms
+        rules.newest = now_ms + config.message_timestamp_after_max_ms
+    elif header.is_log_append_time:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "producers must not set the timestamp type to LogAppendTime")
+    faults: list[RecordFault] = []
+    try:
+        max_timestamp = walk_records(body, header.record_count, header.base_timestamp, rules, faults)
+    except MalformedRecordError as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
+    if faults:
+        _refuse_records(faults)
+    return max_timestamp
+
+
+def _refuse_records(faults: list[RecordFault]) -> None:
+    """Kafka answers with the first record's kind of fault."""
+    if faults[0].is_timestamp:
+        raise RecordValidationError(
+            ErrorCode.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", faults
+        )
+    message = f"One or more records have been rejected due to {len(faults)} record errors in total"
+    raise RecordValidationError(ErrorCode.INVALID_RECORD, message, faults)
+
+
+def _validate_compressed(
+    batch: memoryview, header: BatchHeader, config: LogConfig, target: Codec, now_ms: int
+) -> tuple[memoryview, BatchHeader]:
+    keep = header.codec is target
+    if keep and not _must_open(config):
+        _check_header_timestamps(header, config, now_ms)
+        return _stamp(batch, header, config, header.max_timestamp, now_ms)
+    body = _open(batch, header, config)
+    max_timestamp = _check_records(body, header, config, now_ms)
+    if keep:
+        return _stamp(batch, header, config, max_timestamp, now_ms)
+    packed = compress(target, body, _level(target, config))
+    header = header._replace(attributes=header.attributes & ~CODEC_MASK | target)
+    converted = memoryview(assemble_batch(header, packed))
+    header = parse_header(converted)
+    if header.size_in_bytes > config.max_message_bytes:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "the batch is too large in the topic's compression.type")
+    return _stamp(converted, header, config, max_timestamp, now_ms)
+
+
+def _must_open(config: LogConfig) -> bool:
+    return config.is_compacted or (
+        not config.is_log_append_time and config.message_timestamp_before_max_ms != INT64_MAX
+    )
+
+
+def _check_header_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """The upper bound needs no opening: the header has the largest timestamp."""
+    if config.is_log_append_time:
+        if header.attributes & TIMESTAMP_TYPE_FLAG:
+            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "producers must not set the timestamp type to LogAppendTime")
+        return
+    newest = now_ms + config.message_timestamp_after_max_ms
+    if header.max_timestamp > newest:
+        fault = RecordFault(0, f"Timestamp {header.max_timestamp} is out of range: it is later than {newest}", True)
+        _refuse_records([fault])
+
+
+def _open(batch: memoryview, header: BatchHeader, config: LogConfig) -> bytes:
+    bytes_max = min(
+        DECOMPRESSED_BYTES_MOST, max(DECOMPRESSED_BYTES_LEAST, DECOMPRESSED_FACTOR * config.max_message_bytes)
+    )
+    try:
+        return batch_body(batch, 0, header, bytes_max)
+    except DecompressedTooLargeError as error:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+    except CompressionError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+
+def _level(codec: Codec, config: LogConfig) -> int | None:
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    return levels.get(codec)
+
+
+def _stamp(
+    batch: memoryview, header: BatchHeader, config: LogConfig, max_timestamp: int, now_ms: int
+) -> tuple[memoryview, BatchHeader]:
+    """Make timestamp type and max timestamp what the topic says and what the records hold."""
+    log_append_time = config.message_timestamp_type == "LogAppendTime"
+    stamp = now_ms if log_append_time else max_timestamp
+    if header.max_timestamp == stamp and bool(header.attributes & TIMESTAMP_TYPE_FLAG) == log_append_time:
+        return batch, header
+    set_max_timestamp(batch, 0, header, log_append_time=log_append_time, max_timestamp=stamp)
+    return batch, parse_header(batch)

@@ -1,0 +1,111 @@
+"""Kafka's small text files: a version line, a count line, one entry a line.
+
+    leader-epoch-checkpoint                "epoch offset"
+    recovery-point-offset-checkpoint       "topic partition offset"
+    log-start-offset-checkpoint            the same
+    replication-offset-checkpoint          the same: high watermarks
+    partition.metadata                     "version: 0", "topic_id: " and 22 characters of base64
+    .kafka_cleanshutdown                   {"version":0,"brokerEpoch":N}
+
+They are always replaced whole. A file that does not parse raises CorruptCheckpointError; what that means is the
+caller's decision, since each of them has another way to be found again.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Final
+
+from kwire.log.disk import Disk
+
+RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
+LOG_START_FILE: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
+PARTITION_METADATA_FILE: Final = "partition.metadata"
+CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
+
+TopicPartition = tuple[str, int]
+
+
+class CorruptCheckpointError(Exception):
+    """A checkpoint file that does not say what it should."""
+
+
+def parse_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
+    """(epoch, start offset) pairs; both must increase."""
+    entries = [(int(epoch), int(offset)) for epoch, offset in _parse_lines(data, path, 2)]
+    for (epoch, start), (next_epoch, next_start) in pairwise(entries):
+        if next_epoch <= epoch or next_start <= start:
+            raise CorruptCheckpointError(f"{path}: epochs do not increase")
+    return entries
+
+
+def format_epochs(entries: list[tuple[int, int]]) -> bytes:
+    return _format_lines([f"{epoch} {offset}" for epoch, offset in entries])
+
+
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """Offsets by partition; empty if there is no file."""
+    try:
+        data = disk.read(path)
+    except FileNotFoundError:
+        return {}
+    return {(topic, int(partition)): int(offset) for topic, partition, offset in _parse_lines(data, path, 3)}
+
+
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace the file, durably."""
+    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    disk.replace(path, _format_lines(lines), sync=True)
+
+
+def format_partition_metadata(topic_id: uuid.UUID) -> bytes:
+    encoded = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    return f"version: 0\ntopic_id: {encoded}\n".encode()
+
+
+def parse_partition_metadata(data: bytes, path: str) -> uuid.UUID:
+    try:
+        fields = dict(line.split(": ", 1) for line in data.decode().splitlines() if line)
+        if fields["version"] != "0":
+            raise CorruptCheckpointError(f"{path}: unknown version {fields['version']}")
+        return uuid.UUID(bytes=base64.urlsafe_b64decode(fields["topic_id"] + "=="))
+    except (KeyError, ValueError) as error:
+        raise CorruptCheckpointError(f"{path}: no topic id: {error}") from error
+
+
+def format_clean_shutdown(broker_epoch: int) -> bytes:
+    return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
+
+
+def parse_clean_shutdown(data: bytes) -> int:
+    """The broker epoch of the clean shutdown, -1 if the file (rightly or wrongly) has none."""
+    try:
+        content = json.loads(data)
+    except ValueError:
+        return -1
+    epoch = content.get("brokerEpoch", -1) if isinstance(content, dict) else -1
+    return epoch if isinstance(epoch, int) else -1
+
+
+def _format_lines(lines: list[str]) -> bytes:
+    return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
+
+
+def _parse_lines(data: bytes, path: str, field_count: int) -> list[list[str]]:
+    try:
+        lines = data.decode().splitlines()
+        version, count = int(lines[0]), int(lines[1])
+        entries = [line.split() for line in lines[2:] if line.strip()]
+        numbers = [int(field) for entry in entries for field in entry[field_count - 2 :]]
+    except (IndexError, ValueError) as error:
+        raise CorruptCheckpointError(f"{path}: malformed line") from error
+    if version != 0:
+        raise CorruptCheckpointError(f"{path}: unknown version {version}")
+    if len(entries) != count or len(numbers) != 2 * count:
+        raise CorruptCheckpointError(f"{path}: {count} entries announced, {len(entries)} found")
+    return entries

@@ -1,0 +1,404 @@
+"""The only place that touches files: an interface that tests may replace, and the real one.
+
+Everything that the log keeps goes through a Disk, so that a faulty disk can stand in for it. An implementation owes:
+
+- append either stores all bytes at the end of the file or leaves the file at its old size and raises;
+- a failed sync is final: the file's pages may be gone, and trying again would prove nothing;
+- replace leaves either the old or the new content behind, whatever happens;
+- DiskFullError says that the device is full and the file is as before; DiskFailure anything else.
+
+Calls are made on the event loop's thread, except sync() of a pinned file, which a worker may run.
+"""
+
+# Paths are plain strings here: thousands of them are made at start.
+# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH116, PTH120, PTH123, PTH208, TRY301
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import stat
+from collections import OrderedDict
+from typing import Protocol
+
+Data = bytes | bytearray | memoryview
+
+OPEN_FILES_MAX: int = 10_000
+"""Upper bound of the default: half of the descriptors of a usual machine, the rest is for connections."""
+
+
+class DiskFailure(Exception):  # noqa: N818 a failure is what it is called everywhere
+    """A file operation failed; the log directory can no longer be trusted."""
+
+    def __init__(self, operation: str, path: str, error: OSError) -> None:
+        super().__init__(f"{operation} of {path} failed: {error.strerror or error}")
+        self.operation = operation
+        self.path = path
+        self.error = error
+
+
+class DiskFullError(DiskFailure):
+    """The device is full; the file is as it was before the call."""
+
+
+class DiskFile(Protocol):
+    """A file that grows at its end."""
+
+    path: str
+    size: int
+    """Bytes in the file; kept by the implementation, read by everybody."""
+
+    def append(self, data: Data) -> None:
+        """Store all of data at the end."""
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to length bytes; fewer only at the end of the file."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to size bytes."""
+
+    def sync(self) -> None:
+        """Make content and size durable."""
+
+    def pin(self) -> None:
+        """Keep the descriptor open until unpin, so that a worker may call sync."""
+
+    def unpin(self) -> None:
+        """Undo one pin."""
+
+    def close(self) -> None:
+        """Give the descriptor back; the file opens again by itself when it is used."""
+
+
+class DiskLock(Protocol):
+    """A lock on a directory, held until released or until the process ends."""
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system."""
+
+    def open(self, path: str, *, create: bool = False) -> DiskFile: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_directory(self, path: str) -> bool: ...
+
+    def list(self, directory: str) -> list[str]:
+        """Names in the directory, sorted."""
+
+    def size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def read(self, path: str) -> bytes:
+        """The whole file; FileNotFoundError if there is none."""
+
+    def replace(self, path: str, data: Data, *, sync: bool) -> None:
+        """Write a whole file atomically; with sync, durably."""
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def unlink(self, path: str) -> None:
+        """Remove a file; nothing happens if there is none."""
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and its parents; nothing happens if it is there."""
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory and all that is in it; symbolic links are removed, never followed."""
+
+    def sync_file(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> DiskLock | None:
+        """Take an exclusive lock on a file, made if missing; None if another process holds it."""
+
+
+def open_files_default() -> int:
+    """Descriptors that a process may spend on segments: half of what it may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(64, min(OPEN_FILES_MAX, soft // 2 if soft > 0 else OPEN_FILES_MAX))
+
+
+class RealFile:
+    """A DiskFile whose descriptor may be closed behind the scenes when too many are open."""
+
+    __slots__ = ("_descriptor", "_disk", "path", "pins", "size", "touched")
+
+    def __init__(self, disk: RealDisk, path: str, descriptor: int, size: int) -> None:
+        self._disk = disk
+        self._descriptor = descriptor
+        self.path = path
+        self.size = size
+        self.touched = True
+        self.pins = 0
+
+    def append(self, data: Data) -> None:
+        descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()
+        self.touched = True
+        try:
+            written = os.pwrite(descriptor, data, self.size)
+            if written != len(data):
+                self._append_rest(descriptor, memoryview(data), written)
+        except OSError as error:
+            self._cut_back(descriptor, error)
+            raise _failure("append", self.path, error) from error
+        self.size += len(data)
+
+    def _append_rest(self, descriptor: int, data: memoryview, written: int) -> None:
+        while written < len(data):
+            count = os.pwrite(descriptor, data[written:], self.size + written)
+            if count == 0:
+                raise OSError(errno.EIO, "the file takes no bytes")
+            written += count
+
+    def _cut_back(self, descriptor: int, cause: OSError) -> None:
+        """A part of the data may be there: remove it, so that the next append finds the old end."""
+        try:
+            os.ftruncate(descriptor, self.size)
+        except OSError as error:
+            raise DiskFailure("truncate after a failed append", self.path, error) from cause
+
+    def read(self, position: int, length: int) -> bytes:
+        descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()
+        self.touched = True
+        try:
+            data = os.pread(descriptor, length, position)
+            while len(data) < length and position + len(data) < self.size:
+                more = os.pread(descriptor, length - len(data), position + len(data))
+                if not more:
+                    raise OSError(errno.EIO, "the file is shorter than it was")
+                data += more
+        except OSError as error:
+            raise DiskFailure("read", self.path, error) from error
+        return data
+
+    def truncate(self, size: int) -> None:
+        descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()
+        try:
+            os.ftruncate(descriptor, size)
+        except OSError as error:
+            raise DiskFailure("truncate", self.path, error) from error
+        self.size = size
+
+    def sync(self) -> None:
+        descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            raise DiskFailure("fsync", self.path, error) from error
+
+    def pin(self) -> None:
+        if self._descriptor < 0:
+            self._reopen()
+        self.pins += 1
+
+    def unpin(self) -> None:
+        self.pins -= 1
+
+    def close(self) -> None:
+        if self._descriptor >= 0 and self.pins == 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            self._disk.forget(self)
+            os.close(descriptor)
+
+    def _reopen(self) -> int:
+        self._descriptor = self._disk.descriptor(self.path, os.O_RDWR)
+        self._disk.remember(self)
+        return self._descriptor
+
+
+class RealDisk:
+    """The machine's files. Descriptors are bounded: the least recently used are closed when a new one is needed."""
+
+    def __init__(self, open_files_max: int | None = None) -> None:
+        self.open_files_max = open_files_default() if open_files_max is None else open_files_max
+        self._open: OrderedDict[RealFile, None] = OrderedDict()
+
+    @property
+    def open_files(self) -> int:
+        return len(self._open)
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        descriptor = self.descriptor(path, os.O_RDWR | (os.O_CREAT if create else 0))
+        try:
+            size = os.fstat(descriptor).st_size
+        except OSError as error:
+            os.close(descriptor)
+            raise DiskFailure("stat", path, error) from error
+        file = RealFile(self, path, descriptor, size)
+        self.remember(file)
+        return file
+
+    def descriptor(self, path: str, flags: int) -> int:
+        """Open a file, after room was made for its descriptor."""
+        self._make_room()
+        try:
+            return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise _failure("open", path, error) from error
+
+    def remember(self, file: RealFile) -> None:
+        self._open[file] = None
+
+    def forget(self, file: RealFile) -> None:
+        self._open.pop(file, None)
+
+    def _make_room(self) -> None:
+        """Close files that were not used since the last sweep passed them; pinned ones stay."""
+        tries = 2 * len(self._open)
+        while len(self._open) >= self.open_files_max and tries > 0:
+            tries -= 1
+            file = next(iter(self._open))
+            if file.touched or file.pins:
+                file.touched = False
+                self._open.move_to_end(file)
+            else:
+                file.close()
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def is_directory(self, path: str) -> bool:
+        try:
+            return stat.S_ISDIR(os.lstat(path).st_mode)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise DiskFailure("stat", path, error) from error
+
+    def list(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(directory))
+        except OSError as error:
+            raise DiskFailure("list", directory, error) from error
+
+    def size(self, path: str) -> int:
+        try:
+            return os.stat(path).st_size
+        except OSError as error:
+            raise DiskFailure("stat", path, error) from error
+
+    def modified_ms(self, path: str) -> int:
+        try:
+            return os.stat(path).st_mtime_ns // 1_000_000
+        except OSError as error:
+            raise DiskFailure("stat", path, error) from error
+
+    def read(self, path: str) -> bytes:
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise DiskFailure("read", path, error) from error
+
+    def replace(self, path: str, data: Data, *, sync: bool) -> None:
+        temporary = f"{path}.tmp"
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                if sync:
+                    os.fsync(descriptor)
+            os.replace(temporary, path)
+        except OSError as error:
+            raise _failure("write", path, error) from error
+        if sync:
+            self.sync_directory(os.path.dirname(path))
+
+    def rename(self, old: str, new: str) -> None:
+        try:
+            os.replace(old, new)
+        except OSError as error:
+            raise DiskFailure("rename", old, error) from error
+
+    def unlink(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise DiskFailure("delete", path, error) from error
+
+    def make_directory(self, path: str) -> None:
+        try:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise _failure("make directory", path, error) from error
+
+    def remove_directory(self, path: str) -> None:
+        try:
+            for entry in os.scandir(path):
+                if entry.is_dir(follow_symlinks=False):
+                    self.remove_directory(entry.path)
+                else:
+                    os.unlink(entry.path)
+            os.rmdir(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise DiskFailure("delete", path, error) from error
+
+    def sync_file(self, path: str) -> None:
+        self._sync_path(path, os.O_RDONLY)
+
+    def sync_directory(self, path: str) -> None:
+        self._sync_path(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def _sync_path(self, path: str, flags: int) -> None:
+        try:
+            descriptor = os.open(path, flags | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise DiskFailure("fsync", path, error) from error
+
+    def lock(self, path: str) -> RealLock | None:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise _failure("open", path, error) from error
+        identity = (os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino)
+        held = _locks_of_this_process.get(identity)
+        if held is not None:
+            # Closing any descriptor of a file ends the process's record locks on it: keep this one open for good.
+            held.append(descriptor)
+            return None
+        try:
+            # Java's FileChannel.lock is a POSIX record lock: the same kind keeps kwire and Kafka off one directory.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return None
+        _locks_of_this_process[identity] = [descriptor]
+        return RealLock(identity)
+
+
+_locks_of_this_process: dict[tuple[int, int], list[int]] = {}
+"""Record locks do not exclude brokers within one process: this table does. File identity -> its open descriptors."""
+
+
+class RealLock:
+    """A lock that ends with its descriptors."""
+
+    def __init__(self, identity: tuple[int, int]) -> None:
+        self._identity = identity
+
+    def release(self) -> None:
+        for descriptor in _locks_of_this_process.pop(self._identity, []):
+            os.close(descriptor)
+
+
+def _failure(operation: str, path: str, error: OSError) -> DiskFailure:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return (DiskFullError if full else DiskFailure)(operation, path, error)

@@ -1,0 +1,12 @@
+"""What can go wrong with a log besides what a client did; DiskFailure is in disk.py."""
+
+from __future__ import annotations
+
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+
+
+class CorruptLogError(KafkaError):
+    """Stored bytes are not what was stored. Clients see a storage error; the replica must be repaired from a peer."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)

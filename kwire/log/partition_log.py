@@ -1,0 +1,559 @@
+"""One partition on disk: appending, reading, cutting.
+
+Offsets and their order, from below: log_start_offset <= recovery_point and high watermark <= log_end_offset. Below the
+recovery point everything is durable. The high watermark is not known here: callers pass limits.
+
+An append is: validate, check the producer's sequence, assign offsets, one write, indexes in memory, producer state. If
+anything fails before the write, or the write itself, nothing is stored. A full disk leaves the log usable; any other
+failure of the disk takes it offline for good, because what was written can no longer be known.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from kwire.log import lookup, retention
+from kwire.log.batch_validation import AppendOrigin, check_frame, validate_batch
+from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_metadata
+from kwire.log.config import LogConfig
+from kwire.log.disk import Disk, DiskFailure, DiskFullError
+from kwire.log.files import DELETED_SUFFIX, SEGMENT_SUFFIXES, PendingDeletion
+from kwire.log.flush import FlushJob
+from kwire.log.leader_epochs import LeaderEpochs
+from kwire.log.producer_snapshots import ProducerSnapshots
+from kwire.log.producer_state import ProducerEntry, ProducerState
+from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
+from kwire.log.segments import Segments
+from kwire.log.transaction_index import AbortedTransaction
+from kwire.protocol.control_records import decode_marker
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.records import (
+    CONTROL_FLAG,
+    LENGTH_OVERHEAD,
+    NO_PRODUCER_ID,
+    OFFSET_LENGTH_EPOCH,
+    BatchHeader,
+    InvalidRecordsError,
+    crc_matches,
+    iterate_headers,
+)
+from kwire.seams import Chance, Clock
+
+logger = logging.getLogger(__name__)
+
+NO_LIMIT = 2**63 - 1
+
+T = TypeVar("T")
+
+
+class AppendResult(NamedTuple):
+    """Where an append went; a duplicate's result is that of the append it repeats."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    is_duplicate: bool
+
+
+class PartitionLog:
+    """The log of one partition; made by kwire.log.recovery.open_log."""
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        partition: int,
+        topic_id: uuid.UUID | None,
+        directory: str,
+        disk: Disk,
+        clock: Clock,
+        chance: Chance,
+        config: LogConfig,
+        segments: Segments,
+        leader_epochs: LeaderEpochs,
+        producers: ProducerState,
+        snapshots: ProducerSnapshots,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        self.leader_epochs = leader_epochs
+        self.producers = producers
+        self.snapshots = snapshots
+        self.log_start_offset = log_start_offset
+        """First offset that may be read; only grows, but for a truncation to before it."""
+        self.log_end_offset = log_end_offset
+        """Offset of the next append."""
+        self.recovery_point = recovery_point
+        """All below is durable; recovery scans from here."""
+        self.last_flush_ms = clock.monotonic_ms()
+        self.failure: DiskFailure | None = None
+        """Why the log is offline; set once."""
+        self._disk = disk
+        self._clock = clock
+        self._chance = chance
+        self._unsynced_paths: set[str] = set()
+        self._active = segments.active
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
+
+    # Appending
+
+    def append(
+        self,
+        batches: bytearray | memoryview,
+        *,
+        leader_epoch: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Store batches and say where. The buffer is written to (offsets, timestamps); a read-only one is copied.
+
+        Raises KafkaError with the code that Kafka answers, or DiskFailure; nothing is stored then.
+        """
+        if self.failure is not None:
+            raise self._offline()
+        view = memoryview(batches)
+        if origin is AppendOrigin.REPLICATION or origin is AppendOrigin.RAFT_LEADER:
+            return self._append_given_offsets(view, leader_epoch, origin)
+        if view.readonly:
+            view = memoryview(bytearray(view))
+        now_ms = self._clock.wall_ms()
+        config = self.config
+        batch, header = validate_batch(view, check_frame(view), config, origin, now_ms)
+        size = len(batch)
+        if size > config.segment_bytes:
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than a segment may have")
+        if header.producer_id != NO_PRODUCER_ID:
+            duplicate = self._check_producer(batch, header, origin, transaction_version)
+            if duplicate is not None:
+                return duplicate
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        self._roll_if_due(size, base_offset, last_offset, header.max_timestamp, now_ms)
+        OFFSET_LENGTH_EPOCH.pack_into(batch, 0, base_offset, header.length, leader_epoch)
+        position = self._active.size
+        self._write(batch)
+        self._note_stored(batch, header, position, base_offset, leader_epoch)
+        return AppendResult(
+            base_offset, last_offset, now_ms if config.is_log_append_time else -1, self.log_start_offset, False
+        )
+
+    def _check_producer(
+        self, batch: memoryview, header: BatchHeader, origin: AppendOrigin, transaction_version: int
+    ) -> AppendResult | None:
+        if header.attributes & CONTROL_FLAG:
+            marker = decode_marker(batch)
+            if marker is not None:
+                self.producers.check_marker(header, marker, supports_epoch_bump=transaction_version >= 2)
+            return None
+        duplicate = self.producers.check(header, from_client=origin is AppendOrigin.CLIENT)
+        if duplicate is None:
+            return None
+        return AppendResult(
+            duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True
+        )
+
+    def _append_given_offsets(self, view: memoryview, leader_epoch: int, origin: AppendOrigin) -> AppendResult:
+        """Batches of a leader (or of this node's own raft log), which come with offsets and epochs."""
+        headers = self._check_given(view, leader_epoch, origin)
+        if not headers:
+            return AppendResult(self.log_end_offset, self.log_end_offset - 1, -1, self.log_start_offset, False)
+        end = headers[-1][0] + headers[-1][1].size_in_bytes
+        first, last = headers[0][1], headers[-1][1]
+        max_timestamp = max(header.max_timestamp for _, header in headers)
+        self._roll_if_due(end, first.base_offset, last.last_offset, max_timestamp, self._clock.wall_ms())
+        start = self._active.size
+        self._write(view[:end])
+        for position, header in headers:
+            batch = view[position : position + header.size_in_bytes]
+            self._note_stored(batch, header, start + position, header.base_offset, header.partition_leader_epoch)
+        return AppendResult(first.base_offset, last.last_offset, -1, self.log_start_offset, False)
+
+    def _check_given(self, view: memoryview, leader_epoch: int, origin: AppendOrigin) -> list[tuple[int, BatchHeader]]:
+        try:
+            headers = list(iterate_headers(view))
+        except InvalidRecordsError as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+        next_offset = self.log_end_offset
+        for position, header in headers:
+            if header.magic != 2 or not crc_matches(view, position, header):
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
+            if header.base_offset < next_offset or header.last_offset_delta < 0:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"batch {header.base_offset}..{header.last_offset} does not follow offset {next_offset}",
+                )
+            if origin is AppendOrigin.RAFT_LEADER and header.partition_leader_epoch != leader_epoch:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "a raft leader's batch has another leader epoch")
+            next_offset = header.next_offset
+        return headers
+
+    def _write(self, data: memoryview) -> None:
+        try:
+            self._active.file.append(data)
+        except DiskFullError as error:
+            logger.error("The disk is full: %s; the append was refused", error)  # noqa: TRY400
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full") from error
+        except DiskFailure as error:
+            raise self._fail(error) from error
+
+    def _note_stored(
+        self, batch: memoryview, header: BatchHeader, position: int, base_offset: int, leader_epoch: int
+    ) -> None:
+        """Take a written batch into indexes, epochs and producer state; header has offsets only if they were given."""
+        last_offset = base_offset + header.last_offset_delta
+        self._active.note_batch(
+            position,
+            header.length + LENGTH_OVERHEAD,
+            base_offset,
+            last_offset,
+            header.max_timestamp,
+            self.config.index_interval_bytes,
+        )
+        self.log_end_offset = last_offset + 1
+        if leader_epoch > self.leader_epochs.latest_epoch:
+            self._guard(lambda: self.leader_epochs.assign(leader_epoch, base_offset))
+        if header.producer_id != NO_PRODUCER_ID:
+            self._note_producer(batch, header, base_offset)
+        self.producers.end_offset = last_offset + 1
+
+    def _note_producer(self, batch: memoryview, header: BatchHeader, base_offset: int) -> None:
+        if not header.attributes & CONTROL_FLAG:
+            self.producers.update(header, base_offset)
+            return
+        marker = decode_marker(batch)
+        if marker is None:
+            return
+        completed = self.producers.update_marker(header, marker, base_offset)
+        if completed is not None and completed.is_aborted:
+            aborted = AbortedTransaction(
+                completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
+            )
+            self._guard(lambda: self._active.transaction_index.append(aborted))
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, *, limit_offset: int = NO_LIMIT, min_one_batch: bool = True) -> bytes:
+        """Whole batches from the one that holds offset, none starting at or above limit_offset.
+
+        At most max_bytes, but for a first batch that is larger when min_one_batch asks for it. The first batch may
+        begin below offset: consumers skip what they did not ask for.
+        """
+        if self.failure is not None:
+            raise self._offline()
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}",
+            )
+        limit = min(limit_offset, self.log_end_offset)
+        index = self.segments.index_of(offset)
+        try:
+            while offset < limit and index < len(self.segments):
+                upper = self.segments.upper_bound(index, self.log_end_offset)
+                data = self.segments[index].read(
+                    offset, max_bytes, None if limit >= upper else limit, min_one_batch=min_one_batch
+                )
+                if data or upper > limit:
+                    return data
+                if self.segments[index].position_of(offset) < self.segments[index].size:
+                    return data  # there is a batch, and it is too large for max_bytes
+                offset, index = upper, index + 1
+        except DiskFailure as error:
+            raise self._fail(error) from error
+        return b""
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Up to where all transactions are decided and replicated; read_committed consumers stop there."""
+        first_unstable = self.producers.first_unstable_offset(high_watermark)
+        if first_unstable is None or first_unstable >= high_watermark:
+            return high_watermark
+        return max(first_unstable, self.log_start_offset)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that a read_committed consumer must know for start_offset..end_offset."""
+        return lookup.aborted_transactions(self.segments, start_offset, end_offset)
+
+    def offset_for_timestamp(self, timestamp: int) -> lookup.TimestampOffset | None:
+        """The first record with this timestamp or a later one."""
+        return lookup.offset_for_timestamp(self.segments, timestamp, self.log_start_offset)
+
+    def max_timestamp_offset(self) -> lookup.TimestampOffset | None:
+        """The first record with the largest timestamp."""
+        return lookup.max_timestamp_offset(self.segments, self.log_start_offset)
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """(largest known epoch <= epoch, where it ends), (-1, -1) if unknown."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def leader_epoch_of(self, offset: int) -> int:
+        """The leader epoch of the record at offset, -1 if unknown."""
+        return self.leader_epochs.epoch_of(offset)
+
+    def active_producers(self) -> list[ProducerEntry]:
+        """What DescribeProducers reports."""
+        return list(self.producers.entries.values())
+
+    @property
+    def size_in_bytes(self) -> int:
+        return self.segments.size_in_bytes()
+
+    # Rolling
+
+    def _roll_if_due(self, size: int, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
+        segment, config = self._active, self.config
+        if (
+            segment.size > config.segment_bytes - size
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            or (
+                segment.size and self._waited_ms(segment, max_timestamp, now_ms) > config.segment_ms - segment.jitter_ms
+            )
+            or segment.is_full(config.segment_index_bytes)
+        ):
+            self.roll(base_offset)
+
+    @staticmethod
+    def _waited_ms(segment: Segment, max_timestamp: int, now_ms: int) -> int:
+        """segment.ms counts in record time where there is such, so that old data is segmented as new data is."""
+        if segment.first_timestamp is not None and segment.first_timestamp >= 0:
+            return max_timestamp - segment.first_timestamp
+        return now_ms - segment.created_ms
+
+    def roll(self, base_offset: int | None = None) -> None:
+        """Close the active segment and begin a new one; an empty active segment at that very offset stays."""
+        base_offset = self.log_end_offset if base_offset is None else base_offset
+        if self._active.base_offset == base_offset and self._active.size == 0:
+            return
+        self._guard(lambda: self._roll(base_offset))
+
+    def _roll(self, base_offset: int) -> None:
+        self._active.load()
+        if self._active.size == 0:  # replicated batches that begin later than the empty segment
+            self._remove_files(self.segments.remove_last())
+        else:
+            self._active.finish()
+            self._active.write_indexes()
+            self.producers.end_offset = base_offset
+            self.snapshots.take(self.producers, base_offset)
+        self._begin_segment(base_offset)
+
+    def _begin_segment(self, base_offset: int) -> None:
+        segment = Segment(self._disk, self.directory, base_offset, create=True, created_ms=self._clock.wall_ms())
+        if self.config.segment_jitter_ms > 0:
+            segment.jitter_ms = int(self._chance.uniform(0, min(self.config.segment_jitter_ms, self.config.segment_ms)))
+        self.segments.append(segment)
+        self._active = segment
+        self._unsynced_paths.add(self.directory)
+
+    # Flushing
+
+    @property
+    def unflushed_records(self) -> int:
+        """Records that a power cut may take; flush.messages bounds it."""
+        return self.log_end_offset - self.recovery_point
+
+    def flush_due(self) -> bool:
+        """Whether flush.messages or flush.ms, or a closed segment, asks for a flush now."""
+        unflushed = self.log_end_offset - self.recovery_point
+        if unflushed <= 0:
+            return False
+        return (
+            unflushed >= self.config.flush_messages
+            or self._clock.monotonic_ms() - self.last_flush_ms >= self.config.flush_ms
+            or self.recovery_point < self._active.base_offset
+        )
+
+    def begin_flush(self) -> FlushJob:
+        """Write what is only in memory; the job's run() may be called on a worker, finish_flush() must follow it."""
+        if self.failure is not None:
+            raise self._offline()
+        files = []
+        try:
+            for segment in self.segments.from_offset(self.recovery_point):
+                files += [segment.file, *segment.write_indexes()]
+        except DiskFailure as error:
+            raise self._fail(error) from error
+        paths = sorted(self._unsynced_paths)
+        if self.leader_epochs.version != self.leader_epochs.durable_version:
+            paths.append(self.leader_epochs.path)
+        if paths and self.directory not in paths:
+            paths.append(self.directory)
+        return FlushJob(self._disk, files, paths, self.log_end_offset, self.leader_epochs.version)
+
+    def finish_flush(self, job: FlushJob) -> None:
+        """Take the result of a job that has run: the recovery point moves, or the log goes offline."""
+        job.release()
+        if job.failure is not None:
+            raise self._fail(job.failure) from job.failure
+        self.recovery_point = max(self.recovery_point, min(job.end_offset, self.log_end_offset))
+        self.leader_epochs.durable_version = max(self.leader_epochs.durable_version, job.epochs_version)
+        self._unsynced_paths.difference_update(job.paths)
+        self.last_flush_ms = self._clock.monotonic_ms()
+
+    def flush(self) -> None:
+        """Make all that was appended durable, here and now."""
+        job = self.begin_flush()
+        job.run()
+        self.finish_flush(job)
+
+    # Cutting
+
+    def delete_records_before(self, offset: int) -> None:
+        """Move the log start; whole segments below it go with the next retention pass. The caller knows the limit."""
+        if offset > self.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is behind {self.log_end_offset}")
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self._guard(lambda: self.leader_epochs.truncate_from_start(offset))
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut everything from offset on, with the whole batch that holds it, as a follower does after its leader."""
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.segments.first.base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        logger.info("Truncating %s-%s from %s to %s", self.topic, self.partition, self.log_end_offset, offset)
+        self._guard(lambda: self._truncate_to(offset))
+
+    def _truncate_to(self, offset: int) -> None:
+        self.recovery_point = min(self.recovery_point, offset)
+        while len(self.segments) > 1 and self.segments.active.base_offset >= offset:
+            self._remove_files(self.segments.remove_last())
+        self._active = self.segments.active
+        self._active.truncate(self._active.position_of(offset))
+        self.log_end_offset = self._active.next_offset()
+        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+        self.leader_epochs.truncate_from_end(self.log_end_offset)
+        self.snapshots.remove_from(self.log_end_offset)
+        replay_producers(self)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Throw everything away; the next append is at offset."""
+        logger.info("Truncating %s-%s fully, to start at %s", self.topic, self.partition, offset)
+        self._guard(lambda: self._truncate_fully(offset))
+
+    def _truncate_fully(self, offset: int) -> None:
+        while len(self.segments):
+            self._remove_files(self.segments.remove_last())
+        self._begin_segment(offset)
+        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.leader_epochs.clear()
+        self.snapshots.remove_from(-1)
+        self.producers.clear(offset)
+
+    def _remove_files(self, segment: Segment) -> None:
+        segment.close()
+        self.snapshots.remove(segment.base_offset)
+        for suffix in SEGMENT_SUFFIXES:
+            self._disk.unlink(segment.stem + suffix)
+
+    def apply_retention(self, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
+        """Take whole segments off the front that retention or the log start has passed; what is to be deleted when."""
+        if self.failure is not None:
+            return []
+        return self._guard(lambda: retention.apply(self, now_ms, high_watermark))
+
+    def mark_deleted(self, segment: Segment, now_ms: int) -> PendingDeletion:
+        """Rename a removed segment's files, which readers may still hold, and say when they may go."""
+        segment.close()
+        self.snapshots.remove(segment.base_offset)
+        paths = []
+        for suffix in SEGMENT_SUFFIXES:
+            path = segment.stem + suffix
+            if self._disk.exists(path):
+                self._disk.rename(path, path + DELETED_SUFFIX)
+                paths.append(path + DELETED_SUFFIX)
+        return PendingDeletion(now_ms + self.config.file_delete_delay_ms, paths)
+
+    def segment_modified_ms(self, segment: Segment) -> int:
+        """What retention takes for the age of a segment without timestamps."""
+        return self._disk.modified_ms(segment.file.path)
+
+    # Life
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take a topic's new configuration; the next append goes by it."""
+        self.config = config
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget silent producers (producer.id.expiration.ms); returns their number."""
+        return self.producers.expire(now_ms, expiration_ms)
+
+    def assign_epoch_start(self, epoch: int, offset: int) -> None:
+        """Note that a leader's epoch begins here, before its first append."""
+        self._guard(lambda: self.leader_epochs.assign(epoch, offset))
+
+    def assign_topic_id(self, topic_id: uuid.UUID) -> None:
+        """Write partition.metadata; it becomes durable with the first flush, as the data does."""
+        path = f"{self.directory}/{PARTITION_METADATA_FILE}"
+        self._guard(lambda: self._disk.replace(path, format_partition_metadata(topic_id), sync=False))
+        self._unsynced_paths.add(path)
+        self.topic_id = topic_id
+
+    def close(self, *, clean: bool) -> None:
+        """Give files back; a clean close flushes first and leaves a producer snapshot, so that no scan is needed."""
+        if clean and self.failure is None:
+            self._active.finish()
+            self._guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
+            self.flush()
+        for segment in self.segments:
+            segment.close()
+
+    def moved_to(self, directory: str) -> None:
+        """The directory was renamed, for deletion: nothing is written any more."""
+        self.directory = directory
+        for segment in self.segments:
+            segment.close()
+
+    # Failure
+
+    def _guard(self, call: Callable[[], T]) -> T:
+        """Run what writes files besides appends: any failure there takes the log offline."""
+        if self.failure is not None:
+            raise self._offline()
+        try:
+            return call()
+        except DiskFailure as error:
+            raise self._fail(error) from error
+
+    def _fail(self, failure: DiskFailure) -> DiskFailure:
+        if self.failure is None:
+            self.failure = failure
+            logger.error("The log of %s-%s goes offline: %s", self.topic, self.partition, failure)
+        return failure
+
+    def _offline(self) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.partition} is offline")
+
+
+def replay_producers(log: PartitionLog) -> None:
+    """Derive the producer state of the whole log: from its newest snapshot, then from the batches after it."""
+    log.snapshots.load_latest(log.producers, log.log_start_offset, log.log_end_offset)
+    for segment in log.segments.from_offset(log.producers.end_offset):
+        replay_segment(segment, log.producers, log.producers.end_offset)
+    log.producers.end_offset = log.log_end_offset
+
+
+def replay_segment(segment: Segment, producers: ProducerState, start_offset: int) -> None:
+    """Take a segment's batches from start_offset on into producers."""
+    for position, header in segment.walk(segment.position_of(start_offset)):
+        if header.base_offset < start_offset or header.producer_id == NO_PRODUCER_ID:
+            continue
+        if not header.attributes & CONTROL_FLAG:
+            producers.update(header, header.base_offset)
+        elif (marker := decode_marker(segment.read_batch(position, header))) is not None:
+            producers.update_marker(header, marker, header.base_offset)
+    producers.end_offset = max(producers.end_offset, segment.next_offset())

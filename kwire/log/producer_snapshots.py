@@ -1,0 +1,136 @@
+"""Producer state on disk: <offset>.snapshot files, which spare recovery a replay of the whole log.
+
+    int16 version (1), uint32 CRC-32C of what follows, int32 count, then per producer:
+    int64 producer id, int16 epoch, int32 last sequence, int64 last offset, int32 offset delta of the last batch,
+    int64 timestamp, int32 coordinator epoch, int64 first offset of the open transaction (-1: none)
+
+A snapshot named N is the state of the log up to, not including, offset N. It is written when a segment is closed and when
+the log is. One that does not pass its CRC is removed, and the one before it is used.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from crc32c import crc32c
+
+from kwire.log.disk import Disk
+from kwire.log.producer_state import ProducerEntry, ProducerState, StoredBatch
+from kwire.protocol.records import NO_SEQUENCE
+
+logger = logging.getLogger(__name__)
+
+SUFFIX: Final = ".snapshot"
+VERSION: Final = 1
+_HEADER: Final = struct.Struct(">hIi")
+_ENTRY: Final = struct.Struct(">qhiqiqiq")
+_CRC_COVERS_FROM: Final = 6
+
+
+class CorruptSnapshotError(Exception):
+    """A snapshot file that cannot be believed."""
+
+
+def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+    rows = [_encode_entry(entry) for entry in entries]
+    body = struct.pack(">i", len(rows)) + b"".join(rows)
+    return struct.pack(">hI", VERSION, crc32c(body)) + body
+
+
+def _encode_entry(entry: ProducerEntry) -> bytes:
+    last = entry.batches[-1] if entry.batches else StoredBatch(NO_SEQUENCE, -1, 0, -1)
+    return _ENTRY.pack(
+        entry.producer_id,
+        entry.producer_epoch,
+        last.last_sequence,
+        last.last_offset,
+        last.offset_delta,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        entry.current_transaction_first_offset,
+    )
+
+
+def decode_snapshot(data: bytes, path: str) -> list[ProducerEntry]:
+    if len(data) < _HEADER.size:
+        raise CorruptSnapshotError(f"{path} has {len(data)} bytes")
+    version, crc, count = _HEADER.unpack_from(data)
+    if version != VERSION:
+        raise CorruptSnapshotError(f"{path} has unknown version {version}")
+    if crc != crc32c(data[_CRC_COVERS_FROM:]):
+        raise CorruptSnapshotError(f"{path} fails its CRC")
+    if len(data) != _HEADER.size + count * _ENTRY.size:
+        raise CorruptSnapshotError(f"{path} announces {count} producers in {len(data)} bytes")
+    return [_decode_entry(row) for row in _ENTRY.iter_unpack(data[_HEADER.size :])]
+
+
+def _decode_entry(row: tuple[int, ...]) -> ProducerEntry:
+    producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first_offset = row
+    entry = ProducerEntry(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        coordinator_epoch=coordinator_epoch,
+        last_timestamp=timestamp,
+        current_transaction_first_offset=first_offset,
+    )
+    if last_offset >= 0:
+        entry.batches.append(StoredBatch(last_sequence, last_offset, offset_delta, timestamp))
+    return entry
+
+
+class ProducerSnapshots:
+    """The snapshot files of one log's directory."""
+
+    def __init__(self, disk: Disk, directory: str, offsets: Iterable[int] = ()) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.offsets = sorted(offsets)
+
+    def path(self, offset: int) -> str:
+        return f"{self._directory}/{offset:020d}{SUFFIX}"
+
+    def take(self, state: ProducerState, offset: int) -> None:
+        """Write the state at offset. Not synced: its CRC tells a torn one, and it can be derived again."""
+        if offset in self.offsets:
+            return
+        self._disk.replace(self.path(offset), encode_snapshot(state.entries.values()), sync=False)
+        self.offsets.append(offset)
+        self.offsets.sort()
+
+    def load_latest(self, state: ProducerState, start_offset: int, end_offset: int) -> None:
+        """Set state to that of the newest sound snapshot at or below end_offset, or to nothing at start_offset."""
+        state.clear(start_offset)
+        for offset in reversed(self.offsets):
+            if offset > end_offset or offset < start_offset:
+                continue
+            path = self.path(offset)
+            try:
+                entries = decode_snapshot(self._disk.read(path), path)
+            except (CorruptSnapshotError, FileNotFoundError) as error:
+                logger.warning("Ignoring a producer snapshot: %s", error)
+                self.remove(offset)
+                continue
+            for entry in entries:
+                state.put(entry)
+            state.end_offset = offset
+            return
+
+    def remove(self, offset: int) -> None:
+        if offset in self.offsets:
+            self.offsets.remove(offset)
+            self._disk.unlink(self.path(offset))
+
+    def remove_from(self, offset: int) -> None:
+        """Remove snapshots above offset, after the log was cut there."""
+        for known in [known for known in self.offsets if known > offset]:
+            self.remove(known)
+
+    def remove_strays(self, base_offsets: set[int]) -> None:
+        """Remove snapshots that belong to no segment, but for the last one if it is beyond all segments."""
+        for offset in [known for known in self.offsets[:-1] if known not in base_offsets]:
+            self.remove(offset)
+        if self.offsets and self.offsets[-1] not in base_offsets and self.offsets[-1] < max(base_offsets, default=-1):
+            self.remove(self.offsets[-1])

@@ -1,0 +1,252 @@
+"""What a log knows of its idempotent and transactional producers.
+
+For each producer id: its epoch, its last five batches (so that a retry finds its original offset), and where its open
+transaction began. From the transactions follow the last stable offset and the list of aborted ones. All of it is derived
+from the batches in the log: check() judges a batch before it is stored, update() takes it in after it was, and recovery
+replays batches through update() from the newest snapshot on.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kwire.protocol.control_records import EndTransactionMarker
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.records import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    SEQUENCE_MAX,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    next_sequence,
+)
+
+logger = logging.getLogger(__name__)
+
+BATCHES_KEPT: Final = 5
+"""max.in.flight.requests.per.connection of an idempotent producer: no more of its batches can be retried."""
+
+NO_TRANSACTION: Final = -1
+
+
+class StoredBatch(NamedTuple):
+    """One of a producer's last batches."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        if self.last_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+@dataclass(slots=True, kw_only=True)
+class ProducerEntry:
+    """One producer id as the log last saw it."""
+
+    producer_id: int
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    coordinator_epoch: int = -1
+    last_timestamp: int = -1
+    current_transaction_first_offset: int = NO_TRANSACTION
+    batches: list[StoredBatch] = field(default_factory=list)
+    """Oldest first; empty after a new epoch or when only markers were seen."""
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_data_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def find_duplicate(self, header: BatchHeader) -> StoredBatch | None:
+        if header.producer_epoch != self.producer_epoch:
+            return None
+        first, last = header.base_sequence, next_sequence(header.base_sequence, header.last_offset_delta)
+        for batch in self.batches:
+            if batch.last_sequence == last and batch.first_sequence == first:
+                return batch
+        return None
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction whose marker is in the log."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+    last_stable_offset: int
+    """What the last stable offset became with this marker; the transaction index keeps it."""
+
+
+class ProducerState:
+    """All producers of one log."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        self.end_offset = 0
+        """The state is that of the log up to here."""
+        self._ongoing: dict[int, int] = {}
+        """Producer id -> first offset of its open transaction; in order of those offsets, as they are appended."""
+        self._unreplicated: list[tuple[int, int]] = []
+        """(first offset, marker's offset) of transactions whose marker may be above the high watermark."""
+
+    def clear(self, end_offset: int) -> None:
+        self.entries.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        self.end_offset = end_offset
+
+    def check(self, header: BatchHeader, *, from_client: bool) -> StoredBatch | None:
+        """Judge a data batch on the leader: the batch it repeats, or None if it is new; raises KafkaError."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            # All that was known of it is gone (retention, expiration): any sequence number is taken.
+            return None
+        if from_client and (duplicate := entry.find_duplicate(header)) is not None:
+            return duplicate
+        self._check_epoch(entry, header)
+        if from_client:
+            _check_sequence(entry, header)
+        if entry.current_transaction_first_offset != NO_TRANSACTION and not header.attributes & TRANSACTIONAL_FLAG:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE, f"expected a transactional write from producer {header.producer_id}"
+            )
+        return None
+
+    def check_marker(self, header: BatchHeader, marker: EndTransactionMarker, *, supports_epoch_bump: bool) -> None:
+        """Judge an end-of-transaction marker on the leader; raises KafkaError."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return
+        self._check_epoch(entry, header)
+        is_open = entry.current_transaction_first_offset != NO_TRANSACTION
+        if supports_epoch_bump and header.producer_epoch == entry.producer_epoch and is_open:
+            # KIP-890: the coordinator bumps the epoch before it ends a transaction, so a marker of the epoch that
+            # wrote the open one is late. With nothing open it is the retry of a marker that was stored.
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"the marker of producer {header.producer_id} has epoch {header.producer_epoch}, which is not newer",
+            )
+        if entry.coordinator_epoch > marker.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {marker.coordinator_epoch} is older than {entry.coordinator_epoch}",
+            )
+
+    @staticmethod
+    def _check_epoch(entry: ProducerEntry, header: BatchHeader) -> None:
+        if header.producer_epoch < entry.producer_epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"epoch {header.producer_epoch} of producer {header.producer_id} is smaller than the last seen epoch "
+                f"{entry.producer_epoch}",
+            )
+
+    def update(self, header: BatchHeader, base_offset: int) -> None:
+        """Take in a stored data batch; base_offset is where it was put."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry(producer_id=header.producer_id)
+        if entry.producer_epoch != header.producer_epoch:
+            entry.producer_epoch = header.producer_epoch
+            entry.batches = []
+        last_sequence = header.last_sequence
+        last_offset = base_offset + header.last_offset_delta
+        entry.batches.append(StoredBatch(last_sequence, last_offset, header.last_offset_delta, header.max_timestamp))
+        if len(entry.batches) > BATCHES_KEPT:
+            del entry.batches[0]
+        entry.last_timestamp = header.max_timestamp
+        if header.attributes & TRANSACTIONAL_FLAG and entry.current_transaction_first_offset == NO_TRANSACTION:
+            entry.current_transaction_first_offset = base_offset
+            self._ongoing[header.producer_id] = base_offset
+
+    def update_marker(
+        self, header: BatchHeader, marker: EndTransactionMarker, offset: int
+    ) -> CompletedTransaction | None:
+        """Take in a stored marker; the transaction that it ends, or None if nothing was open."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry(producer_id=header.producer_id)
+        if entry.producer_epoch != header.producer_epoch:
+            entry.producer_epoch = header.producer_epoch
+            entry.batches = []
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        first_offset = entry.current_transaction_first_offset
+        entry.current_transaction_first_offset = NO_TRANSACTION
+        if first_offset == NO_TRANSACTION:
+            return None
+        del self._ongoing[header.producer_id]
+        last_stable_offset = min(self._ongoing.values(), default=offset + 1)
+        self._unreplicated.append((first_offset, offset))
+        return CompletedTransaction(header.producer_id, first_offset, offset, not marker.is_commit, last_stable_offset)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset whose outcome is open or not yet replicated; forgets what is below the high watermark."""
+        if self._unreplicated:
+            self._unreplicated = [pair for pair in self._unreplicated if pair[1] >= high_watermark]
+        first = min(self._ongoing.values(), default=None)
+        for first_offset, _ in self._unreplicated:
+            if first is None or first_offset < first:
+                first = first_offset
+        return first
+
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        entry = self.entries.get(producer_id)
+        return (
+            entry is not None
+            and entry.producer_epoch == producer_epoch
+            and entry.current_transaction_first_offset != NO_TRANSACTION
+        )
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers without an open transaction that were silent for so long; returns their number."""
+        expired = [
+            producer_id
+            for producer_id, entry in self.entries.items()
+            if entry.current_transaction_first_offset == NO_TRANSACTION
+            and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.entries[producer_id]
+        return len(expired)
+
+    def put(self, entry: ProducerEntry) -> None:
+        """Take an entry from a snapshot."""
+        if entry.producer_id == NO_PRODUCER_ID:
+            return
+        self.entries[entry.producer_id] = entry
+        if entry.current_transaction_first_offset != NO_TRANSACTION:
+            self._ongoing[entry.producer_id] = entry.current_transaction_first_offset
+
+
+def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+    if header.producer_epoch != entry.producer_epoch:
+        if header.base_sequence != 0 and entry.producer_epoch != NO_PRODUCER_EPOCH:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} begins epoch {header.producer_epoch} with sequence "
+                f"{header.base_sequence}",
+            )
+        return
+    last = entry.last_sequence
+    in_order = header.base_sequence == last + 1 or (header.base_sequence == 0 and last == SEQUENCE_MAX)
+    if not in_order:
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id}: sequence {header.base_sequence} after {last}",
+        )

@@ -1,0 +1,48 @@
+"""A set of byte ranges that were checked."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+
+class Ranges:
+    """Half-open ranges; those that touch are one."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def contain(self, start: int, end: int) -> bool:
+        """Whether all of start..end is in the set."""
+        found = bisect_right(self._starts, start) - 1
+        return found >= 0 and self._ends[found] >= end
+
+    def extend(self, start: int, end: int) -> None:
+        """Add a range at or after all others: the way appends come."""
+        if self._ends and self._ends[-1] == start:
+            self._ends[-1] = end
+        else:
+            self.add(start, end)
+
+    def add(self, start: int, end: int) -> None:
+        """Add a range anywhere."""
+        starts: list[int] = []
+        ends: list[int] = []
+        for known_start, known_end in zip(self._starts, self._ends, strict=True):
+            if known_end < start or known_start > end:
+                starts.append(known_start)
+                ends.append(known_end)
+            else:
+                start, end = min(start, known_start), max(end, known_end)
+        place = bisect_right(starts, start)
+        starts.insert(place, start)
+        ends.insert(place, end)
+        self._starts, self._ends = starts, ends
+
+    def cut(self, end: int) -> None:
+        """Remove all from end on."""
+        kept = [(start, min(stop, end)) for start, stop in zip(self._starts, self._ends, strict=True) if start < end]
+        self._starts = [start for start, _ in kept]
+        self._ends = [stop for _, stop in kept]

@@ -1,0 +1,250 @@
+"""Opening a partition's directory, whatever state it was left in.
+
+After a clean shutdown nothing is scanned: sizes, indexes and the producer snapshot are believed. Otherwise every segment
+from the recovery point on is read batch by batch; the first batch that is not whole ends the log there, and what lies
+behind it goes. Bytes below the recovery point were durable: they are not touched here, and a flaw in them shows when they
+are read. Everything but the .log files is derived and made again when it is missing or wrong. Opening twice gives the same
+as opening once, also if the first attempt was interrupted.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+
+from kwire.log.checkpoints import PARTITION_METADATA_FILE, CorruptCheckpointError, parse_partition_metadata
+from kwire.log.config import LogConfig
+from kwire.log.disk import Disk
+from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, SWAP_SUFFIX
+from kwire.log.leader_epochs import LeaderEpochs
+from kwire.log.partition_log import PartitionLog, replay_producers, replay_segment
+from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
+from kwire.log.producer_snapshots import ProducerSnapshots
+from kwire.log.producer_state import ProducerState
+from kwire.log.segment import Segment
+from kwire.log.segments import Segments
+from kwire.log.transaction_index import AbortedTransaction
+from kwire.protocol.control_records import decode_marker
+from kwire.protocol.records import CONTROL_FLAG, NO_PRODUCER_ID, BatchHeader, InvalidRecordsError, crc_matches
+from kwire.seams import Chance, Clock
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True, frozen=True)
+class Surroundings:
+    """What a log is given from outside."""
+
+    disk: Disk
+    clock: Clock
+    chance: Chance
+
+
+def open_log(
+    directory: str,
+    *,
+    topic: str,
+    partition: int,
+    config: LogConfig,
+    surroundings: Surroundings,
+    topic_id: uuid.UUID | None = None,
+    log_start_offset: int = 0,
+    recovery_point: int = 0,
+    was_clean_shutdown: bool = False,
+) -> PartitionLog:
+    """The log in directory, which is made if it is not there."""
+    disk = surroundings.disk
+    disk.make_directory(directory)
+    names = _tidy(disk, directory)
+    base_offsets = _base_offsets(names, LOG_SUFFIX)
+    snapshots = ProducerSnapshots(disk, directory, _base_offsets(names, SNAPSHOT_SUFFIX))
+    leader_epochs = LeaderEpochs(disk, directory)
+    leader_epochs.load()
+    now_ms = surroundings.clock.wall_ms()
+    segments = [
+        Segment(disk, directory, base_offset, create=False, created_ms=now_ms) for base_offset in base_offsets
+    ] or [Segment(disk, directory, log_start_offset, create=True, created_ms=now_ms)]
+    log = PartitionLog(
+        topic=topic,
+        partition=partition,
+        topic_id=_read_topic_id(disk, directory),
+        directory=directory,
+        disk=disk,
+        clock=surroundings.clock,
+        chance=surroundings.chance,
+        config=config,
+        segments=Segments(segments),
+        leader_epochs=leader_epochs,
+        producers=ProducerState(),
+        snapshots=snapshots,
+        log_start_offset=max(log_start_offset, segments[0].base_offset),
+        log_end_offset=segments[0].base_offset,
+        recovery_point=recovery_point,
+    )
+    if was_clean_shutdown:
+        log.recovery_point = max(recovery_point, log.segments.active.next_offset())
+    else:
+        _recover(log, disk)
+    _settle(log)
+    if topic_id is not None and log.topic_id is None:
+        log.assign_topic_id(topic_id)
+    return log
+
+
+def _tidy(disk: Disk, directory: str) -> list[str]:
+    """Finish or undo what was interrupted: deletions, swaps of compacted segments, half-written files."""
+    names = disk.list(directory)
+    # A .swap file is whole and replaces its segment; unless a .cleaned one of the same compaction was left beside it,
+    # which means that the swap had not been decided.
+    cleaned = [int(name[:20]) for name in names if name.endswith(CLEANED_SUFFIX) and name[:20].isdigit()]
+    undecided_from = min(cleaned, default=None)
+    for name in names:
+        path = f"{directory}/{name}"
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+            disk.unlink(path)
+        elif name.endswith(SWAP_SUFFIX) and undecided_from is not None and int(name[:20]) >= undecided_from:
+            disk.unlink(path)
+    _complete_swaps(disk, directory)
+    names = disk.list(directory)
+    with_log = set(_base_offsets(names, LOG_SUFFIX))
+    for name in names:
+        suffix = name[20:]
+        if suffix in SEGMENT_SUFFIXES[1:] and name[:20].isdigit() and int(name[:20]) not in with_log:
+            logger.warning("Removing %s, whose log is not there", name)
+            disk.unlink(f"{directory}/{name}")
+        elif suffix == LOG_SUFFIX and disk.size(f"{directory}/{name}") == 0:
+            for other in SEGMENT_SUFFIXES[1:]:
+                disk.unlink(f"{directory}/{name[:20]}{other}")
+    return disk.list(directory)
+
+
+def _complete_swaps(disk: Disk, directory: str) -> None:
+    """A compaction had written its result and was replacing the old segments with it."""
+    names = disk.list(directory)
+    for name in names:
+        if not name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+            continue
+        swap = f"{directory}/{name}"
+        base_offset = int(name[:20])
+        end_offset = _end_offset_of(disk, swap, base_offset)
+        for old in _base_offsets(names, LOG_SUFFIX):
+            if base_offset <= old < end_offset:
+                for suffix in SEGMENT_SUFFIXES:
+                    disk.unlink(f"{directory}/{old:020d}{suffix}")
+    for name in names:
+        if name.endswith(SWAP_SUFFIX):
+            disk.rename(f"{directory}/{name}", f"{directory}/{name[: -len(SWAP_SUFFIX)]}")
+
+
+def _end_offset_of(disk: Disk, path: str, base_offset: int) -> int:
+    end_offset = base_offset
+    for header in _headers_of(disk, path):
+        end_offset = header.next_offset
+    return end_offset
+
+
+def _headers_of(disk: Disk, path: str) -> list[BatchHeader]:
+    from kwire.protocol.records import iterate_headers
+
+    return [header for _, header in iterate_headers(disk.read(path))]
+
+
+def _base_offsets(names: list[str], suffix: str) -> list[int]:
+    return [int(name[:20]) for name in names if name[20:] == suffix and name[:20].isdigit()]
+
+
+def _read_topic_id(disk: Disk, directory: str) -> uuid.UUID | None:
+    path = f"{directory}/{PARTITION_METADATA_FILE}"
+    try:
+        return parse_partition_metadata(disk.read(path), path)
+    except FileNotFoundError:
+        return None
+    except CorruptCheckpointError as error:
+        logger.warning("Ignoring a partition metadata file: %s", error)
+        return None
+
+
+def _recover(log: PartitionLog, disk: Disk) -> None:
+    """Scan from the recovery point on; cut at the first flaw."""
+    segments = log.segments.from_offset(log.recovery_point)
+    log.snapshots.remove_strays({segment.base_offset for segment in log.segments})
+    producers = ProducerState()
+    start = segments[0].base_offset
+    log.snapshots.load_latest(producers, log.log_start_offset, start)
+    for segment in log.segments.from_offset(producers.end_offset):
+        if segment.base_offset < start:
+            replay_segment(segment, producers, producers.end_offset)
+    for index, segment in enumerate(segments):
+        is_whole = recover_segment(segment, log, producers)
+        if not is_whole:
+            for later in segments[index + 1 :]:
+                logger.warning(
+                    "Removing segment %s of %s-%s behind a flaw", later.base_offset, log.topic, log.partition
+                )
+            while log.segments.active is not segment:
+                removed = log.segments.remove_last()
+                removed.close()
+                for suffix in SEGMENT_SUFFIXES:
+                    disk.unlink(removed.stem + suffix)
+            break
+
+
+def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerState) -> bool:
+    """Read every batch, rebuild what is derived, cut at the first flaw; True if there was none."""
+    segment.reset_indexes()
+    segment.transaction_index.reset()
+    position, next_offset = 0, segment.base_offset
+    for at, header, batch in segment.scan():
+        if header.magic != 2 or header.base_offset < next_offset or not crc_matches(batch, 0, header):
+            break
+        if header.producer_id != NO_PRODUCER_ID and not _replay_producer(segment, header, batch, producers):
+            break
+        size = header.size_in_bytes
+        segment.note_batch(
+            at, size, header.base_offset, header.last_offset, header.max_timestamp, log.config.index_interval_bytes
+        )
+        log.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+        position, next_offset = at + size, header.next_offset
+    producers.end_offset = next_offset
+    is_whole = position == segment.size
+    if not is_whole:
+        logger.warning(
+            "Cutting %s.log at %s of %s bytes: what follows is no whole batch", segment.stem, position, segment.size
+        )
+        segment.file.truncate(position)
+    return is_whole
+
+
+def _replay_producer(segment: Segment, header: BatchHeader, batch: memoryview, producers: ProducerState) -> bool:
+    if not header.attributes & CONTROL_FLAG:
+        producers.update(header, header.base_offset)
+        return True
+    try:
+        marker = decode_marker(batch)
+    except InvalidRecordsError:
+        return False
+    if marker is not None:
+        completed = producers.update_marker(header, marker, header.base_offset)
+        if completed is not None and completed.is_aborted:
+            segment.transaction_index.append(
+                AbortedTransaction(
+                    completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
+                )
+            )
+    return True
+
+
+def _settle(log: PartitionLog) -> None:
+    """Bring offsets, epochs and producers in line with the batches that are there."""
+    log.segments.active.load()
+    log.log_end_offset = log.segments.active.next_offset()
+    if log.log_start_offset > log.log_end_offset:
+        # The checkpoint is ahead of a log that lost its tail: nothing below the start may show up again.
+        log.truncate_fully_and_start_at(log.log_start_offset)
+        return
+    log.recovery_point = min(log.recovery_point, log.log_end_offset)
+    log.leader_epochs.truncate_from_end(log.log_end_offset)
+    log.leader_epochs.truncate_from_start(log.log_start_offset)
+    log.snapshots.remove_from(log.log_end_offset)
+    replay_producers(log)

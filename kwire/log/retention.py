@@ -1,0 +1,82 @@
+"""Which segments a log may lose: those past retention.ms, retention.bytes or the log start.
+
+Whole segments, oldest first, and only below the high watermark. The active segment can go too when all of it is past
+retention.ms: a new one is begun first, so that a log always has a segment and offsets go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kwire.log.files import PendingDeletion
+from kwire.log.segment import Segment
+
+if TYPE_CHECKING:
+    from kwire.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+def apply(log: PartitionLog, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
+    """Remove what is due; the log start moves to the first segment that stays."""
+    pending: list[PendingDeletion] = []
+    if log.config.is_deleted:
+        pending += _remove(log, now_ms, high_watermark, _past_retention_ms(log, now_ms), "retention.ms")
+        pending += _remove(log, now_ms, high_watermark, _past_retention_bytes(log), "retention.bytes")
+    pending += _remove(log, now_ms, high_watermark, _below_log_start(log), "the log start offset")
+    return pending
+
+
+def _past_retention_ms(log: PartitionLog, now_ms: int) -> Callable[[Segment, int], bool]:
+    retention_ms = log.config.retention_ms
+
+    def is_past(segment: Segment, _: int) -> bool:
+        if retention_ms < 0:
+            return False
+        segment.load()
+        newest = segment.max_timestamp if segment.max_timestamp >= 0 else log.segment_modified_ms(segment)
+        return now_ms - newest > retention_ms
+
+    return is_past
+
+
+def _past_retention_bytes(log: PartitionLog) -> Callable[[Segment, int], bool]:
+    surplus = log.size_in_bytes - log.config.retention_bytes if log.config.retention_bytes >= 0 else 0
+
+    def is_past(segment: Segment, _: int) -> bool:
+        nonlocal surplus
+        if surplus <= 0 or surplus < segment.size:
+            return False
+        surplus -= segment.size
+        return True
+
+    return is_past
+
+
+def _below_log_start(log: PartitionLog) -> Callable[[Segment, int], bool]:
+    def is_below(_: Segment, upper_bound: int) -> bool:
+        return upper_bound <= log.log_start_offset
+
+    return is_below
+
+
+def _remove(
+    log: PartitionLog, now_ms: int, high_watermark: int, is_past: Callable[[Segment, int], bool], reason: str
+) -> list[PendingDeletion]:
+    count = 0
+    for index, segment in enumerate(log.segments):
+        upper_bound = log.segments.upper_bound(index, log.log_end_offset)
+        is_last_and_empty = index == len(log.segments) - 1 and segment.size == 0
+        if upper_bound > high_watermark or is_last_and_empty or not is_past(segment, upper_bound):
+            break
+        count += 1
+    if count == 0:
+        return []
+    if count == len(log.segments):
+        log.roll()
+    new_start = log.segments[count].base_offset
+    log.delete_records_before(new_start)
+    logger.info("Deleting %s segments of %s-%s because of %s", count, log.topic, log.partition, reason)
+    return [log.mark_deleted(log.segments.remove_first(), now_ms) for _ in range(count)]

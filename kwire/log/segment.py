@@ -1,0 +1,303 @@
+"""One segment: a .log file with its indexes.
+
+Positions are bytes from the file's start. What was appended or recovered by this process is known to be whole; the rest
+is checked (CRC and bounds) when it is first read, and the checked ranges are remembered, so that a flipped bit on disk is
+never served as data and sound data is checked once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from kwire.log.disk import Disk, DiskFile
+from kwire.log.errors import CorruptLogError
+from kwire.log.index import CorruptIndexError, OffsetIndex, TimeIndex
+from kwire.log.ranges import Ranges
+from kwire.log.transaction_index import TransactionIndex
+from kwire.protocol.records import (
+    BATCH_HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    BatchHeader,
+    crc_matches,
+    parse_header,
+)
+
+logger = logging.getLogger(__name__)
+
+SCAN_CHUNK_BYTES: Final = 1024 * 1024
+"""What a scan reads at once: large enough to be cheap, small enough to be kept by the thousand."""
+WALK_CHUNK_BYTES: Final = 4096 + BATCH_HEADER_BYTES
+"""What a search reads at once: one index interval."""
+POSITIONS_KEPT: Final = 512
+"""Batch starts that a segment remembers for readers at its end."""
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+
+
+def segment_name(base_offset: int) -> str:
+    return f"{base_offset:020d}"
+
+
+class Segment:
+    """Batches from base_offset on, up to the next segment's."""
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, *, create: bool, created_ms: int) -> None:
+        stem = f"{directory}/{segment_name(base_offset)}"
+        self._disk = disk
+        self.stem = stem
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.file: DiskFile = disk.open(f"{stem}.log", create=create)
+        exists = self.file.size > 0
+        self.offset_index = OffsetIndex(disk, f"{stem}.index", base_offset, load=exists)
+        self.time_index = TimeIndex(disk, f"{stem}.timeindex", base_offset, load=exists)
+        self.transaction_index = TransactionIndex(disk, f"{stem}.txnindex")
+        self.is_loaded = not exists
+        """Whether indexes and timestamps below are in memory; load() brings them in."""
+        self.max_timestamp = -1
+        self.offset_of_max_timestamp = base_offset
+        self.first_timestamp: int | None = None
+        """The first batch's max timestamp, from which segment.ms counts."""
+        self.jitter_ms = 0
+        self._bytes_since_index_entry = 0
+        self._positions: dict[int, int] = {}
+        self._verified = Ranges()
+
+    @property
+    def size(self) -> int:
+        return self.file.size
+
+    # Writing
+
+    def note_batch(
+        self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int, interval: int
+    ) -> None:
+        """Index a batch that was just written at position."""
+        if len(self._positions) >= POSITIONS_KEPT:
+            self._positions.clear()
+        self._positions[base_offset] = position
+        self._verified.extend(position, position + size)
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self.first_timestamp is None:
+            self.first_timestamp = max_timestamp
+        if self._bytes_since_index_entry > interval:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += size
+
+    def is_full(self, index_bytes: int) -> bool:
+        """Whether an index has no room left."""
+        return (
+            len(self.offset_index) >= index_bytes // self.offset_index.ENTRY_BYTES
+            or len(self.time_index) >= index_bytes // self.time_index.ENTRY_BYTES - 1
+        )
+
+    def finish(self) -> None:
+        """Complete the time index when no more batches will come, as Kafka does on roll and close."""
+        if self.is_loaded:
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+
+    def write_indexes(self) -> list[DiskFile]:
+        """Append pending index entries to their files; returns the files, for a sync."""
+        if not self.is_loaded:
+            return []
+        files = [self.offset_index.storage.write(), self.time_index.storage.write()]
+        transactions = self.transaction_index.file()
+        return files if transactions is None else [*files, transactions]
+
+    # Reading
+
+    def load(self) -> None:
+        """Bring indexes and timestamps into memory; rebuilds them if the files cannot be right."""
+        if self.is_loaded:
+            return
+        try:
+            self.offset_index.load()
+            self.time_index.load()
+            self._check_indexes()
+        except CorruptIndexError as error:
+            logger.warning("Rebuilding the indexes of %s.log: %s", self.stem, error)
+            self.rebuild_indexes()
+            return
+        self.is_loaded = True
+        header = self._header_at(0)
+        self.first_timestamp = None if header is None else header.max_timestamp
+        self._note_end()
+
+    def _note_end(self) -> None:
+        """Find the largest timestamp, of which the indexes know all but the batches after their last entry."""
+        self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry()
+        _, position = self.offset_index.last_entry()
+        self._bytes_since_index_entry = self.size - position
+        for _, header in self.walk(position):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, header.last_offset
+
+    def _check_indexes(self) -> None:
+        offset, position = self.offset_index.last_entry()
+        if position > 0:
+            header = self._header_at(position)
+            if header is None or not header.base_offset <= offset <= header.last_offset:
+                raise CorruptIndexError(f"no batch with offset {offset} is at position {position}")
+        if len(self.time_index) == 0 and self.size > 0:
+            header = self._header_at(0)
+            if header is not None and header.max_timestamp >= 0:
+                raise CorruptIndexError("the time index is empty")
+
+    def rebuild_indexes(self, interval: int = 4096) -> None:
+        """Derive both indexes from the log."""
+        self.reset_indexes()
+        for position, header in self.walk(0):
+            self.note_batch(
+                position, header.size_in_bytes, header.base_offset, header.last_offset, header.max_timestamp, interval
+            )
+        self._verified = Ranges()
+        self.finish()
+
+    def reset_indexes(self) -> None:
+        """Forget the indexes and what was derived with them."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.is_loaded = True
+        self.max_timestamp, self.offset_of_max_timestamp = -1, self.base_offset
+        self.first_timestamp = None
+        self._bytes_since_index_entry = 0
+        self._positions.clear()
+        self._verified = Ranges()
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch starts whose last offset is at or above offset; the file's size if there is none."""
+        known = self._positions.get(offset)
+        if known is not None:
+            return known
+        self.load()
+        for position, header in self.walk(self.offset_index.lookup(offset)):
+            if header.last_offset >= offset:
+                return position
+        return self.size
+
+    def read(self, offset: int, max_bytes: int, limit_offset: int | None, *, min_one_batch: bool) -> bytes:
+        """Whole batches from the one that holds offset, none at or above limit_offset (None: no limit)."""
+        start = self.position_of(offset)
+        end = self.size if limit_offset is None else min(self.size, self.position_of(limit_offset))
+        if start >= end:
+            return b""
+        if end - start > max_bytes:
+            end = self._whole_batches_end(start, start + max_bytes, min_one_batch=min_one_batch)
+            if end <= start:
+                return b""
+        data = self.file.read(start, end - start)
+        if not self._verified.contain(start, end):
+            self._verify(data, start)
+        return data
+
+    def _whole_batches_end(self, start: int, end: int, *, min_one_batch: bool) -> int:
+        """The end of the last batch that ends by end; of the first one if none does and one is wanted."""
+        self.load()
+        found = start
+        for position, header in self.walk(max(start, self.offset_index.lookup_position(end))):
+            if position + header.size_in_bytes > end:
+                if found < position and position <= end:
+                    found = position
+                if found == start and min_one_batch and position == start:
+                    return position + header.size_in_bytes
+                return found
+            found = position + header.size_in_bytes
+        return found
+
+    def _verify(self, data: bytes, start: int) -> None:
+        position = 0
+        while position < len(data):
+            header = self._checked_header(data, position, start)
+            if not crc_matches(data, position, header):
+                raise CorruptLogError(f"{self.stem}.log: the batch at position {start + position} fails its CRC")
+            position += header.size_in_bytes
+        self._verified.add(start, start + len(data))
+
+    def _checked_header(self, data: bytes, position: int, start: int) -> BatchHeader:
+        if position + BATCH_HEADER_BYTES <= len(data):
+            header = parse_header(data, position)
+            if header.magic == 2 and 49 <= header.length <= len(data) - position - LENGTH_OVERHEAD:
+                return header
+        raise CorruptLogError(f"{self.stem}.log: no batch at position {start + position}")
+
+    def _header_at(self, position: int) -> BatchHeader | None:
+        data = self.file.read(position, BATCH_HEADER_BYTES)
+        return parse_header(data) if len(data) == BATCH_HEADER_BYTES else None
+
+    def walk(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Headers from a batch's position on, with few bytes read; raises CorruptLogError where a batch cannot be."""
+        window, window_start = b"", position
+        size = self.size
+        while position < size:
+            if position + BATCH_HEADER_BYTES > window_start + len(window):
+                window, window_start = self.file.read(position, WALK_CHUNK_BYTES), position
+                if len(window) < BATCH_HEADER_BYTES:
+                    raise CorruptLogError(f"{self.stem}.log ends inside a batch header")
+            header = parse_header(window, position - window_start)
+            if header.magic != 2 or header.length < 49 or position + header.size_in_bytes > size:
+                raise CorruptLogError(f"{self.stem}.log: no batch at position {position}")
+            yield position, header
+            position += header.size_in_bytes
+
+    def scan(self, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """(position, header, bytes) of each whole batch, checked for its length only; stops before a partial one."""
+        size = self.size
+        chunk, chunk_start = b"", position
+        while position + BATCH_HEADER_BYTES <= size:
+            relative = position - chunk_start
+            if relative + BATCH_HEADER_BYTES > len(chunk):
+                chunk, chunk_start, relative = self.file.read(position, SCAN_CHUNK_BYTES), position, 0
+            header = parse_header(chunk, relative)
+            if header.length < 49 or position + header.size_in_bytes > size:
+                return
+            if relative + header.size_in_bytes > len(chunk):
+                length = max(SCAN_CHUNK_BYTES, header.size_in_bytes)
+                chunk, chunk_start, relative = self.file.read(position, length), position, 0
+            yield position, header, memoryview(chunk)[relative : relative + header.size_in_bytes]
+            position += header.size_in_bytes
+
+    # Cutting and removing
+
+    def truncate(self, position: int) -> None:
+        """Cut the log at a batch's start; indexes are left to the caller's recovery if it must rebuild them."""
+        self.load()
+        self.offset_index.truncate_to_position(position)
+        self.file.truncate(position)
+        self._positions = {offset: at for offset, at in self._positions.items() if at < position}
+        self._verified.cut(position)
+        next_offset = self.next_offset()
+        self.time_index.truncate_to_offset(next_offset)
+        self.transaction_index.truncate(next_offset)
+        self._note_end()
+        if position == 0:
+            self.first_timestamp = None
+
+    def next_offset(self) -> int:
+        """The offset after the last batch."""
+        self.load()
+        found = self.base_offset
+        for _, header in self.walk(self.offset_index.last_entry()[1]):
+            found = header.next_offset
+        return found
+
+    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+        """One whole batch, checked."""
+        data = self.file.read(position, header.size_in_bytes)
+        if not self._verified.contain(position, position + header.size_in_bytes):
+            self._verify(data, position)
+        return data
+
+    def mark_verified(self, start: int, end: int) -> None:
+        self._verified.add(start, end)
+
+    def close(self) -> None:
+        """Give descriptors back."""
+        self.file.close()
+        self.offset_index.storage.close()
+        self.time_index.storage.close()
+        self.transaction_index.close()

@@ -1,0 +1,60 @@
+"""The segments of one log, in order."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from kwire.log.segment import Segment
+
+
+class Segments:
+    """At least one segment; the last is the active one. A segment ends where the next begins."""
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._base_offsets = [segment.base_offset for segment in segments]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __getitem__(self, index: int) -> Segment:
+        return self._segments[index]
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    @property
+    def first(self) -> Segment:
+        return self._segments[0]
+
+    def index_of(self, offset: int) -> int:
+        """Which segment offset belongs to; the first if it is below all."""
+        return max(0, bisect_right(self._base_offsets, offset) - 1)
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segment that offset belongs to and all after it."""
+        return self._segments[self.index_of(offset) :]
+
+    def append(self, segment: Segment) -> None:
+        self._segments.append(segment)
+        self._base_offsets.append(segment.base_offset)
+
+    def remove_first(self) -> Segment:
+        del self._base_offsets[0]
+        return self._segments.pop(0)
+
+    def remove_last(self) -> Segment:
+        del self._base_offsets[-1]
+        return self._segments.pop()
+
+    def upper_bound(self, index: int, log_end_offset: int) -> int:
+        """Where the segment at index ends."""
+        return self._base_offsets[index + 1] if index + 1 < len(self._base_offsets) else log_end_offset
+
+    def size_in_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)

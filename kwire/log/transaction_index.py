@@ -1,0 +1,75 @@
+"""Aborted transactions of a segment: the .txnindex file.
+
+    int16 version (0), int64 producer id, int64 first offset, int64 last offset (the marker's), int64 last stable offset
+
+Entries are in the order of their markers. They are appended as they happen, because read_committed fetches need them, and
+derived again from the batches when the segment is recovered.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from kwire.log.disk import Disk, DiskFile
+
+_ENTRY: Final = struct.Struct(">hqqqq")
+
+
+class AbortedTransaction(NamedTuple):
+    """One transaction whose records read_committed consumers must skip."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The aborted transactions whose markers are in one segment; no file unless there is one."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self._file: DiskFile | None = None
+        self._entries: list[AbortedTransaction] | None = None
+
+    def entries(self) -> list[AbortedTransaction]:
+        if self._entries is None:
+            file = self.file()
+            data = file.read(0, file.size) if file is not None else b""
+            whole = len(data) - len(data) % _ENTRY.size
+            self._entries = [AbortedTransaction(*entry[1:]) for entry in _ENTRY.iter_unpack(data[:whole])]
+        return self._entries
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        self.entries().append(transaction)
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        self._file.append(_ENTRY.pack(0, *transaction))
+
+    def truncate(self, end_offset: int) -> None:
+        """Forget transactions whose marker is at or after end_offset."""
+        kept = [entry for entry in self.entries() if entry.last_offset < end_offset]
+        file = self.file()
+        if file is not None and file.size != len(kept) * _ENTRY.size:
+            file.truncate(len(kept) * _ENTRY.size)
+        self._entries = kept
+
+    def reset(self) -> None:
+        """Forget everything, for a rebuild."""
+        file = self.file()
+        if file is not None and file.size:
+            file.truncate(0)
+        self._entries = []
+
+    def file(self) -> DiskFile | None:
+        """The file, None if there is none."""
+        if self._file is None and self._disk.exists(self.path):
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
