@@ -1,0 +1,138 @@
+"""The same value through other people's codecs: kio and kafka-python.
+
+Both declare Kafka's messages on their own, so a mistake of ours in the order, type or version of a field shows up as
+other bytes. Fields are matched by their place among the version's fields, and their names must agree.
+"""
+
+import dataclasses
+import datetime as dt
+import importlib
+import io
+import re
+import typing
+import warnings
+from typing import Any, cast
+
+import kio.schema.errors
+import kio.serial
+
+from kwire.protocol.primitives import ZERO_UUID
+from kwire.protocol.schema import FieldSchema, Schema, schema_of
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its schemas through a deprecated function
+    import kafka.protocol.admin
+    import kafka.protocol.consumer
+    import kafka.protocol.metadata
+    import kafka.protocol.producer
+    from kafka.protocol.schemas.fields.codecs import BitField
+
+_KAFKA_PYTHON = (
+    kafka.protocol.admin,
+    kafka.protocol.consumer,
+    kafka.protocol.metadata,
+    kafka.protocol.producer,
+)
+
+
+def known_to_kio(schema: Schema) -> bool:
+    """kio has everything but the records of internal topics."""
+    return not schema.cls.__module__.endswith(("metadata_records", "group_records"))
+
+
+def encode_with_kio(value: Any, version: int) -> bytes:
+    schema = schema_of(type(value))
+    package = re.sub(r"(?<!^)(?=[A-Z])", "_", re.sub(r"(Request|Response)$", "", schema.name)).lower()
+    entity = getattr(importlib.import_module(f"kio.schema.{package}.v{version}.{schema.kind}"), schema.name)
+    buffer = io.BytesIO()
+    kio.serial.entity_writer(entity)(buffer, _to_kio(value, entity, version))
+    return buffer.getvalue()
+
+
+def _to_kio(value: Any, entity: Any, version: int) -> Any:
+    hints = typing.get_type_hints(entity)
+    ours = _present(schema_of(type(value)), version)
+    theirs = dataclasses.fields(entity)
+    assert len(ours) == len(theirs), (entity, [spec.name for spec in ours], [spec.name for spec in theirs])
+    arguments = {}
+    for mine, other in zip(ours, theirs, strict=True):
+        assert _plain(mine.name).startswith(_plain(other.name)), (mine.name, other.name)
+        kafka_type = other.metadata.get("kafka_type", "")
+        if other.default is None and getattr(value, mine.name) == ZERO_UUID:
+            continue  # kio says None where Kafka says zero
+        arguments[other.name] = _kio_value(getattr(value, mine.name), hints[other.name], kafka_type, version)
+    return entity(**arguments)
+
+
+def _kio_value(value: Any, hint: Any, kafka_type: str, version: int) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        inner = _entity_in(hint)
+        return tuple(_kio_value(item, inner, kafka_type, version) for item in value)
+    if dataclasses.is_dataclass(value):
+        return _to_kio(value, _entity_in(hint), version)
+    if kafka_type == "error_code":
+        return kio.schema.errors.ErrorCode(value)
+    if kafka_type.startswith("timedelta"):
+        return dt.timedelta(milliseconds=value)
+    if kafka_type.startswith("datetime"):
+        return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=value)
+    return value
+
+
+def _entity_in(hint: Any) -> Any:
+    """The struct inside `X | None`, `tuple[X, ...]` and both."""
+    for argument in typing.get_args(hint):
+        if argument not in (type(None), ...):
+            return _entity_in(argument)
+    return hint
+
+
+def known_to_kafka_python(schema: Schema) -> bool:
+    """kafka-python has what a client needs."""
+    return schema.kind in ("request", "response") or schema.name.startswith("ConsumerProtocol")
+
+
+def encode_with_kafka_python(value: Any, version: int) -> bytes:
+    name = type(value).__name__
+    cls = next(getattr(module, name) for module in _KAFKA_PYTHON if hasattr(module, name))
+    encoded = cast("bytes", _to_kafka_python(value, cls, version).encode(version=version))
+    return encoded[2:] if name.startswith("ConsumerProtocol") else encoded  # those carry their version in front
+
+
+def _to_kafka_python(value: Any, cls: Any, version: int) -> Any:
+    ours = _present(schema_of(type(value)), version)
+    theirs = [spec for spec in cls._struct._fields if spec.for_version_q(version)]
+    assert len(ours) == len(theirs), (cls, [spec.name for spec in ours], [spec.name for spec in theirs])
+    arguments = {}
+    for mine, other in zip(ours, theirs, strict=True):
+        assert _plain(mine.name).endswith(_plain(other.name)), (mine.name, other.name)
+        if mine.in_tags(version) and getattr(value, mine.name) == mine.default:
+            continue  # kafka-python writes each tagged field that it is given
+        struct = getattr(cls, other.type_str, None) if other.is_struct() or other.is_struct_array() else None
+        arguments[other.name] = _kafka_python_value(getattr(value, mine.name), struct, version)
+        if getattr(other, "_type", None) is BitField:
+            arguments[other.name] = _bits(arguments[other.name])
+    return cls(version=version, **arguments)
+
+
+def _kafka_python_value(value: Any, struct: Any, version: int) -> Any:
+    if isinstance(value, list):
+        return [_kafka_python_value(item, struct, version) for item in value]
+    if dataclasses.is_dataclass(value):
+        return _to_kafka_python(value, struct, version)
+    return value
+
+
+def _bits(value: int) -> set[int]:
+    """kafka-python has sets of bits for sets of operations."""
+    return {bit for bit in range(32) if value >> bit & 1}
+
+
+def _present(schema: Schema, version: int) -> list[FieldSchema]:
+    return [spec for spec in schema.fields if spec.present(version)]
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
