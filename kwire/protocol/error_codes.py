@@ -5,6 +5,7 @@ that Kafka's protocol names (an ErrorCode in a response; inside the broker one K
 our own (EncodeError or an assertion).
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Self
 
@@ -15,7 +16,7 @@ class ErrorCode(IntEnum):
     retriable: bool
     meaning: str
 
-    def __new__(cls, number: int, retriable: bool, meaning: str) -> Self:
+    def __new__(cls, number: int, retriable: bool = False, meaning: str = "") -> Self:
         code = int.__new__(cls, number)
         code._value_ = number
         code.retriable = retriable
@@ -184,9 +185,15 @@ class EncodeError(ValueError):
 
 
 class KafkaError(Exception):
-    """An outcome that Kafka's protocol has a code for."""
+    """An outcome that Kafka's protocol has a code for.
 
-    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+    `record_errors` are (index in the batch, what is wrong) of single records, for Produce (KIP-467).
+    """
+
+    def __init__(
+        self, code: ErrorCode, message: str | None = None, *, record_errors: Sequence[tuple[int, str | None]] = ()
+    ) -> None:
         super().__init__(f"{code.name}: {message or code.meaning}")
         self.code = code
         self.message = message
+        self.record_errors = record_errors
