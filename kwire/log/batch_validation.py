@@ -9,13 +9,17 @@ answered from the header: keys that a compacted topic needs, a bound on old time
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import Final, NoReturn
+
+from crc32c import crc32c
 
 from kwire.log.config import INT64_MAX, LogConfig
-from kwire.log.record_walk import MalformedRecordError, RecordFault, WalkRules, walk_records
+from kwire.log.record_walk import MalformedRecordError, RecordFault, WalkRules, walk_plain, walk_records
 from kwire.protocol.compression import CODEC_NAMES, Codec, CompressionError, DecompressedTooLargeError, compress
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import (
+    ATTRIBUTES_POSITION,
+    BATCH_HEADER,
     BATCH_HEADER_BYTES,
     CODEC_MASK,
     CONTROL_FLAG,
@@ -27,7 +31,6 @@ from kwire.protocol.records import (
     BatchHeader,
     assemble_batch,
     batch_body,
-    crc_matches,
     parse_header,
     set_max_timestamp,
 )
@@ -38,6 +41,9 @@ DECOMPRESSED_BYTES_LEAST: Final = 8 * 1024**2
 """... or to this, if that is more: small limits must not refuse honest text that compresses well ..."""
 DECOMPRESSED_BYTES_MOST: Final = 64 * 1024**2
 """... but never beyond this, which bounds what one request can make the broker allocate."""
+
+
+_NOT_PLAIN_FLAGS: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | CONTROL_FLAG
 
 
 class AppendOrigin(Enum):
@@ -62,19 +68,23 @@ def check_frame(batches: memoryview) -> BatchHeader:
     size = len(batches)
     if size < BATCH_HEADER_BYTES:
         _refuse_fragment(batches)
-    header = parse_header(batches)
+    header = tuple.__new__(BatchHeader, BATCH_HEADER.unpack_from(batches))
+    if header.magic != 2 or header.length + LENGTH_OVERHEAD != size:
+        _refuse_frame(header, size)
+    return header
+
+
+def _refuse_frame(header: BatchHeader, size: int) -> NoReturn:
     if header.magic != 2:
         _refuse_magic(header.magic)
     if header.length < BATCH_HEADER_BYTES - LENGTH_OVERHEAD:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {header.length} is smaller than a batch header")
     if header.size_in_bytes > size:
         raise KafkaError(ErrorCode.INVALID_RECORD, "there must be at least one whole record batch per partition")
-    if header.size_in_bytes < size:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "there must be exactly one record batch per partition")
-    return header
+    raise KafkaError(ErrorCode.INVALID_RECORD, "there must be exactly one record batch per partition")
 
 
-def _refuse_fragment(batches: memoryview) -> None:
+def _refuse_fragment(batches: memoryview) -> NoReturn:
     """Less than a header: Kafka looks at length and magic as far as they are there."""
     if len(batches) > 16:
         _, length = OFFSET_AND_LENGTH.unpack_from(batches)
@@ -87,7 +97,7 @@ def _refuse_fragment(batches: memoryview) -> None:
     raise KafkaError(ErrorCode.INVALID_RECORD, "there must be at least one whole record batch per partition")
 
 
-def _refuse_magic(magic: int) -> None:
+def _refuse_magic(magic: int) -> NoReturn:
     if magic in (0, 1):
         raise KafkaError(ErrorCode.INVALID_RECORD, "only record batches with magic version 2 are accepted")
     raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"invalid magic {magic} in a record batch")
@@ -97,15 +107,39 @@ def validate_batch(
     batch: memoryview, header: BatchHeader, config: LogConfig, origin: AppendOrigin, now_ms: int
 ) -> tuple[memoryview, BatchHeader]:
     """Check one writable batch from a client or coordinator; returns it ready but for offset and leader epoch."""
-    if header.length + LENGTH_OVERHEAD > config.max_message_bytes:
+    _, length, _, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, _, _, count = (
+        header
+    )
+    if length + LENGTH_OVERHEAD > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch has {header.size_in_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
         )
-    if not crc_matches(batch, 0, header):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch's CRC is not {header.crc}")
-    if origin is AppendOrigin.CLIENT:
+    if crc32c(batch[ATTRIBUTES_POSITION:]) != crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch's CRC is not {crc}")
+    if origin is AppendOrigin.CLIENT and (
+        header.base_offset
+        or count <= 0
+        or last_offset_delta + 1 != count
+        or attributes & CONTROL_FLAG
+        or producer_id != NO_PRODUCER_ID
+    ):
         _check_client_header(header)
+    if config.stores_plain_batches_as_they_are and not attributes & _NOT_PLAIN_FLAGS:
+        span = walk_plain(bytes(batch[BATCH_HEADER_BYTES:]), count, needs_key=config.needs_keys)
+        if (
+            span is not None
+            and base_timestamp + span[1] == max_timestamp <= now_ms + config.message_timestamp_after_max_ms
+            and base_timestamp + span[0] >= now_ms - config.message_timestamp_before_max_ms
+        ):
+            return batch, header
+    return _validate_thoroughly(batch, header, config, now_ms)
+
+
+def _validate_thoroughly(
+    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int
+) -> tuple[memoryview, BatchHeader]:
+    """All that is not the ordinary batch of an ordinary topic."""
     codec = header.attributes & CODEC_MASK
     if codec > Codec.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
@@ -140,7 +174,7 @@ def _check_client_header(header: BatchHeader) -> None:
 def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -> int:
     """Walk the records; returns the largest timestamp among them."""
     rules = WalkRules(
-        needs_key=config.is_compacted,
+        needs_key=config.needs_keys,
         oldest=NO_TIMESTAMP,
         newest=INT64_MAX,
         fixed_timestamp=header.max_timestamp if header.is_log_append_time else None,
@@ -191,9 +225,7 @@ def _validate_compressed(
 
 
 def _must_open(config: LogConfig) -> bool:
-    return config.is_compacted or (
-        not config.is_log_append_time and config.message_timestamp_before_max_ms != INT64_MAX
-    )
+    return config.needs_keys or (not config.is_log_append_time and config.message_timestamp_before_max_ms != INT64_MAX)
 
 
 def _check_header_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
@@ -233,7 +265,7 @@ def _stamp(
     batch: memoryview, header: BatchHeader, config: LogConfig, max_timestamp: int, now_ms: int
 ) -> tuple[memoryview, BatchHeader]:
     """Make timestamp type and max timestamp what the topic says and what the records hold."""
-    log_append_time = config.message_timestamp_type == "LogAppendTime"
+    log_append_time = config.is_log_append_time
     stamp = now_ms if log_append_time else max_timestamp
     if header.max_timestamp == stamp and bool(header.attributes & TIMESTAMP_TYPE_FLAG) == log_append_time:
         return batch, header

@@ -53,15 +53,22 @@ class LogConfig:
         "unclean.leader.election.enable", False, "Whether a replica that is not in sync may lead, losing records."
     )
 
-    @property
-    def is_compacted(self) -> bool:
-        return "compact" in self.cleanup_policy
+    # Answers to what every append asks, computed once.
+
+    is_log_append_time: bool = field(init=False)
+    needs_keys: bool = field(init=False)
+    """Whether the topic is compacted, and therefore cannot take a record without a key."""
+    stores_plain_batches_as_they_are: bool = field(init=False)
+    """Whether an uncompressed batch with its own timestamps is stored unchanged."""
+
+    def __post_init__(self) -> None:
+        is_log_append_time = self.message_timestamp_type == "LogAppendTime"
+        object.__setattr__(self, "is_log_append_time", is_log_append_time)
+        object.__setattr__(self, "needs_keys", "compact" in self.cleanup_policy)
+        keeps_plain = self.compression_type in ("producer", "uncompressed") and not is_log_append_time
+        object.__setattr__(self, "stores_plain_batches_as_they_are", keeps_plain)
 
     @property
     def is_deleted(self) -> bool:
         """Whether retention by time and size applies."""
         return "delete" in self.cleanup_policy
-
-    @property
-    def is_log_append_time(self) -> bool:
-        return self.message_timestamp_type == "LogAppendTime"

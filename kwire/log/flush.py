@@ -23,7 +23,7 @@ class FlushJob:
             file.pin()
 
     def run(self) -> None:
-        """Sync everything; the first failure ends it and is kept, never retried: a failed fsync proves nothing later."""
+        """Sync everything; the first failure ends it and is kept: repeating a failed fsync would prove nothing."""
         try:
             for file in self._files:
                 file.sync()

@@ -70,8 +70,6 @@ class _IndexFile:
 class OffsetIndex:
     """Where a segment's batches are, about every index.interval.bytes."""
 
-    ENTRY_BYTES: Final = OFFSET_ENTRY_BYTES
-
     def __init__(self, disk: Disk, path: str, base_offset: int, *, load: bool) -> None:
         self.storage = _IndexFile(disk, path)
         self._base_offset = base_offset
@@ -141,8 +139,6 @@ class OffsetIndex:
 
 class TimeIndex:
     """The largest timestamp up to an offset, about every index.interval.bytes."""
-
-    ENTRY_BYTES: Final = TIME_ENTRY_BYTES
 
     def __init__(self, disk: Disk, path: str, base_offset: int, *, load: bool) -> None:
         self.storage = _IndexFile(disk, path)

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from kwire.log import lookup, retention
+from kwire.log import lookup, retention, truncation
 from kwire.log.batch_validation import AppendOrigin, check_frame, validate_batch
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_metadata
 from kwire.log.config import LogConfig
@@ -99,11 +99,16 @@ class PartitionLog:
         self.last_flush_ms = clock.monotonic_ms()
         self.failure: DiskFailure | None = None
         """Why the log is offline; set once."""
+        self.on_failure: Callable[[DiskFailure], None] | None = None
+        """Told once when the log goes offline: its directory goes with it."""
         self._disk = disk
         self._clock = clock
         self._chance = chance
         self._unsynced_paths: set[str] = set()
-        self._active = segments.active
+
+    @property
+    def _active(self) -> Segment:
+        return self.segments.active
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
@@ -220,7 +225,7 @@ class PartitionLog:
             base_offset,
             last_offset,
             header.max_timestamp,
-            self.config.index_interval_bytes,
+            self.config,
         )
         self.log_end_offset = last_offset + 1
         if leader_epoch > self.leader_epochs.latest_epoch:
@@ -314,22 +319,23 @@ class PartitionLog:
 
     def _roll_if_due(self, size: int, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
         segment, config = self._active, self.config
-        if (
-            segment.size > config.segment_bytes - size
-            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-            or (
-                segment.size and self._waited_ms(segment, max_timestamp, now_ms) > config.segment_ms - segment.jitter_ms
+        segment_size = segment.file.size
+        if segment_size == 0:
+            is_due = last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        else:
+            # segment.ms counts in record time where there is such, so that old data is segmented as new data is.
+            if segment.first_timestamp is not None and segment.first_timestamp >= 0:
+                waited_ms = max_timestamp - segment.first_timestamp
+            else:
+                waited_ms = now_ms - segment.created_ms
+            is_due = (
+                segment_size + size > config.segment_bytes
+                or waited_ms > config.segment_ms - segment.jitter_ms
+                or segment.is_full
+                or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
             )
-            or segment.is_full(config.segment_index_bytes)
-        ):
+        if is_due:
             self.roll(base_offset)
-
-    @staticmethod
-    def _waited_ms(segment: Segment, max_timestamp: int, now_ms: int) -> int:
-        """segment.ms counts in record time where there is such, so that old data is segmented as new data is."""
-        if segment.first_timestamp is not None and segment.first_timestamp >= 0:
-            return max_timestamp - segment.first_timestamp
-        return now_ms - segment.created_ms
 
     def roll(self, base_offset: int | None = None) -> None:
         """Close the active segment and begin a new one; an empty active segment at that very offset stays."""
@@ -341,20 +347,20 @@ class PartitionLog:
     def _roll(self, base_offset: int) -> None:
         self._active.load()
         if self._active.size == 0:  # replicated batches that begin later than the empty segment
-            self._remove_files(self.segments.remove_last())
+            self.remove_last_segment()
         else:
             self._active.finish()
             self._active.write_indexes()
             self.producers.end_offset = base_offset
             self.snapshots.take(self.producers, base_offset)
-        self._begin_segment(base_offset)
+        self.begin_segment(base_offset)
 
-    def _begin_segment(self, base_offset: int) -> None:
+    def begin_segment(self, base_offset: int) -> None:
+        """Make a new segment the active one."""
         segment = Segment(self._disk, self.directory, base_offset, create=True, created_ms=self._clock.wall_ms())
         if self.config.segment_jitter_ms > 0:
             segment.jitter_ms = int(self._chance.uniform(0, min(self.config.segment_jitter_ms, self.config.segment_ms)))
         self.segments.append(segment)
-        self._active = segment
         self._unsynced_paths.add(self.directory)
 
     # Flushing
@@ -373,6 +379,13 @@ class PartitionLog:
             unflushed >= self.config.flush_messages
             or self._clock.monotonic_ms() - self.last_flush_ms >= self.config.flush_ms
             or self.recovery_point < self._active.base_offset
+        )
+
+    def _has_unsynced(self) -> bool:
+        return (
+            self.log_end_offset > self.recovery_point
+            or bool(self._unsynced_paths)
+            or self.leader_epochs.version != self.leader_epochs.durable_version
         )
 
     def begin_flush(self) -> FlushJob:
@@ -426,35 +439,16 @@ class PartitionLog:
             self.truncate_fully_and_start_at(offset)
             return
         logger.info("Truncating %s-%s from %s to %s", self.topic, self.partition, self.log_end_offset, offset)
-        self._guard(lambda: self._truncate_to(offset))
-
-    def _truncate_to(self, offset: int) -> None:
-        self.recovery_point = min(self.recovery_point, offset)
-        while len(self.segments) > 1 and self.segments.active.base_offset >= offset:
-            self._remove_files(self.segments.remove_last())
-        self._active = self.segments.active
-        self._active.truncate(self._active.position_of(offset))
-        self.log_end_offset = self._active.next_offset()
-        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
-        self.leader_epochs.truncate_from_end(self.log_end_offset)
-        self.snapshots.remove_from(self.log_end_offset)
-        replay_producers(self)
+        self._guard(lambda: truncation.truncate_to(self, offset))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Throw everything away; the next append is at offset."""
         logger.info("Truncating %s-%s fully, to start at %s", self.topic, self.partition, offset)
-        self._guard(lambda: self._truncate_fully(offset))
+        self._guard(lambda: truncation.truncate_fully(self, offset))
 
-    def _truncate_fully(self, offset: int) -> None:
-        while len(self.segments):
-            self._remove_files(self.segments.remove_last())
-        self._begin_segment(offset)
-        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
-        self.leader_epochs.clear()
-        self.snapshots.remove_from(-1)
-        self.producers.clear(offset)
-
-    def _remove_files(self, segment: Segment) -> None:
+    def remove_last_segment(self) -> None:
+        """Delete the newest segment's files at once: what they held was never committed."""
+        segment = self.segments.remove_last()
         segment.close()
         self.snapshots.remove(segment.base_offset)
         for suffix in SEGMENT_SUFFIXES:
@@ -507,8 +501,10 @@ class PartitionLog:
         """Give files back; a clean close flushes first and leaves a producer snapshot, so that no scan is needed."""
         if clean and self.failure is None:
             self._active.finish()
-            self._guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
-            self.flush()
+            if self.log_end_offset > self.segments.first.base_offset:
+                self._guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
+            if self._has_unsynced():
+                self.flush()
         for segment in self.segments:
             segment.close()
 
@@ -533,27 +529,9 @@ class PartitionLog:
         if self.failure is None:
             self.failure = failure
             logger.error("The log of %s-%s goes offline: %s", self.topic, self.partition, failure)
+            if self.on_failure is not None:
+                self.on_failure(failure)
         return failure
 
     def _offline(self) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.partition} is offline")
-
-
-def replay_producers(log: PartitionLog) -> None:
-    """Derive the producer state of the whole log: from its newest snapshot, then from the batches after it."""
-    log.snapshots.load_latest(log.producers, log.log_start_offset, log.log_end_offset)
-    for segment in log.segments.from_offset(log.producers.end_offset):
-        replay_segment(segment, log.producers, log.producers.end_offset)
-    log.producers.end_offset = log.log_end_offset
-
-
-def replay_segment(segment: Segment, producers: ProducerState, start_offset: int) -> None:
-    """Take a segment's batches from start_offset on into producers."""
-    for position, header in segment.walk(segment.position_of(start_offset)):
-        if header.base_offset < start_offset or header.producer_id == NO_PRODUCER_ID:
-            continue
-        if not header.attributes & CONTROL_FLAG:
-            producers.update(header, header.base_offset)
-        elif (marker := decode_marker(segment.read_batch(position, header))) is not None:
-            producers.update_marker(header, marker, header.base_offset)
-    producers.end_offset = max(producers.end_offset, segment.next_offset())

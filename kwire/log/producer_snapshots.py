@@ -4,8 +4,8 @@
     int64 producer id, int16 epoch, int32 last sequence, int64 last offset, int32 offset delta of the last batch,
     int64 timestamp, int32 coordinator epoch, int64 first offset of the open transaction (-1: none)
 
-A snapshot named N is the state of the log up to, not including, offset N. It is written when a segment is closed and when
-the log is. One that does not pass its CRC is removed, and the one before it is used.
+A snapshot named N is the state of the log up to, not including, offset N. It is written when a segment is closed and
+when the log is. One that does not pass its CRC is removed, and the one before it is used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a log knows of its idempotent and transactional producers.
 
 For each producer id: its epoch, its last five batches (so that a retry finds its original offset), and where its open
-transaction began. From the transactions follow the last stable offset and the list of aborted ones. All of it is derived
+transaction began. From the transactions follow the last stable offset and the list of aborted ones. All of it derives
 from the batches in the log: check() judges a batch before it is stored, update() takes it in after it was, and recovery
 replays batches through update() from the newest snapshot on.
 """

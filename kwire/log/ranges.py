@@ -19,13 +19,6 @@ class Ranges:
         found = bisect_right(self._starts, start) - 1
         return found >= 0 and self._ends[found] >= end
 
-    def extend(self, start: int, end: int) -> None:
-        """Add a range at or after all others: the way appends come."""
-        if self._ends and self._ends[-1] == start:
-            self._ends[-1] = end
-        else:
-            self.add(start, end)
-
     def add(self, start: int, end: int) -> None:
         """Add a range anywhere."""
         starts: list[int] = []

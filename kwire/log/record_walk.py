@@ -1,18 +1,22 @@
 """The walk over a batch's records: the broker's one loop per record.
 
-It is one function with no calls for ordinary records, because it runs for each record of each uncompressed batch: its time
-per record is a large part of what a produced byte costs.
+walk_plain() runs for each record of each uncompressed batch, and its time per record is a large part of what a produced
+byte costs: it knows the ordinary shapes only, builds nothing and says nothing. Whatever it does not know, good or bad,
+is judged by walk_records(), which decides and explains.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kwire.protocol.records import NO_TIMESTAMP
 
-FAULTS_MAX = 100
+FAULTS_MAX: Final = 100
 """Faulty records that one answer lists; the batch is refused all the same."""
+
+_ONE_BYTE_DELTAS: Final = 64
+_TWO_BYTE_DELTAS: Final = 8192
 
 
 class MalformedRecordError(ValueError):
@@ -38,6 +42,88 @@ class WalkRules:
     """The timestamp of all records of a LogAppendTime batch."""
 
 
+def walk_plain(body: bytes, record_count: int, *, needs_key: bool) -> tuple[int, int] | None:
+    """(smallest, largest) timestamp delta if body is record_count ordinary records; None if it needs a closer look.
+
+    The base timestamp itself counts as delta 0: a batch without a record at delta 0 gets a wider range than it has.
+    A delta's parity bit is its sign: those of lengths are gathered and looked at once.
+    """
+    position = signs = previous = smallest = largest = 0
+    if record_count > _TWO_BYTE_DELTAS or not body or body[-1]:
+        return None
+    try:
+        for index in range(record_count):
+            byte = body[position]  # length
+            signs |= byte
+            if byte > 127:
+                second = body[position + 1]
+                if second > 127:
+                    return None
+                end = position + 2 + ((byte & 127 | second << 7) >> 1)
+                position += 3
+            else:
+                end = position + 1 + (byte >> 1)
+                position += 2
+
+            byte = body[position]  # timestamp delta
+            if byte != previous or byte > 127:
+                delta = byte
+                if byte > 127:
+                    position += 1
+                    second = body[position]
+                    if second > 127:
+                        return None
+                    delta = byte & 127 | second << 7
+                previous = byte
+                delta = (delta >> 1) ^ -(delta & 1)
+                if delta > largest:
+                    largest = delta
+                elif delta < smallest:
+                    smallest = delta
+
+            if index < _ONE_BYTE_DELTAS:  # offset delta
+                if body[position + 1] != index << 1:
+                    return None
+                position += 2
+            elif body[position + 2] != index >> 6 or body[position + 1] != index << 1 & 127 | 128:
+                return None
+            else:
+                position += 3
+
+            byte = body[position]  # key
+            if byte == 1:
+                if needs_key:
+                    return None
+                position += 1
+            elif byte < 128:
+                signs |= byte
+                position += 1 + (byte >> 1)
+            else:
+                return None
+
+            byte = body[position]  # value
+            if byte > 127:
+                second = body[position + 1]
+                if second > 127:
+                    return None
+                signs |= byte
+                position += 2 + ((byte & 127 | second << 7) >> 1)
+            elif byte == 1:
+                position += 1
+            else:
+                signs |= byte
+                position += 1 + (byte >> 1)
+
+            if body[position] or position + 1 != end:  # no headers
+                return None
+            position = end
+    except IndexError:
+        return None
+    if signs & 1 or position != len(body):
+        return None
+    return smallest, largest
+
+
 def walk_records(
     body: bytes, record_count: int, base_timestamp: int, rules: WalkRules, faults: list[RecordFault]
 ) -> int:
@@ -45,98 +131,18 @@ def walk_records(
 
     Records that are well-formed but not taken are noted in faults.
     """
-    needs_key, oldest, newest, fixed = rules.needs_key, rules.oldest, rules.newest, rules.fixed_timestamp
     max_timestamp = NO_TIMESTAMP
     position = index = 0
-    size = len(body)
     try:
-        while position < size:
-            # Length of the record: one or two bytes for all but large ones. An odd first byte is a negative number.
-            byte = body[position]
-            position += 1
-            if byte > 127:
-                second = body[position]
-                if second > 127:
-                    length, position = _varint(body, position - 1)
-                else:
-                    position += 1
-                    length = (byte & 127 | second << 7) >> 1
-            else:
-                length = byte >> 1
+        while position < len(body):
+            length, position = _varint(body, position)
             end = position + length
-            if end > size:
+            if length < 0 or end > len(body):
                 raise MalformedRecordError(f"record {index} is longer than its batch")
-            position += 1  # record attributes: no bit is in use
-
-            byte = body[position]  # timestamp delta
-            if byte < 128:
-                timestamp = base_timestamp + (byte >> 1 if not byte & 1 else ~(byte >> 1))
-                position += 1
-            else:
-                timestamp, position = _varint(body, position)
-                timestamp += base_timestamp
-
-            byte = body[position]  # offset delta
-            position += 1
-            if byte > 127:
-                second = body[position]
-                if second > 127:
-                    delta, position = _varint(body, position - 1)
-                else:
-                    position += 1
-                    delta = (byte & 127 | second << 7) >> 1
-            else:
-                delta = byte >> 1
-            if delta != index or byte & 1:
-                raise MalformedRecordError(f"record {index} has another offset delta")
-
-            byte = body[position]  # key
-            position += 1
-            if byte == 1:
-                if needs_key:
-                    _note(faults, index, "Compacted topic cannot accept message without key", is_timestamp=False)
-            elif byte < 128:
-                if byte & 1:
-                    raise MalformedRecordError(f"record {index} has a negative key length")
-                position += byte >> 1
-            else:
-                length, position = _varint(body, position - 1)
-                if length < 0:
-                    raise MalformedRecordError(f"record {index} has a negative key length")
-                position += length
-
-            byte = body[position]  # value
-            position += 1
-            if byte > 127:
-                second = body[position]
-                if second > 127:
-                    length, position = _varint(body, position - 1)
-                    if length < 0:
-                        raise MalformedRecordError(f"record {index} has a negative value length")
-                    position += length
-                else:
-                    if byte & 1:
-                        raise MalformedRecordError(f"record {index} has a negative value length")
-                    position += 1 + ((byte & 127 | second << 7) >> 1)
-            elif not byte & 1:
-                position += byte >> 1
-            elif byte != 1:
-                raise MalformedRecordError(f"record {index} has a negative value length")
-
-            byte = body[position]  # headers
-            position += 1
-            if byte:
-                position = _walk_headers(body, position - 1, end, index)
-            if position != end:
-                raise MalformedRecordError(f"record {index}: its length and its fields differ")
-
-            if fixed is not None:
-                timestamp = fixed
-            if timestamp > max_timestamp:
-                max_timestamp = timestamp
-            if (timestamp < oldest or timestamp > newest) and timestamp != NO_TIMESTAMP:
-                message = f"Timestamp {timestamp} is out of range: it should be within [{oldest}, {newest}]"
-                _note(faults, index, message, is_timestamp=True)
+            delta, has_key, position = _walk_record(body, position, end, index)
+            timestamp = base_timestamp + delta if rules.fixed_timestamp is None else rules.fixed_timestamp
+            max_timestamp = max(max_timestamp, timestamp)
+            _judge_record(index, timestamp, has_key, rules, faults)
             index += 1
     except IndexError as error:
         raise MalformedRecordError(f"record {index} ends early") from error
@@ -145,23 +151,24 @@ def walk_records(
     return max_timestamp
 
 
-def _note(faults: list[RecordFault], index: int, message: str, *, is_timestamp: bool) -> None:
-    if len(faults) < FAULTS_MAX and not (faults and faults[-1].batch_index == index):
-        faults.append(RecordFault(index, message, is_timestamp))
-
-
-def _varint(body: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint of any length, and the position behind it."""
-    result = shift = 0
-    while True:
-        byte = body[position]
-        position += 1
-        result |= (byte & 127) << shift
-        if byte < 128:
-            return (result >> 1) ^ -(result & 1), position
-        shift += 7
-        if shift > 63:
-            raise MalformedRecordError("a varint has more than ten bytes")
+def _walk_record(body: bytes, position: int, end: int, index: int) -> tuple[int, bool, int]:
+    """(timestamp delta, whether there is a key, end of the record)."""
+    timestamp_delta, position = _varint(body, position + 1)  # behind the attributes, of which no bit is in use
+    offset_delta, position = _varint(body, position)
+    if offset_delta != index:
+        raise MalformedRecordError(f"record {index} has offset delta {offset_delta}")
+    key_length, position = _varint(body, position)
+    position += max(key_length, 0)
+    value_length, position = _varint(body, position)
+    position += max(value_length, 0)
+    if key_length < -1 or value_length < -1:
+        raise MalformedRecordError(f"record {index} has a negative length")
+    if position >= end:
+        raise MalformedRecordError(f"record {index} has a field that is longer than itself")
+    position = _walk_headers(body, position, end, index)
+    if position != end:
+        raise MalformedRecordError(f"record {index}: its length and its fields differ")
+    return timestamp_delta, key_length >= 0, position
 
 
 def _walk_headers(body: bytes, position: int, end: int, index: int) -> int:
@@ -180,3 +187,27 @@ def _walk_headers(body: bytes, position: int, end: int, index: int) -> int:
         if position > end:
             raise MalformedRecordError(f"record {index} has a header that is longer than itself")
     return position
+
+
+def _judge_record(index: int, timestamp: int, has_key: bool, rules: WalkRules, faults: list[RecordFault]) -> None:
+    if len(faults) >= FAULTS_MAX:
+        return
+    if rules.needs_key and not has_key:
+        faults.append(RecordFault(index, "Compacted topic cannot accept message without key", False))
+    elif timestamp != NO_TIMESTAMP and not rules.oldest <= timestamp <= rules.newest:
+        message = f"Timestamp {timestamp} is out of range: it should be within [{rules.oldest}, {rules.newest}]"
+        faults.append(RecordFault(index, message, True))
+
+
+def _varint(body: bytes, position: int) -> tuple[int, int]:
+    """A zigzag varint of any length, and the position behind it."""
+    result = shift = 0
+    while True:
+        byte = body[position]
+        position += 1
+        result |= (byte & 127) << shift
+        if byte < 128:
+            return (result >> 1) ^ -(result & 1), position
+        shift += 7
+        if shift > 63:
+            raise MalformedRecordError("a varint has more than ten bytes")

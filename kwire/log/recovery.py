@@ -1,10 +1,10 @@
 """Opening a partition's directory, whatever state it was left in.
 
-After a clean shutdown nothing is scanned: sizes, indexes and the producer snapshot are believed. Otherwise every segment
-from the recovery point on is read batch by batch; the first batch that is not whole ends the log there, and what lies
-behind it goes. Bytes below the recovery point were durable: they are not touched here, and a flaw in them shows when they
-are read. Everything but the .log files is derived and made again when it is missing or wrong. Opening twice gives the same
-as opening once, also if the first attempt was interrupted.
+After a clean shutdown nothing is scanned: sizes, indexes and the producer snapshot are believed. Otherwise every
+segment from the recovery point on is read batch by batch; the first batch that is not whole ends the log there, and what lies
+behind it goes. Segments below the recovery point were durable: they are not touched here, and a flaw in them shows when
+they are read. Everything but the .log files is derived and made again when it is missing or wrong. Opening twice gives
+the same as opening once, also if the first attempt was interrupted.
 """
 
 from __future__ import annotations
@@ -18,15 +18,21 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import Disk
 from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, SWAP_SUFFIX
 from kwire.log.leader_epochs import LeaderEpochs
-from kwire.log.partition_log import PartitionLog, replay_producers, replay_segment
+from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState
+from kwire.log.replay import replay_batch, replay_producers, replay_segment
 from kwire.log.segment import Segment
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
-from kwire.protocol.control_records import decode_marker
-from kwire.protocol.records import CONTROL_FLAG, NO_PRODUCER_ID, BatchHeader, InvalidRecordsError, crc_matches
+from kwire.protocol.records import (
+    NO_PRODUCER_ID,
+    BatchHeader,
+    InvalidRecordsError,
+    crc_matches,
+    iterate_headers,
+)
 from kwire.seams import Chance, Clock
 
 logger = logging.getLogger(__name__)
@@ -85,7 +91,7 @@ def open_log(
     if was_clean_shutdown:
         log.recovery_point = max(recovery_point, log.segments.active.next_offset())
     else:
-        _recover(log, disk)
+        _recover(log)
     _settle(log)
     if topic_id is not None and log.topic_id is None:
         log.assign_topic_id(topic_id)
@@ -101,9 +107,8 @@ def _tidy(disk: Disk, directory: str) -> list[str]:
     undecided_from = min(cleaned, default=None)
     for name in names:
         path = f"{directory}/{name}"
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
-            disk.unlink(path)
-        elif name.endswith(SWAP_SUFFIX) and undecided_from is not None and int(name[:20]) >= undecided_from:
+        is_undecided = name.endswith(SWAP_SUFFIX) and undecided_from is not None and int(name[:20]) >= undecided_from
+        if is_undecided or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
             disk.unlink(path)
     _complete_swaps(disk, directory)
     names = disk.list(directory)
@@ -145,8 +150,6 @@ def _end_offset_of(disk: Disk, path: str, base_offset: int) -> int:
 
 
 def _headers_of(disk: Disk, path: str) -> list[BatchHeader]:
-    from kwire.protocol.records import iterate_headers
-
     return [header for _, header in iterate_headers(disk.read(path))]
 
 
@@ -165,7 +168,7 @@ def _read_topic_id(disk: Disk, directory: str) -> uuid.UUID | None:
         return None
 
 
-def _recover(log: PartitionLog, disk: Disk) -> None:
+def _recover(log: PartitionLog) -> None:
     """Scan from the recovery point on; cut at the first flaw."""
     segments = log.segments.from_offset(log.recovery_point)
     log.snapshots.remove_strays({segment.base_offset for segment in log.segments})
@@ -183,10 +186,7 @@ def _recover(log: PartitionLog, disk: Disk) -> None:
                     "Removing segment %s of %s-%s behind a flaw", later.base_offset, log.topic, log.partition
                 )
             while log.segments.active is not segment:
-                removed = log.segments.remove_last()
-                removed.close()
-                for suffix in SEGMENT_SUFFIXES:
-                    disk.unlink(removed.stem + suffix)
+                log.remove_last_segment()
             break
 
 
@@ -198,12 +198,10 @@ def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerStat
     for at, header, batch in segment.scan():
         if header.magic != 2 or header.base_offset < next_offset or not crc_matches(batch, 0, header):
             break
-        if header.producer_id != NO_PRODUCER_ID and not _replay_producer(segment, header, batch, producers):
+        if header.producer_id != NO_PRODUCER_ID and not _replay(segment, header, batch, producers):
             break
         size = header.size_in_bytes
-        segment.note_batch(
-            at, size, header.base_offset, header.last_offset, header.max_timestamp, log.config.index_interval_bytes
-        )
+        segment.note_batch(at, size, header.base_offset, header.last_offset, header.max_timestamp, log.config)
         log.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         position, next_offset = at + size, header.next_offset
     producers.end_offset = next_offset
@@ -213,25 +211,22 @@ def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerStat
             "Cutting %s.log at %s of %s bytes: what follows is no whole batch", segment.stem, position, segment.size
         )
         segment.file.truncate(position)
+    segment.mark_verified()
     return is_whole
 
 
-def _replay_producer(segment: Segment, header: BatchHeader, batch: memoryview, producers: ProducerState) -> bool:
-    if not header.attributes & CONTROL_FLAG:
-        producers.update(header, header.base_offset)
-        return True
+def _replay(segment: Segment, header: BatchHeader, batch: memoryview, producers: ProducerState) -> bool:
+    """False if it is a control batch that cannot be read."""
     try:
-        marker = decode_marker(batch)
+        completed = replay_batch(header, batch, producers)
     except InvalidRecordsError:
         return False
-    if marker is not None:
-        completed = producers.update_marker(header, marker, header.base_offset)
-        if completed is not None and completed.is_aborted:
-            segment.transaction_index.append(
-                AbortedTransaction(
-                    completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
-                )
+    if completed is not None and completed.is_aborted:
+        segment.transaction_index.append(
+            AbortedTransaction(
+                completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
             )
+        )
     return True
 
 

@@ -1,8 +1,8 @@
 """One segment: a .log file with its indexes.
 
 Positions are bytes from the file's start. What was appended or recovered by this process is known to be whole; the rest
-is checked (CRC and bounds) when it is first read, and the checked ranges are remembered, so that a flipped bit on disk is
-never served as data and sound data is checked once.
+is checked (CRC and bounds) when it is first read, and the checked ranges are remembered, so that a flipped bit on disk
+is never served as data and sound data is checked once.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
+from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, DiskFile
 from kwire.log.errors import CorruptLogError
-from kwire.log.index import CorruptIndexError, OffsetIndex, TimeIndex
+from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, CorruptIndexError, OffsetIndex, TimeIndex
 from kwire.log.ranges import Ranges
 from kwire.log.transaction_index import TransactionIndex
 from kwire.protocol.records import (
@@ -32,7 +33,10 @@ WALK_CHUNK_BYTES: Final = 4096 + BATCH_HEADER_BYTES
 """What a search reads at once: one index interval."""
 POSITIONS_KEPT: Final = 512
 """Batch starts that a segment remembers for readers at its end."""
+LENGTH_MIN: Final = BATCH_HEADER_BYTES - LENGTH_OVERHEAD
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+
+_DEFAULTS: Final = LogConfig()
 
 
 def segment_name(base_offset: int) -> str:
@@ -60,9 +64,13 @@ class Segment:
         self.first_timestamp: int | None = None
         """The first batch's max timestamp, from which segment.ms counts."""
         self.jitter_ms = 0
+        self.is_full = False
+        """Whether an index has no room left."""
         self._bytes_since_index_entry = 0
         self._positions: dict[int, int] = {}
         self._verified = Ranges()
+        self._verified_from = self.file.size
+        """All from here on was written or scanned by this process; what lies before is in _verified once read."""
 
     @property
     def size(self) -> int:
@@ -71,29 +79,29 @@ class Segment:
     # Writing
 
     def note_batch(
-        self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int, interval: int
+        self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int, config: LogConfig
     ) -> None:
         """Index a batch that was just written at position."""
         if len(self._positions) >= POSITIONS_KEPT:
             self._positions.clear()
         self._positions[base_offset] = position
-        self._verified.extend(position, position + size)
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.offset_of_max_timestamp = last_offset
         if self.first_timestamp is None:
             self.first_timestamp = max_timestamp
-        if self._bytes_since_index_entry > interval:
+        if self._bytes_since_index_entry > config.index_interval_bytes:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
             self._bytes_since_index_entry = 0
+            self.is_full = self._is_full(config.segment_index_bytes)
         self._bytes_since_index_entry += size
 
-    def is_full(self, index_bytes: int) -> bool:
-        """Whether an index has no room left."""
+    def _is_full(self, index_bytes: int) -> bool:
+        """The time index keeps room for the entry that finish() adds."""
         return (
-            len(self.offset_index) >= index_bytes // self.offset_index.ENTRY_BYTES
-            or len(self.time_index) >= index_bytes // self.time_index.ENTRY_BYTES - 1
+            len(self.offset_index) >= index_bytes // OFFSET_ENTRY_BYTES
+            or len(self.time_index) >= index_bytes // TIME_ENTRY_BYTES - 1
         )
 
     def finish(self) -> None:
@@ -148,14 +156,13 @@ class Segment:
             if header is not None and header.max_timestamp >= 0:
                 raise CorruptIndexError("the time index is empty")
 
-    def rebuild_indexes(self, interval: int = 4096) -> None:
+    def rebuild_indexes(self) -> None:
         """Derive both indexes from the log."""
         self.reset_indexes()
         for position, header in self.walk(0):
             self.note_batch(
-                position, header.size_in_bytes, header.base_offset, header.last_offset, header.max_timestamp, interval
+                position, header.size_in_bytes, header.base_offset, header.last_offset, header.max_timestamp, _DEFAULTS
             )
-        self._verified = Ranges()
         self.finish()
 
     def reset_indexes(self) -> None:
@@ -167,7 +174,7 @@ class Segment:
         self.first_timestamp = None
         self._bytes_since_index_entry = 0
         self._positions.clear()
-        self._verified = Ranges()
+        self.is_full = False
 
     def position_of(self, offset: int) -> int:
         """Where the first batch starts whose last offset is at or above offset; the file's size if there is none."""
@@ -191,7 +198,7 @@ class Segment:
             if end <= start:
                 return b""
         data = self.file.read(start, end - start)
-        if not self._verified.contain(start, end):
+        if start < self._verified_from and not self._verified.contain(start, min(end, self._verified_from)):
             self._verify(data, start)
         return data
 
@@ -201,7 +208,7 @@ class Segment:
         found = start
         for position, header in self.walk(max(start, self.offset_index.lookup_position(end))):
             if position + header.size_in_bytes > end:
-                if found < position and position <= end:
+                if found < position <= end:
                     found = position
                 if found == start and min_one_batch and position == start:
                     return position + header.size_in_bytes
@@ -221,7 +228,7 @@ class Segment:
     def _checked_header(self, data: bytes, position: int, start: int) -> BatchHeader:
         if position + BATCH_HEADER_BYTES <= len(data):
             header = parse_header(data, position)
-            if header.magic == 2 and 49 <= header.length <= len(data) - position - LENGTH_OVERHEAD:
+            if header.magic == 2 and LENGTH_MIN <= header.length <= len(data) - position - LENGTH_OVERHEAD:
                 return header
         raise CorruptLogError(f"{self.stem}.log: no batch at position {start + position}")
 
@@ -239,7 +246,7 @@ class Segment:
                 if len(window) < BATCH_HEADER_BYTES:
                     raise CorruptLogError(f"{self.stem}.log ends inside a batch header")
             header = parse_header(window, position - window_start)
-            if header.magic != 2 or header.length < 49 or position + header.size_in_bytes > size:
+            if header.magic != 2 or header.length < LENGTH_MIN or position + header.size_in_bytes > size:
                 raise CorruptLogError(f"{self.stem}.log: no batch at position {position}")
             yield position, header
             position += header.size_in_bytes
@@ -253,7 +260,7 @@ class Segment:
             if relative + BATCH_HEADER_BYTES > len(chunk):
                 chunk, chunk_start, relative = self.file.read(position, SCAN_CHUNK_BYTES), position, 0
             header = parse_header(chunk, relative)
-            if header.length < 49 or position + header.size_in_bytes > size:
+            if header.length < LENGTH_MIN or position + header.size_in_bytes > size:
                 return
             if relative + header.size_in_bytes > len(chunk):
                 length = max(SCAN_CHUNK_BYTES, header.size_in_bytes)
@@ -270,6 +277,7 @@ class Segment:
         self.file.truncate(position)
         self._positions = {offset: at for offset, at in self._positions.items() if at < position}
         self._verified.cut(position)
+        self._verified_from = min(self._verified_from, position)
         next_offset = self.next_offset()
         self.time_index.truncate_to_offset(next_offset)
         self.transaction_index.truncate(next_offset)
@@ -288,12 +296,13 @@ class Segment:
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         """One whole batch, checked."""
         data = self.file.read(position, header.size_in_bytes)
-        if not self._verified.contain(position, position + header.size_in_bytes):
+        if position < self._verified_from and not self._verified.contain(position, position + len(data)):
             self._verify(data, position)
         return data
 
-    def mark_verified(self, start: int, end: int) -> None:
-        self._verified.add(start, end)
+    def mark_verified(self) -> None:
+        """Note that a scan has checked every batch."""
+        self._verified_from = 0
 
     def close(self) -> None:
         """Give descriptors back."""

@@ -2,8 +2,8 @@
 
     int16 version (0), int64 producer id, int64 first offset, int64 last offset (the marker's), int64 last stable offset
 
-Entries are in the order of their markers. They are appended as they happen, because read_committed fetches need them, and
-derived again from the batches when the segment is recovered.
+Entries are in the order of their markers. They are appended as they happen, because read_committed fetches need them,
+and derived again from the batches when the segment is recovered.
 """
 
 from __future__ import annotations

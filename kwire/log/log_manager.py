@@ -1,0 +1,315 @@
+"""All logs of a broker: one directory per partition in one or more log directories.
+
+A log directory is taken with its .lock file and belongs to one process. Beside the partitions it has checkpoints (recovery
+points, log starts, high watermarks) that are written now and then, and .kafka_cleanshutdown, which is written last on a
+clean close and removed before anything else is written: while it is there, no log needs a scan.
+
+Partition directories are "topic-partition"; "topic-partition.<32 hex digits>-delete" is one whose files wait for their
+removal. Other directories are left alone and named in the broker's log.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kwire.log.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    RECOVERY_POINT_FILE,
+    CorruptCheckpointError,
+    TopicPartition,
+    format_clean_shutdown,
+    parse_clean_shutdown,
+    read_offsets,
+    write_offsets,
+)
+from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFailure, DiskLock
+from kwire.log.files import PendingDeletion
+from kwire.log.partition_log import PartitionLog
+from kwire.log.recovery import Surroundings, open_log
+
+logger = logging.getLogger(__name__)
+
+LOCK_FILE: Final = ".lock"
+METADATA_LOG_DIRECTORY: Final = "__cluster_metadata-0"
+"""The quorum's own log, which may share a directory with the partitions; not this module's."""
+DIRECTORY_NAME_MAX: Final = 255
+_PARTITION_DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_DELETED_DIRECTORY: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
+_STRAY_DIRECTORY: Final = re.compile(r".*\.[0-9a-f]{32}-(stray|future)")
+
+
+class LogDirectoryError(Exception):
+    """A log directory that cannot be used; the message says what to do."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LogDirectory:
+    """One entry of log.dirs and what its files said when it was opened."""
+
+    path: str
+    lock: DiskLock
+    was_clean_shutdown: bool
+    previous_broker_epoch: int
+    recovery_points: dict[TopicPartition, int]
+    log_starts: dict[TopicPartition, int]
+    high_watermarks: dict[TopicPartition, int]
+    logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
+    failure: DiskFailure | None = None
+    """Why the directory is offline; set once."""
+
+
+class LogManager:
+    """The logs of all partitions on this broker."""
+
+    def __init__(self, paths: Iterable[str], surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._disk = surroundings.disk
+        self._pending: list[PendingDeletion] = []
+        self.directories: list[LogDirectory] = []
+        try:
+            for path in paths:
+                self.directories.append(self._open_directory(path))
+        except BaseException:
+            self._release()
+            raise
+
+    def _open_directory(self, path: str) -> LogDirectory:
+        disk = self._disk
+        disk.make_directory(path)
+        lock = disk.lock(f"{path}/{LOCK_FILE}")
+        if lock is None:
+            raise LogDirectoryError(
+                f"log.dirs: {path} is in use by another broker; stop it, or give this one a directory of its own"
+            )
+        clean_file = f"{path}/{CLEAN_SHUTDOWN_FILE}"
+        try:
+            was_clean, epoch = True, parse_clean_shutdown(disk.read(clean_file))
+        except FileNotFoundError:
+            was_clean, epoch = False, -1
+        if was_clean:
+            disk.unlink(clean_file)
+            disk.sync_directory(path)
+        return LogDirectory(
+            path=path,
+            lock=lock,
+            was_clean_shutdown=was_clean,
+            previous_broker_epoch=epoch,
+            recovery_points=self._checkpoint(path, RECOVERY_POINT_FILE),
+            log_starts=self._checkpoint(path, LOG_START_FILE),
+            high_watermarks=self._checkpoint(path, HIGH_WATERMARK_FILE),
+        )
+
+    def _checkpoint(self, path: str, name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self._disk, f"{path}/{name}")
+        except CorruptCheckpointError as error:
+            # Recovery scans more, and the high watermark is learnt again: nothing is lost but time.
+            logger.warning("Ignoring a broken checkpoint: %s", error)
+            return {}
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The broker epoch of the last clean shutdown, -1 if any directory was not shut down cleanly (KIP-966)."""
+        epochs = {directory.previous_broker_epoch for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 else -1
+
+    # Logs
+
+    def load_all(self, config_of: Callable[[str], LogConfig]) -> int:
+        """Open every partition that is on disk; returns their number."""
+        return sum(1 for _ in self.load_one_by_one(config_of))
+
+    def load_one_by_one(self, config_of: Callable[[str], LogConfig]) -> Iterator[PartitionLog]:
+        """The same, for a caller that does other things in between."""
+        for directory in self.directories:
+            for name in self._disk.list(directory.path):
+                if name == METADATA_LOG_DIRECTORY or not self._disk.is_directory(f"{directory.path}/{name}"):
+                    continue
+                found = self._recognise(directory, name)
+                if found is not None and found not in directory.logs:
+                    topic, partition = found
+                    yield self._open(directory, topic, partition, config_of(topic), None)
+
+    def _recognise(self, directory: LogDirectory, name: str) -> TopicPartition | None:
+        path = f"{directory.path}/{name}"
+        if _DELETED_DIRECTORY.fullmatch(name):
+            self._pending.append(PendingDeletion(self._surroundings.clock.wall_ms(), [path]))
+            return None
+        match = _PARTITION_DIRECTORY.fullmatch(name)
+        if match is None or _STRAY_DIRECTORY.fullmatch(name):
+            logger.warning("Leaving %s alone: it is no directory of a partition", path)
+            return None
+        topic_partition = (match[1], int(match[2]))
+        other = self.get(*topic_partition)
+        if other is not None and other.directory != path:
+            raise LogDirectoryError(f"log.dirs: {path} and {other.directory} are logs of the same partition")
+        return topic_partition
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        for directory in self.directories:
+            if (log := directory.logs.get((topic, partition))) is not None:
+                return log
+        return None
+
+    def get_or_create(self, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None) -> PartitionLog:
+        """The partition's log; a new one goes to the directory with the fewest logs."""
+        if (log := self.get(topic, partition)) is not None:
+            return log
+        online = [directory for directory in self.directories if directory.failure is None]
+        if not online:
+            raise LogDirectoryError("log.dirs: every log directory is offline")
+        directory = min(online, key=lambda candidate: len(candidate.logs))
+        return self._open(directory, topic, partition, config, topic_id)
+
+    def _open(
+        self, directory: LogDirectory, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None
+    ) -> PartitionLog:
+        key = (topic, partition)
+        log = open_log(
+            f"{directory.path}/{topic}-{partition}",
+            topic=topic,
+            partition=partition,
+            config=config,
+            surroundings=self._surroundings,
+            topic_id=topic_id,
+            log_start_offset=directory.log_starts.get(key, 0),
+            recovery_point=directory.recovery_points.get(key, 0),
+            was_clean_shutdown=directory.was_clean_shutdown,
+        )
+        log.on_failure = lambda failure: self._take_offline(directory, failure)
+        directory.logs[key] = log
+        return log
+
+    def logs(self) -> Iterator[PartitionLog]:
+        """Every log of every directory."""
+        for directory in self.directories:
+            yield from directory.logs.values()
+
+    def directory_of(self, log: PartitionLog) -> LogDirectory:
+        return next(found for found in self.directories if found.logs.get((log.topic, log.partition)) is log)
+
+    def checkpointed_high_watermark(self, topic: str, partition: int) -> int:
+        """The high watermark of the last checkpoint, 0 if there was none."""
+        key = (topic, partition)
+        return next((found.high_watermarks[key] for found in self.directories if key in found.high_watermarks), 0)
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Take a partition away: its directory is renamed now and removed after file.delete.delay.ms."""
+        log = self.get(topic, partition)
+        if log is None:
+            return
+        directory = self.directory_of(log)
+        log.close(clean=False)
+        suffix = f"-{partition}.{self._surroundings.chance.uuid().hex}-delete"
+        path = f"{directory.path}/{topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
+        try:
+            self._disk.rename(log.directory, path)
+            self._disk.sync_directory(directory.path)
+        except DiskFailure as failure:
+            self._take_offline(directory, failure)
+            raise
+        log.moved_to(path)
+        for offsets in (directory.logs, directory.recovery_points, directory.log_starts, directory.high_watermarks):
+            offsets.pop((topic, partition), None)
+        due_ms = self._surroundings.clock.wall_ms() + log.config.file_delete_delay_ms
+        self._pending.append(PendingDeletion(due_ms, [path]))
+
+    # What the server calls from time to time
+
+    def apply_retention(self, high_watermark_of: Callable[[PartitionLog], int]) -> None:
+        """Let every log drop what its topic no longer keeps."""
+        now_ms = self._surroundings.clock.wall_ms()
+        for log in list(self.logs()):
+            if log.failure is None:
+                self._pending += log.apply_retention(now_ms, high_watermark_of(log))
+
+    def remove_due_files(self) -> int:
+        """Remove files and directories whose time has come; returns how many deletions are still waiting."""
+        now_ms = self._surroundings.clock.wall_ms()
+        due = [pending for pending in self._pending if pending.due_ms <= now_ms]
+        self._pending = [pending for pending in self._pending if pending.due_ms > now_ms]
+        for pending in due:
+            for path in pending.paths:
+                if self._disk.is_directory(path):
+                    self._disk.remove_directory(path)
+                else:
+                    self._disk.unlink(path)
+        return len(self._pending)
+
+    def logs_to_flush(self) -> list[PartitionLog]:
+        """Logs whose flush.ms, flush.messages or a closed segment asks for a flush."""
+        return [log for log in self.logs() if log.failure is None and log.flush_due()]
+
+    def expire_producers(self, expiration_ms: int) -> None:
+        """Forget producers that were silent for producer.id.expiration.ms."""
+        now_ms = self._surroundings.clock.wall_ms()
+        for log in self.logs():
+            log.expire_producers(now_ms, expiration_ms)
+
+    def checkpoint_recovery_points(self) -> None:
+        self._write_checkpoints(
+            RECOVERY_POINT_FILE,
+            lambda directory: {key: log.recovery_point for key, log in directory.logs.items()},
+        )
+
+    def checkpoint_log_starts(self) -> None:
+        """Only starts that the first segment's name does not tell."""
+        self._write_checkpoints(
+            LOG_START_FILE,
+            lambda directory: {
+                key: log.log_start_offset
+                for key, log in directory.logs.items()
+                if log.log_start_offset > log.segments.first.base_offset
+            },
+        )
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        self._write_checkpoints(
+            HIGH_WATERMARK_FILE,
+            lambda directory: {key: high_watermarks[key] for key in directory.logs if key in high_watermarks},
+        )
+
+    def _write_checkpoints(self, name: str, offsets_of: Callable[[LogDirectory], dict[TopicPartition, int]]) -> None:
+        for directory in self.directories:
+            if directory.failure is not None:
+                continue
+            try:
+                write_offsets(self._disk, f"{directory.path}/{name}", offsets_of(directory))
+            except DiskFailure as failure:
+                self._take_offline(directory, failure)
+
+    # The end
+
+    def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
+        """Close every log; a clean close flushes them, writes the checkpoints and, last of all, says so in a file."""
+        for log in list(self.logs()):
+            log.close(clean=clean and log.failure is None)
+        if clean:
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_starts()
+            for directory in self.directories:
+                if directory.failure is None:
+                    path = f"{directory.path}/{CLEAN_SHUTDOWN_FILE}"
+                    self._disk.replace(path, format_clean_shutdown(broker_epoch), sync=True)
+        self._release()
+
+    def _take_offline(self, directory: LogDirectory, failure: DiskFailure) -> None:
+        """What one file of a device did, the others may do: no log of the directory is used any more."""
+        if directory.failure is not None:
+            return
+        directory.failure = failure
+        logger.error("The log directory %s goes offline: %s", directory.path, failure)
+        for log in directory.logs.values():
+            log.failure = log.failure or failure
+
+    def _release(self) -> None:
+        for directory in self.directories:
+            directory.lock.release()

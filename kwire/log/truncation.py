@@ -1,0 +1,40 @@
+"""Cutting a log's end off, as a follower does when its leader's log went another way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.log.replay import replay_producers
+
+if TYPE_CHECKING:
+    from kwire.log.partition_log import PartitionLog
+
+
+def truncate_to(log: PartitionLog, offset: int) -> None:
+    """Remove everything from offset on, and the whole batch that holds it.
+
+    Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
+    """
+    log.recovery_point = min(log.recovery_point, offset)
+    while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
+        log.remove_last_segment()
+    active = log.segments.active
+    active.load()
+    active.truncate(active.position_of(offset))
+    log.log_end_offset = active.next_offset()
+    log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
+    log.recovery_point = min(log.recovery_point, log.log_end_offset)
+    log.leader_epochs.truncate_from_end(log.log_end_offset)
+    log.snapshots.remove_from(log.log_end_offset)
+    replay_producers(log)
+
+
+def truncate_fully(log: PartitionLog, offset: int) -> None:
+    """Remove everything and begin again at offset."""
+    while len(log.segments):
+        log.remove_last_segment()
+    log.snapshots.remove_from(-1)
+    log.begin_segment(offset)
+    log.log_start_offset = log.log_end_offset = log.recovery_point = offset
+    log.leader_epochs.clear()
+    log.producers.clear(offset)
