@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ROW ?=
+SHORT ?=
 
 .PHONY: run test check compat spark docker bench campaign clean
 
@@ -26,6 +27,15 @@ $(VENV)/.run: $(VENV)/bin/python pyproject.toml
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.run
+
+# Other people's clients against kwire and Apache Kafka. ROW=kcat runs one client; SHORT=1 kwire only, in short.
+compat: $(VENV)-compat/.compat
+	$(VENV)-compat/bin/python -m compat_tests.run $(if $(ROW),--row $(ROW)) $(if $(SHORT),--short)
+
+$(VENV)-compat/.compat: pyproject.toml
+	test -x $(VENV)-compat/bin/python || $(PYTHON) -m venv $(VENV)-compat
+	$(VENV)-compat/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[compat]'
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis

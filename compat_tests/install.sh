@@ -1,16 +1,26 @@
 #!/bin/sh
-# Installs what the compatibility suites need beyond Python: Java and Maven for Apache Kafka, and kcat.
-# For Debian and its relatives; elsewhere install the same three by hand. Does nothing when they are there.
+# Installs what the compatibility suites need beyond Python, as far as it is missing:
+#   install.sh kcat           the command line client
+#   install.sh kafka          Java and Maven, for Apache Kafka
+# Debian and its relatives only; elsewhere install the same programs by hand.
 set -eu
 
-missing=""
-command -v java >/dev/null 2>&1 || missing="$missing openjdk-17-jre-headless"
-command -v mvn >/dev/null 2>&1 || missing="$missing maven"
-command -v kcat >/dev/null 2>&1 || missing="$missing kcat"
-[ -n "$missing" ] || exit 0
+packages=""
+need() { # program package
+    command -v "$1" >/dev/null 2>&1 || packages="$packages $2"
+}
+
+for what in "$@"; do
+    case "$what" in
+        kcat) need kcat kcat ;;
+        kafka) need java openjdk-17-jre-headless; need mvn maven ;;
+        *) echo "usage: $0 [kcat] [kafka]" >&2; exit 2 ;;
+    esac
+done
+[ -n "$packages" ] || exit 0
 
 as_root=""
 [ "$(id -u)" = 0 ] || as_root="sudo"
 $as_root apt-get update -qq
 # shellcheck disable=SC2086 # a list of package names
-DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing
+DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $packages

@@ -24,7 +24,11 @@ async def test_a_topic_is_created_described_and_deleted(bootstrap, topic):
     async with admin(bootstrap) as client:
         (described,) = await client.describe_topics([topic])
         assert (described["error_code"], described["is_internal"]) == (0, False)
-        assert sorted((each["partition"], each["leader"]) for each in described["partitions"]) == [(0, 1), (1, 1), (2, 1)]
+        assert sorted((each["partition"], each["leader"]) for each in described["partitions"]) == [
+            (0, 1),
+            (1, 1),
+            (2, 1),
+        ]
         assert topic in await client.list_topics()
         answer = await client.delete_topics([topic])
         assert [each[:2] for each in answer.topic_error_codes] == [(topic, 0)]

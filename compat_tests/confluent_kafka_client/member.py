@@ -22,7 +22,9 @@ class Member:
     def run(self, bootstrap, topic, settings):
         try:
             with consumer(bootstrap, **QUICK | settings) as client:
-                client.subscribe([topic], on_revoke=lambda _, gone: self.revoked.append([each.partition for each in gone]))
+                client.subscribe(
+                    [topic], on_revoke=lambda _, gone: self.revoked.append([each.partition for each in gone])
+                )
                 while not self.stopping.is_set():
                     client.poll(0.05)
                     self.assignment = frozenset(each.partition for each in client.assignment())

@@ -94,7 +94,9 @@ def test_configurations_are_changed_one_by_one(client, bootstrap, topic):
 
     def changed():
         found = topic_config(client, topic)
-        return [(found[name].value, found[name].source) for name in ("retention.ms", "segment.bytes", "cleanup.policy")] == [
+        return [
+            (found[name].value, found[name].source) for name in ("retention.ms", "segment.bytes", "cleanup.policy")
+        ] == [
             ("604800000", ConfigSource.DEFAULT_CONFIG.value),
             ("2097152", ConfigSource.DYNAMIC_TOPIC_CONFIG.value),
             ("delete,compact", ConfigSource.DYNAMIC_TOPIC_CONFIG.value),

@@ -93,13 +93,19 @@ def test_a_second_static_member_of_the_same_name_fences_the_first(bootstrap, wid
 
             def fenced():
                 message = first.poll(0.1)
-                return message is not None and message.error() and message.error().name() in {"_FATAL", "FENCED_INSTANCE_ID"}
+                return (
+                    message is not None
+                    and message.error()
+                    and message.error().name() in {"_FATAL", "FENCED_INSTANCE_ID"}
+                )
 
             eventually(fenced, "the first member is fenced")
 
 
 def test_the_group_is_described_with_its_members_and_their_shares(bootstrap, wide_topic, group):
-    with member(bootstrap, wide_topic, group_id=group, client_id="described", partition_assignment_strategy="range") as only:
+    with member(
+        bootstrap, wide_topic, group_id=group, client_id="described", partition_assignment_strategy="range"
+    ) as only:
         wait_for_shares([only], [4])
         client = admin(bootstrap)  # it must live until the answer came
         description = result(client.describe_consumer_groups([group]))

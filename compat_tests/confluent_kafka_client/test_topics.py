@@ -32,7 +32,9 @@ def test_a_reader_is_told_that_its_topic_does_not_exist(bootstrap, topic, group)
 
 
 def test_a_reader_may_create_its_topic_by_subscribing(bootstrap, topic, group):
-    with consumer(bootstrap, group_id=group, allow_auto_create_topics=True, topic_metadata_refresh_interval_ms=200) as client:
+    with consumer(
+        bootstrap, group_id=group, allow_auto_create_topics=True, topic_metadata_refresh_interval_ms=200
+    ) as client:
         client.subscribe([topic])
         eventually(lambda: client.poll(0.1) or topic in admin(bootstrap).list_topics(timeout=5).topics, "the topic")
         offsets_of(send_all(producer(bootstrap), topic, numbered(3)))

@@ -5,7 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from compat_tests.harness.paths import CACHE, ROOT
+from compat_tests.harness.install import install
+from compat_tests.harness.paths import CACHE
 from compat_tests.harness.ports import HOST, free_ports
 from compat_tests.harness.process import SETTINGS, BrokerProcess, write_properties
 
@@ -46,8 +47,7 @@ def class_path() -> str:
 
 
 def _fetch() -> None:
-    if shutil.which("mvn") is None or shutil.which("java") is None:
-        subprocess.run([str(ROOT / "compat_tests" / "install.sh")], check=True)
+    install("kafka")
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir(parents=True)
     (HOME / "pom.xml").write_text(pom())

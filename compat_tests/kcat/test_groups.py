@@ -56,9 +56,9 @@ def test_members_of_every_strategy_read_everything_once(bootstrap, topic, group,
     flags = ("-X", f"partition.assignment.strategy={strategy}")
     with ExitStack() as stack:
         members = [stack.enter_context(running(tmp_path / "0", member(bootstrap, group, topic, *flags)))]
-        eventually(lambda: members[0].assigned(), "a first share", 30)
+        eventually(members[0].assigned, "a first share", 30)
         members.append(stack.enter_context(running(tmp_path / "1", member(bootstrap, group, topic, *flags))))
-        eventually(lambda: members[1].assigned(), "a second share", 30)
+        eventually(members[1].assigned, "a second share", 30)
         sender = producer(bootstrap)
         for partition in range(4):
             offsets_of(send_all(sender, topic, numbered(10), partition=partition))

@@ -81,7 +81,9 @@ def test_records_near_the_size_limit_pass_and_larger_ones_are_refused(bootstrap,
 
 def test_json_envelopes_tell_what_is_stored(bootstrap, topic):
     create_topic(bootstrap, topic)
-    offsets_of(send_all(producer(bootstrap), topic, [Record(value=b"payload", key=b"k", timestamp_ms=1_720_000_000_123)]))
+    offsets_of(
+        send_all(producer(bootstrap), topic, [Record(value=b"payload", key=b"k", timestamp_ms=1_720_000_000_123)])
+    )
     line = kcat(bootstrap, "-C", "-q", "-e", "-J", "-t", topic, "-o", "beginning").stdout
     for part in (b'"offset":0', b'"tstype":"create"', b'"ts":1720000000123', b'"broker":1', b'"payload":"payload"'):
         assert part in line

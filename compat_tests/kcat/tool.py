@@ -27,7 +27,7 @@ class Received:
 
 def kcat_command(bootstrap, *arguments):
     if shutil.which("kcat") is None:
-        pytest.skip("kcat is not installed: compat_tests/install.sh")
+        pytest.skip("kcat is not installed: compat_tests/install.sh kcat")
     return ["kcat", "-b", bootstrap, "-X", "check.crcs=true", *arguments]
 
 

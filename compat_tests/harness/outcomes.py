@@ -1,0 +1,65 @@
+"""What a run of one suite against one broker gave, test by test, and which outcomes count against kwire."""
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compat_tests.harness.paths import ROOT
+
+PASSED = "passed"
+FAILED = "failed"
+SKIPPED = "skipped"
+
+DIFFERENCES = ROOT / "docs" / "differences.md"
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcomes:
+    """One suite on one broker. A suite that could not run at all has a problem and no tests."""
+
+    tests: dict[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+    def count(self, outcome: str) -> int:
+        return sum(each == outcome for each in self.tests.values())
+
+
+def read_report(path: Path) -> dict[str, str]:
+    """Outcomes by test name from pytest's JUnit report; a test that fails in its fixture has failed."""
+    tests: dict[str, str] = {}
+    for case in ET.parse(path).getroot().iter("testcase"):
+        module = case.get("classname", "").removeprefix("compat_tests.")
+        name = f"{module}::{case.get('name')}"
+        kinds = {child.tag for child in case}
+        outcome = FAILED if kinds & {"failure", "error"} else SKIPPED if "skipped" in kinds else PASSED
+        if tests.get(name) != FAILED:
+            tests[name] = outcome
+    return tests
+
+
+def listed_differences() -> list[str]:
+    """Tests that docs/differences.md names, in backquotes, as folder.module::test or folder.module::test[case]."""
+    if not DIFFERENCES.exists():
+        return []
+    return re.findall(r"`([\w.]+::[^`]+)`", DIFFERENCES.read_text())
+
+
+def complaints(kwire: Outcomes, kafka: Outcomes | None) -> list[str]:
+    """Everything that makes a row count as not proven; empty when all is well."""
+    found = [
+        f"{broker}: {outcomes.problem}"
+        for broker, outcomes in (("kwire", kwire), ("kafka", kafka))
+        if outcomes and outcomes.problem
+    ]
+    if kafka is None:
+        return found + [f"{name}: failed on kwire" for name, outcome in kwire.tests.items() if outcome == FAILED]
+    listed = listed_differences()
+    for name in sorted(kwire.tests.keys() | kafka.tests.keys()):
+        ours, theirs = kwire.tests.get(name), kafka.tests.get(name)
+        difference = name in listed or name.split("[")[0] in listed
+        if ours == FAILED and theirs == FAILED:
+            found.append(f"{name}: failed on both, so the test is wrong")
+        elif ours != theirs and not difference:
+            found.append(f"{name}: {ours or 'not run'} on kwire, {theirs or 'not run'} on Kafka")
+    return found

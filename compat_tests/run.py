@@ -1,0 +1,134 @@
+"""Run every client's suite against kwire and Apache Kafka, and print one table: `make compat`.
+
+The exit status is 0 only when kwire passes what Kafka passes, and nothing passes on kwire alone that
+docs/differences.md does not list.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from compat_tests.harness.install import install
+from compat_tests.harness.outcomes import FAILED, PASSED, SKIPPED, Outcomes, complaints, read_report
+from compat_tests.harness.paths import ROOT
+from compat_tests.harness.reference import KAFKA_VERSION, class_path
+
+#: Row name to (folder, what is tested with).
+ROWS = {
+    "kafka-python": ("kafka_python", lambda: version("kafka-python")),
+    "confluent-kafka": ("confluent_kafka_client", lambda: version("confluent-kafka")),
+    "aiokafka": ("aiokafka_client", lambda: version("aiokafka")),
+    "kcat": ("kcat", lambda: kcat_version()),  # noqa: PLW0108 - defined below
+    "raw": ("raw", lambda: "-"),
+}
+SUITE_SECONDS = 600
+
+console = Console(width=110)
+
+
+def kcat_version() -> str:
+    text = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
+    return text.split("Version ", 1)[1].split(" ", 1)[0]
+
+
+def run_suite(row: str, broker: str, *, short: bool) -> Outcomes:
+    folder = ROOT / "compat_tests" / ROWS[row][0]
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "compat_tests" / "pytest.ini"), str(folder)]
+        command += ["--broker", broker, "--junitxml", str(report), "-q", "--tb=short", "--show-capture=no"]
+        command += ["-m", "short"] if short else []
+        status, output = run_bounded(command)
+        if not report.exists():
+            return Outcomes(problem=f"pytest ended with {status}:\n{output[-3000:]}")
+        outcomes = Outcomes(tests=read_report(report))
+        if not outcomes.tests:
+            outcomes.problem = f"no test ran:\n{output[-3000:]}"
+        elif outcomes.count(FAILED):
+            console.print(output[-12_000:], markup=False, highlight=False)
+        return outcomes
+
+
+def run_bounded(command: Sequence[str]) -> tuple[int | str, str]:
+    """Run pytest in a process group of its own, so that a suite that hangs takes its broker with it."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **streams) as process:
+        try:
+            output, _ = process.communicate(timeout=SUITE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return f"no end within {SUITE_SECONDS} s", process.communicate()[0]
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode, output
+
+
+def cell(outcomes: Outcomes | None) -> str:
+    if outcomes is None:
+        return "-"
+    if outcomes.problem:
+        return "did not run"
+    skipped = outcomes.count(SKIPPED)
+    return f"{outcomes.count(PASSED)}" + (f" ({skipped} skipped)" if skipped else "")
+
+
+def new_table() -> Table:
+    table = Table(title=f"kwire and Apache Kafka {KAFKA_VERSION} under other people's clients")
+    for heading in ("client", "version"):
+        table.add_column(heading)
+    for heading in ("tests", "passed on kwire", "same on Kafka", "seconds"):
+        table.add_column(heading, justify="right")
+    return table
+
+
+def same(kwire: Outcomes, kafka: Outcomes | None) -> str:
+    if kafka is None:
+        return "-"
+    if kafka.problem:
+        return cell(kafka)
+    return str(sum(kafka.tests.get(name) == outcome for name, outcome in kwire.tests.items()))
+
+
+def prove(rows: Sequence[str], *, short: bool) -> list[str]:
+    """Run the rows, print the table, and return what speaks against kwire."""
+    table, against = new_table(), []
+    for row in rows:
+        started = time.monotonic()
+        console.print(f"{row} ...")
+        kwire = run_suite(row, "kwire", short=short)
+        kafka = None if short else run_suite(row, "kafka", short=False)
+        against += complaints(kwire, kafka)
+        seconds = f"{time.monotonic() - started:.0f}"
+        table.add_row(row, ROWS[row][1](), str(len(kwire.tests)), cell(kwire), same(kwire, kafka), seconds)
+    console.print(table)
+    return against
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--row", action="append", choices=sorted(ROWS), help="only this client; may be repeated")
+    parser.add_argument("--short", action="store_true", help="kwire only, and only the tests marked short")
+    arguments = parser.parse_args()
+    install("kcat")
+    if not arguments.short:
+        install("kafka")
+        class_path()
+    against = prove(arguments.row or list(ROWS), short=arguments.short)
+    for each in against:
+        console.print(each, markup=False, highlight=False, soft_wrap=True)
+    return 1 if against else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
