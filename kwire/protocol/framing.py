@@ -11,10 +11,10 @@ An ApiVersions response always has header version 0: its reader cannot know yet 
 
 import struct
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 from kwire.protocol import wire
-from kwire.protocol.codec import Detached, encoder
+from kwire.protocol.codec import Detached, Encoder, encoder
 from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.schema import find_message, schema_of
@@ -77,26 +77,41 @@ _flexible: dict[int, range] = {}
 
 def encode_response(correlation_id: int, response: object, version: int) -> list[Buffer]:
     """The buffers to write in order; record batches among them are those of the response, not copies."""
-    cls = type(response)
-    schema = schema_of(cls)
-    out = bytearray(8)
-    if version in schema.flexible and schema.key != _API_VERSIONS_KEY:
-        out.append(0)
+    known = _responses.get((type(response), version))
+    if known is None:
+        known = _prepare_response(type(response), version)
+    header_size, encode_body = known
+    out = bytearray(header_size)
     detached: Detached = []
-    encoder(cls, version)(response, out, detached)
-    size = len(out) - 4 + sum(len(buffer) for _, buffer in detached)
+    encode_body(response, out, detached)
+    if not detached:
+        _RESPONSE_HEADER.pack_into(out, 0, len(out) - 4, correlation_id)
+        return [out]
+    size = len(out) - 4 + sum([len(buffer) for _, buffer in detached])
     _RESPONSE_HEADER.pack_into(out, 0, size, correlation_id)
-    return _interleave(out, detached) if detached else [out]
+    return _interleave(out, detached)
+
+
+def _prepare_response(cls: type, version: int) -> tuple[int, Encoder[Any]]:
+    """The size of the header, whose tag section is empty if there is one, and the encoder of the body."""
+    schema = schema_of(cls)
+    has_tags = version in schema.flexible and schema.key != _API_VERSIONS_KEY
+    known = _responses[cls, version] = (9 if has_tags else 8, encoder(cls, version))
+    return known
+
+
+_responses: dict[tuple[type, int], tuple[int, Encoder[Any]]] = {}
 
 
 def _interleave(out: bytearray, detached: Detached) -> list[Buffer]:
     view = memoryview(out)
-    bounds = [0, *(position for position, _ in detached), len(out)]
-    slices = [view[start:stop] for start, stop in pairwise(bounds)]
-    buffers: list[Buffer] = [slices[0]]
-    for (_, records), following in zip(detached, slices[1:], strict=True):
+    buffers: list[Buffer] = []
+    start = 0
+    for position, records in detached:
         if len(records):
+            buffers.append(view[start:position])
             buffers.append(records)
-        if len(following):
-            buffers.append(following)
+            start = position
+    if start < len(out):
+        buffers.append(view[start:])
     return buffers

@@ -200,7 +200,28 @@ def _build(cls: type[T], *, frozen: bool) -> tuple[type[T], tuple[FieldSchema, .
     fields = tuple(_field_schema(cls, name, hint, cls.__dict__[name]) for name, hint in hints.items())
     for spec in fields:
         setattr(cls, spec.name, _dataclass_field(spec))
-    return dataclass(slots=True, kw_only=True, frozen=frozen)(cls), fields
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else dataclass spends its time on the text of the signature
+    cls.__repr__ = _represent  # type: ignore[method-assign]
+    if not frozen:
+        cls.__eq__ = _equal  # type: ignore[method-assign]
+        cls.__hash__ = None  # type: ignore[assignment]
+    decorate = dataclass(slots=True, kw_only=True, frozen=frozen, eq=frozen, repr=False, match_args=False)
+    return decorate(cls), fields
+
+
+def _equal(self: Any, other: object) -> Any:
+    """One function for all messages: making one for each would double the time to import them."""
+    names: tuple[str, ...] = self.__slots__
+    if type(other) is not type(self):
+        return NotImplemented
+    return all(getattr(self, name) == getattr(other, name) for name in names)
+
+
+def _represent(self: Any) -> str:
+    """Only what differs from the defaults, so that a message fits into a log line."""
+    schema = _SCHEMAS[self.__class__]
+    shown = ((spec, getattr(self, spec.name)) for spec in schema.fields)
+    return f"{schema.name}({', '.join(f'{spec.name}={value!r}' for spec, value in shown if value != spec.default)})"
 
 
 def _field_schema(cls: type, name: str, hint: Any, declared: _Declared) -> FieldSchema:
