@@ -94,6 +94,9 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
+    def space(self, path: str) -> tuple[int, int]:
+        """(total, usable) bytes of the device that holds path."""
+
     def read(self, path: str) -> bytes:
         """The whole file; FileNotFoundError if there is none."""
 
@@ -289,6 +292,13 @@ class RealDisk:
             return os.stat(path).st_mtime_ns // 1_000_000
         except OSError as error:
             raise DiskFailure("stat", path, error) from error
+
+    def space(self, path: str) -> tuple[int, int]:
+        try:
+            device = os.statvfs(path)
+        except OSError as error:
+            raise DiskFailure("stat", path, error) from error
+        return device.f_blocks * device.f_frsize, device.f_bavail * device.f_frsize
 
     def read(self, path: str) -> bytes:
         try:

@@ -1,8 +1,8 @@
 """All logs of a broker: one directory per partition in one or more log directories.
 
-A log directory is taken with its .lock file and belongs to one process. Beside the partitions it has checkpoints (recovery
-points, log starts, high watermarks) that are written now and then, and .kafka_cleanshutdown, which is written last on a
-clean close and removed before anything else is written: while it is there, no log needs a scan.
+A log directory is taken with its .lock file and belongs to one process. Beside the partitions it has checkpoints
+(recovery points, log starts, high watermarks) that are written now and then, and .kafka_cleanshutdown, which is written
+last on a clean close and removed before anything else is written: while it is there, no log needs a scan.
 
 Partition directories are "topic-partition"; "topic-partition.<32 hex digits>-delete" is one whose files wait for their
 removal. Other directories are left alone and named in the broker's log.
@@ -31,6 +31,7 @@ from kwire.log.checkpoints import (
 )
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskLock
+from kwire.log.errors import CorruptLogError
 from kwire.log.files import PendingDeletion
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
@@ -69,22 +70,25 @@ class LogDirectory:
 class LogManager:
     """The logs of all partitions on this broker."""
 
-    def __init__(self, paths: Iterable[str], surroundings: Surroundings) -> None:
+    def __init__(
+        self, paths: Iterable[str], surroundings: Surroundings, *, locks: Mapping[str, DiskLock] | None = None
+    ) -> None:
+        """Open the directories; locks that the caller took already (to format a directory) become this object's."""
         self._surroundings = surroundings
         self._disk = surroundings.disk
         self._pending: list[PendingDeletion] = []
         self.directories: list[LogDirectory] = []
         try:
             for path in paths:
-                self.directories.append(self._open_directory(path))
+                self.directories.append(self._open_directory(path, (locks or {}).get(path)))
         except BaseException:
             self._release()
             raise
 
-    def _open_directory(self, path: str) -> LogDirectory:
+    def _open_directory(self, path: str, lock: DiskLock | None) -> LogDirectory:
         disk = self._disk
         disk.make_directory(path)
-        lock = disk.lock(f"{path}/{LOCK_FILE}")
+        lock = lock or disk.lock(f"{path}/{LOCK_FILE}")
         if lock is None:
             raise LogDirectoryError(
                 f"log.dirs: {path} is in use by another broker; stop it, or give this one a directory of its own"
@@ -136,7 +140,11 @@ class LogManager:
                 found = self._recognise(directory, name)
                 if found is not None and found not in directory.logs:
                     topic, partition = found
-                    yield self._open(directory, topic, partition, config_of(topic), None)
+                    try:
+                        yield self._open(directory, topic, partition, config_of(topic), None)
+                    except CorruptLogError as error:
+                        # One bad replica does not stop the broker; it stays closed until a peer or a person repairs it.
+                        logger.error("Cannot open the log of %s-%s: %s", topic, partition, error)  # noqa: TRY400
 
     def _recognise(self, directory: LogDirectory, name: str) -> TopicPartition | None:
         path = f"{directory.path}/{name}"
@@ -185,6 +193,7 @@ class LogManager:
             was_clean_shutdown=directory.was_clean_shutdown,
         )
         log.on_failure = lambda failure: self._take_offline(directory, failure)
+        log.before_truncation = lambda: self._write_recovery_points(directory)
         directory.logs[key] = log
         return log
 
@@ -255,36 +264,35 @@ class LogManager:
             log.expire_producers(now_ms, expiration_ms)
 
     def checkpoint_recovery_points(self) -> None:
-        self._write_checkpoints(
-            RECOVERY_POINT_FILE,
-            lambda directory: {key: log.recovery_point for key, log in directory.logs.items()},
-        )
+        for directory in self.directories:
+            self._write_recovery_points(directory)
+
+    def _write_recovery_points(self, directory: LogDirectory) -> None:
+        offsets = {key: log.recovery_point for key, log in directory.logs.items()}
+        self._write_checkpoint(directory, RECOVERY_POINT_FILE, offsets)
 
     def checkpoint_log_starts(self) -> None:
         """Only starts that the first segment's name does not tell."""
-        self._write_checkpoints(
-            LOG_START_FILE,
-            lambda directory: {
+        for directory in self.directories:
+            offsets = {
                 key: log.log_start_offset
                 for key, log in directory.logs.items()
                 if log.log_start_offset > log.segments.first.base_offset
-            },
-        )
+            }
+            self._write_checkpoint(directory, LOG_START_FILE, offsets)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        self._write_checkpoints(
-            HIGH_WATERMARK_FILE,
-            lambda directory: {key: high_watermarks[key] for key in directory.logs if key in high_watermarks},
-        )
-
-    def _write_checkpoints(self, name: str, offsets_of: Callable[[LogDirectory], dict[TopicPartition, int]]) -> None:
         for directory in self.directories:
-            if directory.failure is not None:
-                continue
-            try:
-                write_offsets(self._disk, f"{directory.path}/{name}", offsets_of(directory))
-            except DiskFailure as failure:
-                self._take_offline(directory, failure)
+            offsets = {key: high_watermarks[key] for key in directory.logs if key in high_watermarks}
+            self._write_checkpoint(directory, HIGH_WATERMARK_FILE, offsets)
+
+    def _write_checkpoint(self, directory: LogDirectory, name: str, offsets: dict[TopicPartition, int]) -> None:
+        if directory.failure is not None:
+            return
+        try:
+            write_offsets(self._disk, f"{directory.path}/{name}", offsets)
+        except DiskFailure as failure:
+            self._take_offline(directory, failure)
 
     # The end
 

@@ -101,6 +101,9 @@ class PartitionLog:
         """Why the log is offline; set once."""
         self.on_failure: Callable[[DiskFailure], None] | None = None
         """Told once when the log goes offline: its directory goes with it."""
+        self.before_truncation: Callable[[], None] | None = None
+        """Called when the recovery point was lowered and before files are cut: it must become durable first, so that a
+        crash cannot make recovery take the shorter log for a damaged one."""
         self._disk = disk
         self._clock = clock
         self._chance = chance

@@ -1,10 +1,10 @@
 """Opening a partition's directory, whatever state it was left in.
 
 After a clean shutdown nothing is scanned: sizes, indexes and the producer snapshot are believed. Otherwise every
-segment from the recovery point on is read batch by batch; the first batch that is not whole ends the log there, and what lies
-behind it goes. Segments below the recovery point were durable: they are not touched here, and a flaw in them shows when
-they are read. Everything but the .log files is derived and made again when it is missing or wrong. Opening twice gives
-the same as opening once, also if the first attempt was interrupted.
+segment from the recovery point on is read batch by batch; the first batch that is not whole ends the log there, and
+what lies behind it goes. What lies below the recovery point was durable, and is never cut: a flaw there keeps the log
+from opening, or shows when it is read. Everything but the .log files is derived and made again when it is missing or
+wrong. Opening twice gives the same as opening once, also if the first attempt was interrupted.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, CorruptCheckpointError, parse_partition_metadata
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk
+from kwire.log.errors import CorruptLogError
 from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, SWAP_SUFFIX
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState
-from kwire.log.replay import replay_batch, replay_producers, replay_segment
+from kwire.log.replay import recall_recent_batches, replay_batch, replay_producers, replay_segment
 from kwire.log.segment import Segment
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
@@ -206,6 +207,11 @@ def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerStat
         position, next_offset = at + size, header.next_offset
     producers.end_offset = next_offset
     is_whole = position == segment.size
+    if not is_whole and next_offset < log.recovery_point:
+        raise CorruptLogError(
+            f"{segment.stem}.log is damaged at position {position}, offset {next_offset}, although everything below "
+            f"offset {log.recovery_point} was durable; it is left as it is"
+        )
     if not is_whole:
         logger.warning(
             "Cutting %s.log at %s of %s bytes: what follows is no whole batch", segment.stem, position, segment.size
@@ -243,3 +249,5 @@ def _settle(log: PartitionLog) -> None:
     log.leader_epochs.truncate_from_start(log.log_start_offset)
     log.snapshots.remove_from(log.log_end_offset)
     replay_producers(log)
+    if log.producers.entries:
+        recall_recent_batches(log)

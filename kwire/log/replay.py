@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kwire.log.producer_state import CompletedTransaction, ProducerState
+from kwire.log.producer_state import BATCHES_KEPT, CompletedTransaction, ProducerState, StoredBatch
 from kwire.log.segment import Segment
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.records import CONTROL_FLAG, NO_PRODUCER_ID, BatchHeader
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from kwire.log.partition_log import PartitionLog
 
 Batch = bytes | memoryview
+
+RECALL_BYTES: Final = 64 * 1024
+"""How far from the log's end recent batches are looked for: cheap for each of thousands of partitions at start."""
 
 
 def replay_producers(log: PartitionLog) -> None:
@@ -39,3 +42,27 @@ def replay_batch(header: BatchHeader, batch: Batch, producers: ProducerState) ->
         return None
     marker = decode_marker(batch)
     return None if marker is None else producers.update_marker(header, marker, header.base_offset)
+
+
+def recall_recent_batches(log: PartitionLog) -> None:
+    """Find the batches before a producer's last one, which a snapshot does not hold, near the log's end.
+
+    A producer that lost its answers in a restart may repeat any of its last five batches; without this the broker would
+    take the older ones for a gap in the sequence.
+    """
+    active = log.segments.active
+    active.load()
+    found: dict[int, list[StoredBatch]] = {}
+    epochs = {producer_id: entry.producer_epoch for producer_id, entry in log.producers.entries.items()}
+    for _, header in active.walk(active.offset_index.lookup_position(max(0, active.size - RECALL_BYTES))):
+        if header.attributes & CONTROL_FLAG or epochs.get(header.producer_id) != header.producer_epoch:
+            continue
+        batches = found.setdefault(header.producer_id, [])
+        batches.append(
+            StoredBatch(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
+        )
+        del batches[:-BATCHES_KEPT]
+    for producer_id, batches in found.items():
+        entry = log.producers.entries[producer_id]
+        if len(entry.batches) < len(batches) and entry.last_data_offset == batches[-1].last_offset:
+            entry.batches = batches

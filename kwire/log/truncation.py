@@ -15,7 +15,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
 
     Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
     """
-    log.recovery_point = min(log.recovery_point, offset)
+    _lower_recovery_point(log, offset)
     while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
         log.remove_last_segment()
     active = log.segments.active
@@ -31,6 +31,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
 
 def truncate_fully(log: PartitionLog, offset: int) -> None:
     """Remove everything and begin again at offset."""
+    _lower_recovery_point(log, 0)
     while len(log.segments):
         log.remove_last_segment()
     log.snapshots.remove_from(-1)
@@ -38,3 +39,10 @@ def truncate_fully(log: PartitionLog, offset: int) -> None:
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
     log.leader_epochs.clear()
     log.producers.clear(offset)
+
+
+def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
+    if offset < log.recovery_point:
+        log.recovery_point = offset
+        if log.before_truncation is not None:
+            log.before_truncation()
