@@ -18,7 +18,6 @@ TAGS_MAX = 1024
 STRING_BYTES_MAX = 0x7FFF
 """Kafka refuses longer strings in flexible versions too, though their length prefix could say more."""
 _VARINT_SHIFT_MAX = 28
-_VARLONG_SHIFT_MAX = 63
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -42,22 +41,6 @@ def read_rest(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
             raise ProtocolError("a varint has more than 5 bytes")
     if value > 0xFFFFFFFF:
         raise ProtocolError("a varint has more than 32 bits")
-    return value, position
-
-
-def read_unsigned_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 128:
-            break
-        shift += 7
-        if shift > _VARLONG_SHIFT_MAX:
-            raise ProtocolError("a varlong has more than 10 bytes")
-    if value > 0xFFFFFFFFFFFFFFFF:
-        raise ProtocolError("a varlong has more than 64 bits")
     return value, position
 
 
