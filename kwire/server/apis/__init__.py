@@ -1,0 +1,73 @@
+"""One module per API: what the broker serves. The order here is of no consequence; keys make the table."""
+
+from __future__ import annotations
+
+from kwire.server.apis import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+)
+from kwire.server.dispatch import Api
+
+SERVED: tuple[Api, ...] = tuple(
+    sorted(
+        (
+            alter_configs.API,
+            api_versions.API,
+            create_partitions.API,
+            create_topics.API,
+            delete_groups.API,
+            delete_records.API,
+            delete_topics.API,
+            describe_cluster.API,
+            describe_configs.API,
+            describe_groups.API,
+            describe_log_dirs.API,
+            describe_producers.API,
+            describe_topic_partitions.API,
+            fetch.API,
+            find_coordinator.API,
+            heartbeat.API,
+            incremental_alter_configs.API,
+            init_producer_id.API,
+            join_group.API,
+            leave_group.API,
+            list_groups.API,
+            list_offsets.API,
+            metadata.API,
+            offset_commit.API,
+            offset_delete.API,
+            offset_fetch.API,
+            offset_for_leader_epoch.API,
+            produce.API,
+            sync_group.API,
+        ),
+        key=lambda api: api.key,
+    )
+)

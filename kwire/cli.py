@@ -1,0 +1,85 @@
+"""The command line: `kwire server [server.properties] [--override key=value]...`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+
+import click
+import uvloop
+
+from kwire.cluster.directory import DirectoryRefused
+from kwire.log.disk import DiskFailure
+from kwire.log.log_manager import LogDirectoryError
+from kwire.server.broker import BrokerServer
+from kwire.server.config import BrokerConfig, SettingError, load_config, parse_override
+
+logger = logging.getLogger("kwire")
+
+LOG_FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
+EXIT_REFUSED = 1
+EXIT_FAILED = 3
+"""The broker stopped because it could no longer keep its promises."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="kwire")
+def main() -> None:
+    """A real Kafka in Python."""
+
+
+@main.command()
+@click.argument("properties", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting that wins over the file's."
+)
+@click.option("--verbose", is_flag=True, help="Log what the broker does, as Kafka's server.log.")
+def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool) -> None:
+    """Run a broker until it is told to stop (Ctrl-C or SIGTERM).
+
+    PROPERTIES is a server.properties as Kafka's server takes it. Without one: node 1, broker and controller in one, on
+    127.0.0.1:9092, with its data in ./data.
+    """
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S"
+    )
+    try:
+        text = properties.read_text() if properties is not None else ""
+        config = load_config(text, [parse_override(override) for override in overrides])
+        status = uvloop.run(_serve(config))
+    except OSError as error:
+        _refuse(f"{properties}: {error.strerror}")
+    except UnicodeDecodeError:
+        _refuse(f"{properties}: is not a text file")
+    except (SettingError, DirectoryRefused, LogDirectoryError, DiskFailure) as error:
+        _refuse(str(error))
+    else:
+        sys.exit(status)
+
+
+def _refuse(message: str) -> None:
+    click.echo(f"kwire: {message}", err=True)
+    sys.exit(EXIT_REFUSED)
+
+
+async def _serve(config: BrokerConfig) -> int:
+    broker = BrokerServer(config)
+    await broker.start()
+    click.echo(
+        f"kwire: serving Kafka on {broker.bootstrap_server}, node {config.node_id}, "
+        f"data in {', '.join(config.log_dirs)} (Ctrl-C stops)"
+    )
+    # Waited for by tools that start Kafka servers in containers.
+    click.echo("Kafka Server started")
+    stop = asyncio.Event()
+    broker.failed.add_done_callback(lambda _: stop.set())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await stop.wait()
+    failed = broker.failed.done()
+    await broker.stop()
+    click.echo("kwire: stopped" if not failed else f"kwire: stopped, because {broker.failed.result()}", err=failed)
+    return EXIT_FAILED if failed else 0

@@ -1,0 +1,90 @@
+"""Control batches of the metadata log: what KRaft itself writes between the records of the controller.
+
+A control record's key is int16 version 0 and int16 type; its value is a message of its own.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+from uuid import UUID
+
+from kwire.protocol.codec import encode
+from kwire.protocol.messages.control_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeVoter,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersEndpoint,
+    VotersKRaftVersionFeature,
+    VotersRecord,
+    VotersVoter,
+)
+from kwire.protocol.records import Record, encode_batch
+
+KRAFT_VERSION = 1
+"""Voters are known by id and directory id (KIP-853)."""
+_KEY = struct.Struct(">hh")
+
+
+class ControlType(IntEnum):
+    """Types of control records."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+def control_batch(
+    records: Sequence[tuple[ControlType, Any]], *, base_offset: int, epoch: int, timestamp_ms: int
+) -> bytearray:
+    """One control batch with these messages."""
+    return encode_batch(
+        [Record(key=_KEY.pack(0, kind), value=_encoded(message), timestamp=timestamp_ms) for kind, message in records],
+        base_offset=base_offset,
+        partition_leader_epoch=epoch,
+        control=True,
+    )
+
+
+def _encoded(message: Any) -> bytes:
+    out = bytearray()
+    encode(message, 0, out)
+    return bytes(out)
+
+
+def leader_change(leader_id: int) -> tuple[ControlType, Any]:
+    """The first record of a leader's epoch; in a quorum of one it voted for itself."""
+    voters = [LeaderChangeVoter(voter_id=leader_id)]
+    message = LeaderChangeMessage(leader_id=leader_id, voters=voters, granting_voters=list(voters))
+    return ControlType.LEADER_CHANGE, message
+
+
+def quorum_of_one(voter_id: int, directory_id: UUID, endpoint: tuple[str, str, int]) -> list[tuple[ControlType, Any]]:
+    """The kraft.version and the voter set of a cluster with one voter: (listener name, host, port) is where it is."""
+    name, host, port = endpoint
+    voter = VotersVoter(
+        voter_id=voter_id,
+        voter_directory_id=directory_id,
+        endpoints=[VotersEndpoint(name=name, host=host, port=port)],
+        kraft_version_feature=VotersKRaftVersionFeature(min_supported_version=0, max_supported_version=KRAFT_VERSION),
+    )
+    return [
+        (ControlType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION)),
+        (ControlType.KRAFT_VOTERS, VotersRecord(voters=[voter])),
+    ]
+
+
+def snapshot_header(last_contained_timestamp_ms: int) -> tuple[ControlType, Any]:
+    return ControlType.SNAPSHOT_HEADER, SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_timestamp_ms)
+
+
+def snapshot_footer() -> tuple[ControlType, Any]:
+    return ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord()

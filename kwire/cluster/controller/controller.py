@@ -1,0 +1,181 @@
+"""The controller: turns wishes into metadata records, appends them, and answers when they are committed.
+
+It decides on the newest image, which may hold records that are not yet durable; nobody hears of them before they are:
+an answer waits for MetadataLog.committed, and brokers see committed images only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from kwire.cluster.config_keys import ConfigKey
+from kwire.cluster.controller.configs import Change, plan_incremental, plan_replacement
+from kwire.cluster.controller.topics import (
+    CreatedTopic,
+    NewTopic,
+    TopicDefaults,
+    plan_partitions,
+    plan_removal,
+    plan_topic,
+)
+from kwire.cluster.features import SUPPORTED
+from kwire.cluster.image import BrokerRegistration, ConfigResource, Endpoint, MetadataImage, TopicImage
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.metadata_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    ControllerEndpoint,
+    ControllerFeature,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+from kwire.seams import Chance
+
+PRODUCER_ID_BLOCK_SIZE = 1000
+"""Producer ids that a broker takes at a time, as in Kafka."""
+
+
+class Controller:
+    """The active controller of a quorum of one."""
+
+    def __init__(
+        self,
+        *,
+        metadata_log: MetadataLog,
+        chance: Chance,
+        defaults: TopicDefaults,
+        broker_keys: Mapping[str, ConfigKey],
+    ) -> None:
+        self._log = metadata_log
+        self._chance = chance
+        self._defaults = defaults
+        self._broker_keys = broker_keys
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image, committed or not: what decisions are made on."""
+        return self._log.newest_image
+
+    async def create_topics(
+        self, wishes: Sequence[NewTopic], *, validate_only: bool
+    ) -> list[CreatedTopic | KafkaError]:
+        """Make topics; one that cannot be made leaves the others alone."""
+
+        def plan(wish: NewTopic) -> tuple[list[Any], CreatedTopic]:
+            return plan_topic(self.image, wish, topic_id=self._chance.uuid(), defaults=self._defaults)
+
+        return await self._each(wishes, plan, validate_only=validate_only)
+
+    async def create_partitions(
+        self, wishes: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]], *, validate_only: bool
+    ) -> list[None | KafkaError]:
+        """Grow topics: (name, new count, replicas of each new partition or None)."""
+        return await self._each(
+            wishes, lambda wish: (plan_partitions(self.image, *wish), None), validate_only=validate_only
+        )
+
+    async def delete_topics(self, topics: Sequence[TopicImage]) -> None:
+        """Delete topics that are in the newest image."""
+
+        def plan(topic: TopicImage) -> tuple[list[Any], None]:
+            if topic.topic_id not in self.image.topic_names:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            return plan_removal(self.image, topic), None
+
+        await self._each(topics, plan, validate_only=False)
+
+    async def alter_configs(
+        self, changes: Sequence[tuple[ConfigResource, Sequence[Change]]], *, validate_only: bool
+    ) -> list[None | KafkaError]:
+        """Change single keys of resources."""
+
+        def plan(change: tuple[ConfigResource, Sequence[Change]]) -> tuple[list[Any], None]:
+            return list(plan_incremental(self.image, *change, broker_keys=self._broker_keys)), None
+
+        return await self._each(changes, plan, validate_only=validate_only)
+
+    async def replace_configs(
+        self, wishes: Sequence[tuple[ConfigResource, Mapping[str, str | None]]], *, validate_only: bool
+    ) -> list[None | KafkaError]:
+        """Set the whole configuration of resources."""
+
+        def plan(wish: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
+            return list(plan_replacement(self.image, *wish, broker_keys=self._broker_keys)), None
+
+        return await self._each(wishes, plan, validate_only=validate_only)
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
+        """A block of producer ids that nobody else will ever get."""
+        first = self.image.next_producer_id
+        block = range(first, first + PRODUCER_ID_BLOCK_SIZE)
+        record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=block.stop)
+        await self._log.committed(self._log.append([record]))
+        return block
+
+    async def register_controller(self, *, controller_id: int, endpoints: Sequence[Endpoint]) -> None:
+        """Tell the cluster where this controller is and what it supports; only a change is written."""
+        if self.image.controllers.get(controller_id) == tuple(endpoints):
+            return
+        record = RegisterControllerRecord(
+            controller_id=controller_id,
+            incarnation_id=self._chance.uuid(),
+            end_points=[
+                ControllerEndpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
+                for end in endpoints
+            ],
+            features=[
+                ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED.items()
+            ],
+        )
+        await self._log.committed(self._log.append([record]))
+
+    async def register_broker(
+        self, *, broker_id: int, endpoints: Sequence[Endpoint], rack: str | None, directories: Sequence[UUID]
+    ) -> BrokerRegistration:
+        """Register this node's broker anew and unfence it. The registration's offset is its broker epoch."""
+        record = RegisterBrokerRecord(
+            broker_id=broker_id,
+            incarnation_id=self._chance.uuid(),
+            broker_epoch=self._log.next_offset,
+            end_points=[
+                BrokerEndpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
+                for end in endpoints
+            ],
+            features=[
+                BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED.items()
+            ],
+            rack=rack,
+            fenced=True,
+            log_dirs=list(directories),
+        )
+        offset = self._log.append([record])
+        assert offset == record.broker_epoch, "the registration's offset is its epoch"
+        unfence = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=record.broker_epoch, fenced=-1)
+        await self._log.committed(self._log.append([unfence]))
+        return self.image.brokers[broker_id]
+
+    async def _each(
+        self, wishes: Sequence[Any], plan: Callable[[Any], tuple[list[Any], Any]], *, validate_only: bool
+    ) -> list[Any]:
+        """Plan and append wish by wish, each on the image that the one before left; wait once for all."""
+        results: list[Any] = []
+        last_offset: int | None = None
+        for wish in wishes:
+            try:
+                records, result = plan(wish)
+            except KafkaError as error:
+                results.append(error)
+                continue
+            if records and not validate_only:
+                last_offset = self._log.append(records)
+            results.append(result)
+        if last_offset is not None:
+            await self._log.committed(last_offset)
+        return results

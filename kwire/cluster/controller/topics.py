@@ -1,0 +1,240 @@
+"""The controller's decisions about topics: pure functions from an image and a wish to metadata records.
+
+A wish that cannot be granted raises KafkaError with Kafka's code and words, and leaves no record behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kwire.cluster.config_keys import ConfigError, ConfigResourceType
+from kwire.cluster.image import MetadataImage, TopicImage
+from kwire.cluster.placement import place
+from kwire.cluster.topic_configs import check_topic_configs
+from kwire.cluster.topic_names import check_topic_name, collision_key
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+
+PARTITIONS_PER_REQUEST_MAX = 10_000
+"""Kafka's limit on the records of one controller operation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic that a client wants. -1 stands for the broker's default."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    configs: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    """What a wish became."""
+
+    name: str
+    topic_id: UUID
+    num_partitions: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDefaults:
+    """num.partitions and default.replication.factor."""
+
+    num_partitions: int
+    replication_factor: int
+
+
+def plan_topic(
+    image: MetadataImage, wish: NewTopic, *, topic_id: UUID, defaults: TopicDefaults
+) -> tuple[list[Any], CreatedTopic]:
+    """The records of a new topic, and what the client is told."""
+    check_topic_name(wish.name)
+    _check_collision(image, wish.name)
+    if wish.name in image.topics:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wish.name}' already exists.")
+    configs = _checked_configs(wish)
+    replicas = _assigned(image, wish) if wish.assignments else _placed(image, wish, defaults)
+    records: list[Any] = [TopicRecord(name=wish.name, topic_id=topic_id)]
+    records += [
+        ConfigRecord(resource_type=ConfigResourceType.TOPIC, resource_name=wish.name, name=name, value=value)
+        for name, value in configs.items()
+    ]
+    records += [_partition_record(image, topic_id, index, brokers) for index, brokers in enumerate(replicas)]
+    created = CreatedTopic(
+        name=wish.name, topic_id=topic_id, num_partitions=len(replicas), replication_factor=len(replicas[0])
+    )
+    return records, created
+
+
+def plan_partitions(
+    image: MetadataImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None
+) -> list[Any]:
+    """The records that grow a topic to `count` partitions."""
+    topic = image.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    present = len(topic.partitions)
+    if count == present:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+    if count < present:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {name} currently has {present} partition(s); {count} would not be an increase.",
+        )
+    additional = count - present
+    if assignments is not None and len(assignments) != additional:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only {len(assignments)} assignment(s) "
+            "were specified.",
+        )
+    _check_size(additional)
+    replication_factor = len(topic.partitions[0].replicas)
+    if assignments is None:
+        placed = place(
+            _active_brokers(image),
+            first_partition=present,
+            partitions=additional,
+            replication_factor=replication_factor,
+        )
+    else:
+        placed = [_checked_assignment(image, brokers, replication_factor) for brokers in assignments]
+    return [_partition_record(image, topic.topic_id, present + index, brokers) for index, brokers in enumerate(placed)]
+
+
+def plan_removal(image: MetadataImage, topic: TopicImage) -> list[Any]:
+    """The records that delete a topic and what was configured for it."""
+    configs = image.config_of(ConfigResourceType.TOPIC, topic.name)
+    records: list[Any] = [
+        ConfigRecord(resource_type=ConfigResourceType.TOPIC, resource_name=topic.name, name=name, value=None)
+        for name in configs
+    ]
+    return [*records, RemoveTopicRecord(topic_id=topic.topic_id)]
+
+
+def _check_collision(image: MetadataImage, name: str) -> None:
+    if "." not in name and "_" not in name:
+        return
+    key = collision_key(name)
+    for other in image.topics:
+        if other != name and collision_key(other) == key:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _checked_configs(wish: NewTopic) -> dict[str, str]:
+    empty = [name for name, value in wish.configs.items() if value is None]
+    if empty:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(empty)}")
+    configs = {name: value for name, value in wish.configs.items() if value is not None}
+    try:
+        check_topic_configs(configs)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return configs
+
+
+def _placed(image: MetadataImage, wish: NewTopic, defaults: TopicDefaults) -> list[list[int]]:
+    if wish.replication_factor < -1 or wish.replication_factor == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if wish.num_partitions < -1 or wish.num_partitions == 0:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    partitions = defaults.num_partitions if wish.num_partitions == -1 else wish.num_partitions
+    factor = defaults.replication_factor if wish.replication_factor == -1 else wish.replication_factor
+    _check_size(partitions)
+    return place(_active_brokers(image), first_partition=0, partitions=partitions, replication_factor=factor)
+
+
+def _check_size(partitions: int) -> None:
+    if partitions > PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Unable to perform excessively large batch operation: {partitions} partitions, at most "
+            f"{PARTITIONS_PER_REQUEST_MAX} at a time",
+        )
+
+
+def _assigned(image: MetadataImage, wish: NewTopic) -> list[list[int]]:
+    for value, what in ((wish.replication_factor, "replication factor"), (wish.num_partitions, "numPartitions")):
+        if value != -1:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"A manual partition assignment was specified, but {what} was not set to -1."
+            )
+    _check_size(len(wish.assignments))
+    replicas: dict[int, list[int]] = {}
+    factor: int | None = None
+    for index, brokers in wish.assignments:
+        if index in replicas:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        replicas[index] = _checked_assignment(image, brokers, factor)
+        factor = len(brokers)
+    if sorted(replicas) != list(range(len(replicas))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+        )
+    return [replicas[index] for index in range(len(replicas))]
+
+
+def _checked_assignment(image: MetadataImage, brokers: Sequence[int], factor: int | None) -> list[int]:
+    refuse = "The manual partition assignment includes "
+    if not brokers:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refuse}an empty replica list.")
+    for broker in sorted(brokers):
+        if broker not in image.brokers:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refuse}broker {broker}, but no such broker is registered."
+            )
+        if brokers.count(broker) > 1:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refuse}the broker {broker} more than once.")
+    if factor is not None and len(brokers) != factor:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{refuse}a partition with {len(brokers)} replica(s), but this is not consistent with previous "
+            f"partitions, which have {factor} replica(s).",
+        )
+    return list(brokers)
+
+
+def _active_brokers(image: MetadataImage) -> list[int]:
+    return [
+        broker.broker_id for broker in image.brokers.values() if not broker.fenced and not broker.in_controlled_shutdown
+    ]
+
+
+def _partition_record(image: MetadataImage, topic_id: UUID, index: int, replicas: Sequence[int]) -> PartitionRecord:
+    active = set(_active_brokers(image))
+    isr = [broker for broker in replicas if broker in active]
+    if not isr:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "All brokers specified in the manual partition assignment for "
+            f"partition {index} are fenced or in controlled shutdown.",
+        )
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=list(replicas),
+        isr=isr,
+        leader=isr[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=[_directory(image, broker) for broker in replicas],
+    )
+
+
+def _directory(image: MetadataImage, broker: int) -> UUID:
+    """The directory that holds a replica: a broker's only one, else unassigned until the broker chooses (KIP-858)."""
+    directories = image.brokers[broker].directories
+    return directories[0] if len(directories) == 1 else UUID(int=0)

@@ -1,0 +1,95 @@
+"""A log directory's identity (meta.properties), and how a fresh one is made.
+
+meta.properties says which node and cluster a directory belongs to, so that a wrong or unmounted volume is noticed.
+Formatting writes it last: a directory without it was never finished, and holds nothing but what formatting itself left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from kwire.log.disk import Disk
+from kwire.protocol.uuids import uuid_from_text, uuid_to_text
+
+META_PROPERTIES = "meta.properties"
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+LOCK_FILE = ".lock"
+_LEFT_BY_FORMATTING = frozenset(
+    {META_PROPERTIES + ".tmp", BOOTSTRAP_CHECKPOINT, BOOTSTRAP_CHECKPOINT + ".tmp", LOCK_FILE, "lost+found"}
+)
+
+
+class DirectoryRefused(Exception):  # noqa: N818 it is what happened
+    """A log directory cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """The identity of one log directory."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: UUID
+
+    def to_bytes(self) -> bytes:
+        lines = (
+            "#",
+            f"node.id={self.node_id}",
+            f"directory.id={uuid_to_text(self.directory_id)}",
+            "version=1",
+            f"cluster.id={self.cluster_id}",
+        )
+        return ("\n".join(lines) + "\n").encode()
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """The keys and values of a Java properties file: # and ! begin comments, = or : part, a backslash continues."""
+    values: dict[str, str] = {}
+    pending = ""
+    for raw in text.splitlines():
+        line = pending + raw.strip()
+        pending = ""
+        if not line or line[0] in "#!":
+            continue
+        if line.endswith("\\") and not line.endswith("\\\\"):
+            pending = line[:-1]
+            continue
+        name, separator, value = _split_property(line)
+        values[name] = value if separator else ""
+    return values
+
+
+def _split_property(line: str) -> tuple[str, str, str]:
+    for position, character in enumerate(line):
+        if character in "=:":
+            return line[:position].strip(), character, line[position + 1 :].strip()
+    name, separator, value = line.partition(" ")
+    return name, separator, value.strip()
+
+
+def load_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
+    """The directory's identity; None if it was never formatted. Raises DirectoryRefused if it cannot be read."""
+    path = f"{directory}/{META_PROPERTIES}"
+    if not disk.exists(path):
+        return None
+    values = read_properties(disk.read(path).decode("utf-8", "replace"))
+    try:
+        if values["version"] != "1":
+            raise DirectoryRefused(f"log.dirs: {path} has version {values['version']}; only version 1 is known")
+        return MetaProperties(
+            cluster_id=values["cluster.id"],
+            node_id=int(values["node.id"]),
+            directory_id=uuid_from_text(values["directory.id"]),
+        )
+    except (KeyError, ValueError) as error:
+        raise DirectoryRefused(
+            f"log.dirs: {path} cannot be read ({error}); restore it or use another directory"
+        ) from None
+
+
+def is_blank(disk: Disk, directory: str) -> bool:
+    """Whether a directory is missing, empty, or holds only what an interrupted formatting leaves behind."""
+    if not disk.exists(directory):
+        return True
+    return not (set(disk.list(directory)) - _LEFT_BY_FORMATTING)

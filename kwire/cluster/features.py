@@ -1,0 +1,24 @@
+"""Feature levels: what this software supports and what a cluster has finalised (KIP-584, KIP-1022).
+
+metadata.version decides which metadata records may be written. The other features of Kafka 4.3.1
+(transaction.version, group.version, share.version, streams.version, eligible.leader.replicas.version) come into these
+tables with what they stand for: until then they are neither supported nor finalised, and clients fall back to what is
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+METADATA_VERSION = "metadata.version"
+METADATA_VERSION_4_3_IV0 = 30
+KRAFT_VERSION = "kraft.version"
+
+SUPPORTED: Mapping[str, tuple[int, int]] = {
+    METADATA_VERSION: (METADATA_VERSION_4_3_IV0, METADATA_VERSION_4_3_IV0),
+    KRAFT_VERSION: (0, 1),
+}
+"""Lowest and highest level by feature."""
+
+FORMATTED: Mapping[str, int] = {METADATA_VERSION: METADATA_VERSION_4_3_IV0}
+"""What a freshly formatted cluster finalises by its bootstrap records."""

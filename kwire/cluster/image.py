@@ -1,0 +1,290 @@
+"""The metadata image: everything the metadata log says, at one offset, immutable.
+
+`MetadataImage.apply` makes the next image from a batch of records. It copies the maps that the batch changes and shares
+the rest, so that whoever holds an image keeps a consistent view. A record of an unknown kind stops the caller
+(UnknownRecord): to skip it would let this node disagree with the others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from kwire.protocol.messages import metadata_records as records
+
+NO_LEADER = -1
+UNCHANGED_LEADER = -2
+"""PartitionChangeRecord's way to say that the leader stays."""
+
+ConfigResource = tuple[int, str]
+"""(ConfigResourceType, name)"""
+
+
+class UnknownRecord(Exception):  # noqa: N818 it names the thing that was met
+    """The metadata log has a record that this version cannot apply."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a listener of a broker or controller is reached."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """A broker as the controller knows it."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: UUID
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    directories: tuple[UUID, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionImage:
+    """Who holds a partition. `leader` is NO_LEADER when nobody can lead."""
+
+    replicas: tuple[int, ...]
+    directories: tuple[UUID, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    removing_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    eligible_leader_replicas: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicImage:
+    """A topic; partitions are numbered from 0 without gaps."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionImage, ...]
+
+
+def _empty() -> Mapping[Any, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataImage:
+    """The state after the record at `offset`; -1 before the first."""
+
+    offset: int = -1
+    epoch: int = 0
+    features: Mapping[str, int] = field(default_factory=_empty)
+    brokers: Mapping[int, BrokerRegistration] = field(default_factory=_empty)
+    controllers: Mapping[int, tuple[Endpoint, ...]] = field(default_factory=_empty)
+    topics: Mapping[str, TopicImage] = field(default_factory=_empty)
+    topic_names: Mapping[UUID, str] = field(default_factory=_empty)
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=_empty)
+    next_producer_id: int = 0
+
+    def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
+        name = self.topic_names.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def config_of(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """The overrides of one resource."""
+        return self.configs.get((resource_type, name), MappingProxyType({}))
+
+    def apply(self, batch: Iterable[Any], *, offset: int, epoch: int) -> MetadataImage:
+        """The image after the records of a batch whose last offset is given. Raises UnknownRecord."""
+        delta = _Delta(self)
+        for record in batch:
+            change = _CHANGES.get(type(record))
+            if change is None:
+                raise UnknownRecord(f"cannot apply a {type(record).__name__} at or before offset {offset}")
+            change(delta, record)
+        return dataclasses.replace(self, offset=offset, epoch=epoch, **delta.changed)
+
+
+class _Delta:
+    """The maps that a batch has changed so far, each copied at its first change."""
+
+    def __init__(self, base: MetadataImage) -> None:
+        self.base = base
+        self.changed: dict[str, Any] = {}
+
+    def map(self, name: str) -> dict[Any, Any]:
+        if name not in self.changed:
+            self.changed[name] = dict(getattr(self.base, name))
+        changed: dict[Any, Any] = self.changed[name]
+        return changed
+
+    def topic_of(self, topic_id: UUID) -> TopicImage:
+        names = self.changed.get("topic_names", self.base.topic_names)
+        topics = self.changed.get("topics", self.base.topics)
+        name = names.get(topic_id)
+        assert name is not None, f"a record names the unknown topic id {topic_id}"
+        topic: TopicImage = topics[name]
+        return topic
+
+
+def _feature_level(delta: _Delta, record: records.FeatureLevelRecord) -> None:
+    features = delta.map("features")
+    if record.feature_level:
+        features[record.name] = record.feature_level
+    else:
+        features.pop(record.name, None)
+
+
+def _topic(delta: _Delta, record: records.TopicRecord) -> None:
+    delta.map("topics")[record.name] = TopicImage(name=record.name, topic_id=record.topic_id, partitions=())
+    delta.map("topic_names")[record.topic_id] = record.name
+
+
+def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
+    topic = delta.topic_of(record.topic_id)
+    image = PartitionImage(
+        replicas=tuple(record.replicas),
+        directories=tuple(record.directories),
+        isr=tuple(record.isr),
+        leader=record.leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        removing_replicas=tuple(record.removing_replicas),
+        adding_replicas=tuple(record.adding_replicas),
+        eligible_leader_replicas=tuple(record.eligible_leader_replicas or ()),
+        last_known_elr=tuple(record.last_known_elr or ()),
+    )
+    _set_partition(delta, topic, record.partition_id, image)
+
+
+def _partition_change(delta: _Delta, record: records.PartitionChangeRecord) -> None:
+    topic = delta.topic_of(record.topic_id)
+    old = topic.partitions[record.partition_id]
+    changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
+    if record.leader != UNCHANGED_LEADER:
+        changes |= {"leader": record.leader, "leader_epoch": old.leader_epoch + 1}
+    for name in (
+        "isr",
+        "replicas",
+        "removing_replicas",
+        "adding_replicas",
+        "directories",
+        "eligible_leader_replicas",
+        "last_known_elr",
+    ):
+        value = getattr(record, name)
+        if value is not None:
+            changes[name] = tuple(value)
+    _set_partition(delta, topic, record.partition_id, dataclasses.replace(old, **changes))
+
+
+def _set_partition(delta: _Delta, topic: TopicImage, index: int, partition: PartitionImage) -> None:
+    partitions = list(topic.partitions)
+    assert index <= len(partitions), f"partition {index} of {topic.name} follows {len(partitions)} partitions"
+    partitions[index : index + 1] = [partition]
+    delta.map("topics")[topic.name] = dataclasses.replace(topic, partitions=tuple(partitions))
+
+
+def _remove_topic(delta: _Delta, record: records.RemoveTopicRecord) -> None:
+    name = delta.map("topic_names").pop(record.topic_id)
+    del delta.map("topics")[name]
+
+
+def _config(delta: _Delta, record: records.ConfigRecord) -> None:
+    configs = delta.map("configs")
+    resource = (record.resource_type, record.resource_name)
+    values = dict(configs.get(resource, {}))
+    if record.value is None:
+        values.pop(record.name, None)
+    else:
+        values[record.name] = record.value
+    if values:
+        configs[resource] = MappingProxyType(values)
+    else:
+        configs.pop(resource, None)
+
+
+def _register_broker(delta: _Delta, record: records.RegisterBrokerRecord) -> None:
+    delta.map("brokers")[record.broker_id] = BrokerRegistration(
+        broker_id=record.broker_id,
+        broker_epoch=record.broker_epoch,
+        incarnation_id=record.incarnation_id,
+        endpoints=tuple(
+            Endpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
+            for end in record.end_points
+        ),
+        rack=record.rack,
+        fenced=record.fenced,
+        in_controlled_shutdown=record.in_controlled_shutdown,
+        directories=tuple(record.log_dirs),
+    )
+
+
+def _broker_change(delta: _Delta, record: records.BrokerRegistrationChangeRecord) -> None:
+    brokers = delta.map("brokers")
+    changes: dict[str, Any] = {}
+    if record.fenced:
+        changes["fenced"] = record.fenced > 0
+    if record.in_controlled_shutdown:
+        changes["in_controlled_shutdown"] = record.in_controlled_shutdown > 0
+    if record.log_dirs:
+        changes["directories"] = tuple(record.log_dirs)
+    brokers[record.broker_id] = dataclasses.replace(brokers[record.broker_id], **changes)
+
+
+def _unregister_broker(delta: _Delta, record: records.UnregisterBrokerRecord) -> None:
+    delta.map("brokers").pop(record.broker_id, None)
+
+
+def _fence(delta: _Delta, record: records.FenceBrokerRecord) -> None:
+    brokers = delta.map("brokers")
+    brokers[record.id] = dataclasses.replace(brokers[record.id], fenced=True)
+
+
+def _unfence(delta: _Delta, record: records.UnfenceBrokerRecord) -> None:
+    brokers = delta.map("brokers")
+    brokers[record.id] = dataclasses.replace(brokers[record.id], fenced=False)
+
+
+def _register_controller(delta: _Delta, record: records.RegisterControllerRecord) -> None:
+    delta.map("controllers")[record.controller_id] = tuple(
+        Endpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
+        for end in record.end_points
+    )
+
+
+def _producer_ids(delta: _Delta, record: records.ProducerIdsRecord) -> None:
+    delta.changed["next_producer_id"] = record.next_producer_id
+
+
+def _nothing(delta: _Delta, record: Any) -> None:
+    """Records without state: no-ops, and the brackets of metadata transactions, which the log reader resolves."""
+
+
+_CHANGES: Mapping[type, Callable[[_Delta, Any], None]] = {
+    records.FeatureLevelRecord: _feature_level,
+    records.TopicRecord: _topic,
+    records.PartitionRecord: _partition,
+    records.PartitionChangeRecord: _partition_change,
+    records.RemoveTopicRecord: _remove_topic,
+    records.ConfigRecord: _config,
+    records.RegisterBrokerRecord: _register_broker,
+    records.BrokerRegistrationChangeRecord: _broker_change,
+    records.UnregisterBrokerRecord: _unregister_broker,
+    records.FenceBrokerRecord: _fence,
+    records.UnfenceBrokerRecord: _unfence,
+    records.RegisterControllerRecord: _register_controller,
+    records.ProducerIdsRecord: _producer_ids,
+    records.NoOpRecord: _nothing,
+    records.BeginTransactionRecord: _nothing,
+    records.EndTransactionRecord: _nothing,
+}

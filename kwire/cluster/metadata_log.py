@@ -1,0 +1,194 @@
+"""The metadata log of a quorum of one: `__cluster_metadata-0`, and the images that follow from it.
+
+append writes a batch and applies it to the newest image at once; committed waits until it is fsynced. One fsync
+serves all batches written before it began (group commit). Only then is the committed image moved on and are its
+watchers told, in order. A batch is one operation of the controller: after a crash it is there whole or not at all.
+
+Leading takes a new epoch each time: quorum-state is durable before the epoch's first batch, a LeaderChange, is
+written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from kwire.cluster.control_batches import control_batch, leader_change, quorum_of_one
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.quorum.state import QuorumState, load_quorum_state, store_quorum_state
+from kwire.log.batch_validation import AppendOrigin
+from kwire.log.disk import Disk
+from kwire.log.partition_log import PartitionLog
+from kwire.protocol.messages.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    decode_metadata_record,
+    encode_metadata_record,
+)
+from kwire.protocol.records import BatchHeader, Record, decode_batch, encode_batch, iterate_headers
+from kwire.seams import Clock, Workers
+
+logger = logging.getLogger("kwire.cluster.metadata_log")
+
+METADATA_TOPIC_ID = UUID(int=1)
+READ_BYTES = 1024 * 1024
+
+Watcher = Callable[[MetadataImage, MetadataImage], None]
+"""Told of (old image, new image) when a change is committed."""
+
+
+class MetadataLog:
+    """Owns the log's end, the newest and the committed image."""
+
+    def __init__(self, *, log: PartitionLog, directory: str, disk: Disk, clock: Clock, workers: Workers) -> None:
+        self._log = log
+        self._directory = directory
+        self._disk = disk
+        self._clock = clock
+        self._workers = workers
+        self._uncommitted: deque[MetadataImage] = deque()
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._watchers: list[Watcher] = []
+        self._flusher: asyncio.Task[None] | None = None
+        self.epoch = 0
+        self.newest_image = MetadataImage()
+        self.image = MetadataImage()
+        """The committed image: what brokers and clients may know."""
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        """Resolved when the log can no longer be written: the node must stop."""
+
+    @property
+    def next_offset(self) -> int:
+        return self._log.log_end_offset
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell the watcher of every committed change from now on."""
+        self._watchers.append(watcher)
+
+    # --- starting
+
+    async def lead(
+        self,
+        *,
+        node_id: int,
+        directory_id: UUID,
+        endpoint: tuple[str, str, int],
+        bootstrap: Sequence[Any],
+    ) -> None:
+        """Replay what is there, take the next epoch, and write the bootstrap records if the log is new."""
+        self._replay()
+        state = load_quorum_state(self._disk, self._directory)
+        self.epoch = max(state.leader_epoch, self._log.leader_epochs.latest_epoch) + 1
+        store_quorum_state(self._disk, self._directory, QuorumState(leader_id=node_id, leader_epoch=self.epoch))
+        is_new = self._log.log_end_offset == 0
+        first = [leader_change(node_id), *(quorum_of_one(node_id, directory_id, endpoint) if is_new else ())]
+        batch = control_batch(
+            first, base_offset=self._log.log_end_offset, epoch=self.epoch, timestamp_ms=self._clock.wall_ms()
+        )
+        self._log.append(memoryview(batch), leader_epoch=self.epoch, origin=AppendOrigin.RAFT_LEADER)
+        if is_new:
+            await self.committed(
+                self.append([BeginTransactionRecord(name="Bootstrap records"), *bootstrap, EndTransactionRecord()])
+            )
+        else:
+            await self.committed(self._log.log_end_offset - 1)
+
+    def _replay(self) -> None:
+        image = self.newest_image
+        held: list[Any] | None = None
+        for header, records in self._stored_batches():
+            for record in records:
+                if isinstance(record, BeginTransactionRecord):
+                    held = []
+                elif isinstance(record, AbortTransactionRecord):
+                    held = None
+                elif isinstance(record, EndTransactionRecord):
+                    image = image.apply(held or (), offset=header.last_offset, epoch=header.partition_leader_epoch)
+                    held = None
+                elif held is not None:
+                    held.append(record)
+                else:
+                    image = image.apply([record], offset=header.last_offset, epoch=header.partition_leader_epoch)
+        self.newest_image = self.image = image
+        logger.info("loaded the metadata log up to offset %d", self._log.log_end_offset)
+
+    def _stored_batches(self) -> Sequence[tuple[BatchHeader, list[Any]]]:
+        batches: list[tuple[BatchHeader, list[Any]]] = []
+        offset, end = self._log.log_start_offset, self._log.log_end_offset
+        while offset < end:
+            data = self._log.read(offset, READ_BYTES, limit_offset=end, min_one_batch=True)
+            for position, header in iterate_headers(data):
+                offset = header.next_offset
+                if not header.is_control:
+                    values = [record.value for record in decode_batch(data, position)]
+                    batches.append((header, [decode_metadata_record(value) for value in values if value is not None]))
+        return batches
+
+    # --- writing
+
+    def append(self, records: Sequence[Any]) -> int:
+        """Write one batch and apply it to the newest image; the last record's offset, for `committed`."""
+        now = self._clock.wall_ms()
+        base_offset = self._log.log_end_offset
+        last_offset = base_offset + len(records) - 1
+        image = self.newest_image.apply(records, offset=last_offset, epoch=self.epoch)
+        batch = encode_batch(
+            [Record(value=encode_metadata_record(record), timestamp=now) for record in records],
+            base_offset=base_offset,
+            partition_leader_epoch=self.epoch,
+        )
+        self._log.append(memoryview(batch), leader_epoch=self.epoch, origin=AppendOrigin.RAFT_LEADER)
+        self.newest_image = image
+        self._uncommitted.append(image)
+        return last_offset
+
+    async def committed(self, offset: int) -> None:
+        """Return when the record at `offset` is durable and applied to the committed image."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((offset, waiter))
+        if self._flusher is None:
+            self._flusher = asyncio.get_running_loop().create_task(self._flush_all())
+        await waiter
+
+    async def close(self) -> None:
+        """Wait for what is being flushed, and give the files back."""
+        if self._flusher is not None:
+            await asyncio.wait([self._flusher])
+        self._log.close(clean=self._log.failure is None)
+
+    async def _flush_all(self) -> None:
+        try:
+            while self._waiters:
+                end = self._log.log_end_offset
+                job = self._log.begin_flush()
+                await self._workers.run(job.run)
+                self._log.finish_flush(job)
+                self._advance(end)
+        except Exception as error:  # noqa: BLE001 whatever it is, what was promised cannot be kept: the node stops
+            for _, waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_exception(error)
+            self._waiters.clear()
+            if not self.failed.done():
+                self.failed.set_result(error)
+        finally:
+            self._flusher = None
+
+    def _advance(self, end_offset: int) -> None:
+        """Everything below end_offset is durable: move the committed image on, tell watchers, then answer."""
+        while self._uncommitted and self._uncommitted[0].offset < end_offset:
+            old, self.image = self.image, self._uncommitted.popleft()
+            for watcher in self._watchers:
+                watcher(old, self.image)
+        still_waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        for offset, waiter in self._waiters:
+            if offset >= end_offset:
+                still_waiting.append((offset, waiter))
+            elif not waiter.done():
+                waiter.set_result(None)
+        self._waiters = still_waiting

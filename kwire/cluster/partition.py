@@ -1,0 +1,126 @@
+"""A partition that this broker leads: its log, its high watermark, and those who wait for either to move.
+
+In a replica set of one the high watermark follows the log's end at once. The waiting is held by the partition itself:
+there is no purgatory. A waiting fetch is told of each new stretch of bytes and decides for itself when it has enough.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+from uuid import UUID
+
+from kwire.cluster.image import PartitionImage
+from kwire.log.batch_validation import AppendOrigin
+from kwire.log.partition_log import AppendResult, PartitionLog
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+
+NO_EPOCH = -1
+ACKS_ALL = -1
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+
+class FetchWaiter(Protocol):
+    """A fetch that waits for data."""
+
+    def more_data(self, size: int) -> None:
+        """Bytes became readable in one of its partitions; size 0 says that something else changed: look again."""
+
+
+class Partition:
+    """State of one partition on its leader. Changed on the event loop only."""
+
+    __slots__ = (
+        "_waiters",
+        "high_watermark",
+        "image",
+        "index",
+        "leader_id",
+        "log",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, *, topic: str, topic_id: UUID, index: int, image: PartitionImage, log: PartitionLog) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        self.image = image
+        self.leader_id = image.leader
+        self.high_watermark = log.log_end_offset
+        """First offset that consumers may not see; never above the log's end, never goes back."""
+        self._waiters: dict[FetchWaiter, None] = {}
+        log.assign_epoch_start(image.leader_epoch, log.log_end_offset)
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.image.leader_epoch
+
+    def check_epoch(self, epoch: int) -> None:
+        """Refuse a client that knows another leader epoch than this partition (KIP-320)."""
+        if epoch in (NO_EPOCH, self.image.leader_epoch):
+            return
+        older = epoch < self.image.leader_epoch
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    # --- writing
+
+    def append(self, batches: memoryview, *, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendResult:
+        """Append as the leader; the batches are patched in place. Raises KafkaError, and then nothing is stored."""
+        log = self.log
+        if acks == ACKS_ALL and len(self.image.isr) < log.config.min_insync_replicas:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {list(self.image.isr)} is insufficient to satisfy the min.isr "
+                f"requirement of {log.config.min_insync_replicas} for partition {self.topic}-{self.index}",
+            )
+        result = log.append(batches, leader_epoch=self.image.leader_epoch, origin=origin)
+        if not result.is_duplicate:
+            self._advance(len(batches))
+        return result
+
+    def _advance(self, size: int) -> None:
+        end = self.log.log_end_offset
+        assert end >= self.high_watermark, "the high watermark never goes back"
+        self.high_watermark = end
+        if self._waiters:
+            for waiter in list(self._waiters):
+                waiter.more_data(size)
+
+    # --- reading
+
+    def end_offset(self, isolation_level: int) -> int:
+        """First offset that a reader of this isolation level may not see."""
+        if isolation_level == READ_COMMITTED:
+            return self.log.last_stable_offset(self.high_watermark)
+        return self.high_watermark
+
+    def wait(self, waiter: FetchWaiter) -> None:
+        self._waiters[waiter] = None
+
+    def stop_waiting(self, waiter: FetchWaiter) -> None:
+        self._waiters.pop(waiter, None)
+
+    # --- changes
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log start; -1 stands for the high watermark. The new log start offset."""
+        target = self.high_watermark if offset == -1 else offset
+        if target < 0 or target > self.high_watermark:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        self.log.delete_records_before(target)
+        self.wake()
+        return self.log.log_start_offset
+
+    def update(self, image: PartitionImage) -> None:
+        """Follow the metadata."""
+        if image.leader_epoch != self.image.leader_epoch:
+            self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
+        self.image = image
+        self.leader_id = image.leader
+
+    def wake(self) -> None:
+        """Let everybody who waits look again: the partition changed or is gone."""
+        for waiter in list(self._waiters):
+            waiter.more_data(0)

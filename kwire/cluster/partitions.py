@@ -1,0 +1,112 @@
+"""The partitions of this broker: follows committed metadata images, creating and deleting logs as they say."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.image import MetadataImage, TopicImage
+from kwire.cluster.partition import Partition
+from kwire.cluster.topic_configs import log_config
+from kwire.log.config import LogConfig
+from kwire.log.log_manager import LogManager
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+
+logger = logging.getLogger("kwire.cluster.partitions")
+
+
+class Partitions:
+    """Topic partitions led by this broker, by name and by topic id."""
+
+    def __init__(
+        self, *, broker_id: int, logs: LogManager, broker_values: Callable[[MetadataImage], Mapping[str, str]]
+    ) -> None:
+        self._broker_id = broker_id
+        self._logs = logs
+        self._broker_values = broker_values
+        self._by_topic: dict[str, dict[int, Partition]] = {}
+        self._removal_watchers: list[Callable[[Partition], None]] = []
+
+    # --- finding
+
+    def find(self, topic: str, index: int) -> Partition:
+        """The partition; KafkaError UNKNOWN_TOPIC_OR_PARTITION if this broker does not have it."""
+        partitions = self._by_topic.get(topic)
+        partition = partitions.get(index) if partitions is not None else None
+        if partition is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition.log.failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return partition
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        return self._by_topic.get(topic, {}).get(index)
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in self._by_topic.values():
+            yield from partitions.values()
+
+    def watch_removals(self, watcher: Callable[[Partition], None]) -> None:
+        self._removal_watchers.append(watcher)
+
+    # --- following the metadata
+
+    def start(self, image: MetadataImage) -> None:
+        """Take over what the committed image says, once, at start. Logs of topics that are gone are deleted."""
+        for log in list(self._logs.load_one_by_one(lambda topic: self.config_of(topic, image))):
+            topic = image.topics.get(log.topic)
+            if topic is None or log.topic_id not in (None, topic.topic_id):
+                logger.warning("deleting %s-%d: its topic is not in the metadata any more", log.topic, log.partition)
+                self._logs.delete(log.topic, log.partition)
+        for topic_image in image.topics.values():
+            self._follow(topic_image, image)
+
+    def follow(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Take over a committed change."""
+        if old.topics is not new.topics:
+            for name, topic in old.topics.items():
+                after = new.topics.get(name)
+                if after is None or after.topic_id != topic.topic_id:
+                    self._remove(topic)
+            for name, topic in new.topics.items():
+                if old.topics.get(name) is not topic:
+                    self._follow(topic, new)
+        if old.configs is not new.configs:
+            self._reconfigure(old, new)
+
+    def config_of(self, topic: str, image: MetadataImage) -> LogConfig:
+        """What a topic's logs do, by its own settings and the broker's."""
+        return log_config(image.config_of(ConfigResourceType.TOPIC, topic), self._broker_values(image))
+
+    def _follow(self, topic: TopicImage, image: MetadataImage) -> None:
+        partitions = self._by_topic.setdefault(topic.name, {})
+        config: LogConfig | None = None
+        for index, partition_image in enumerate(topic.partitions):
+            if self._broker_id not in partition_image.replicas:
+                continue
+            present = partitions.get(index)
+            if present is not None:
+                present.update(partition_image)
+                continue
+            config = config or self.config_of(topic.name, image)
+            log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)
+            partitions[index] = Partition(
+                topic=topic.name, topic_id=topic.topic_id, index=index, image=partition_image, log=log
+            )
+
+    def _remove(self, topic: TopicImage) -> None:
+        for index, partition in self._by_topic.pop(topic.name, {}).items():
+            self._logs.delete(topic.name, index)
+            for watcher in self._removal_watchers:
+                watcher(partition)
+            partition.wake()
+
+    def _reconfigure(self, old: MetadataImage, new: MetadataImage) -> None:
+        broker_changed = self._broker_values(old) != self._broker_values(new)
+        for name, partitions in self._by_topic.items():
+            resource = (int(ConfigResourceType.TOPIC), name)
+            if broker_changed or old.configs.get(resource) != new.configs.get(resource):
+                config = self.config_of(name, new)
+                for partition in partitions.values():
+                    partition.log.update_config(config)

@@ -1,0 +1,60 @@
+"""The quorum-state file: which epoch this voter knows, who leads it, whom it voted for (KIP-595, KIP-853).
+
+It is durable before anything that depends on it is said or written: an epoch is never used twice.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from uuid import UUID
+
+from kwire.cluster.directory import DirectoryRefused
+from kwire.log.disk import Disk
+from kwire.protocol.uuids import uuid_from_text, uuid_to_text
+
+FILE_NAME = "quorum-state"
+NOBODY = -1
+NO_DIRECTORY = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumState:
+    """What a voter must remember. Leader and vote are NOBODY when unknown."""
+
+    leader_id: int = NOBODY
+    leader_epoch: int = 0
+    voted_id: int = NOBODY
+    voted_directory_id: UUID = NO_DIRECTORY
+
+    def to_bytes(self) -> bytes:
+        value = {
+            "leaderId": self.leader_id,
+            "leaderEpoch": self.leader_epoch,
+            "votedId": self.voted_id,
+            "votedDirectoryId": uuid_to_text(self.voted_directory_id),
+            "data_version": 1,
+        }
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def load_quorum_state(disk: Disk, directory: str) -> QuorumState:
+    """The state in the directory of __cluster_metadata-0; a fresh one if there is no file."""
+    path = f"{directory}/{FILE_NAME}"
+    if not disk.exists(path):
+        return QuorumState()
+    try:
+        value = json.loads(disk.read(path))
+        return QuorumState(
+            leader_id=value["leaderId"],
+            leader_epoch=value["leaderEpoch"],
+            voted_id=value["votedId"],
+            voted_directory_id=uuid_from_text(value.get("votedDirectoryId", "A" * 22)),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise DirectoryRefused(f"log.dirs: {path} cannot be read ({error}); restore it from a backup") from None
+
+
+def store_quorum_state(disk: Disk, directory: str, state: QuorumState) -> None:
+    """Replace the file, durably."""
+    disk.replace(f"{directory}/{FILE_NAME}", state.to_bytes(), sync=True)

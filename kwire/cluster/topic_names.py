@@ -1,0 +1,41 @@
+"""What a topic may be called, and the topics that belong to the broker itself."""
+
+from __future__ import annotations
+
+import re
+
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+
+NAME_LENGTH_MAX = 249
+GROUP_OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_STATE_TOPIC = "__share_group_state"
+METADATA_TOPIC = "__cluster_metadata"
+INTERNAL_TOPICS = frozenset({GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC})
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def why_invalid(name: str) -> str:
+    """What is wrong with a topic's name, in Kafka's words; empty when nothing is."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in {".", ".."}:
+        return f"'{name}' is not allowed"
+    if len(name) > NAME_LENGTH_MAX:
+        return f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    if not _LEGAL.fullmatch(name):
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return ""
+
+
+def check_topic_name(name: str) -> None:
+    """Raise KafkaError INVALID_TOPIC_EXCEPTION for a name that cannot be used."""
+    why = why_invalid(name)
+    if why:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
+
+
+def collision_key(name: str) -> str:
+    """Names with one key would share metric names, in which '.' becomes '_'."""
+    return name.replace(".", "_")

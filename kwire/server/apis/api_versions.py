@@ -1,0 +1,64 @@
+"""ApiVersions: what this broker serves, read off the dispatch table; and its features (KIP-584)."""
+
+from __future__ import annotations
+
+import re
+
+from kwire.cluster.features import SUPPORTED
+from kwire.protocol.api_keys import ApiKey
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+SOFTWARE_NAME_LENGTH_MAX = 256
+
+
+def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    if context.version >= 3:
+        software = (request.client_software_name, request.client_software_version)
+        if not all(len(text) <= SOFTWARE_NAME_LENGTH_MAX and _SOFTWARE.fullmatch(text) for text in software):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.connection.client_software = software
+    image = context.services.image
+    return ApiVersionsResponse(
+        api_keys=_api_keys(context),
+        supported_features=[
+            # A minimum of 0 is not sent to versions before 4: old clients could not read it (KIP-1022).
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in SUPPORTED.items()
+            if low > 0 or context.version >= 4
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in {**image.features, "kraft.version": 1}.items()
+        ],
+    )
+
+
+def unsupported_version(context: RequestContext) -> ApiVersionsResponse:
+    """The answer to a version newer than ours: version 0, with which ApiVersions versions would do (KIP-511)."""
+    own = [api for api in _api_keys(context) if api.api_key == ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
+
+
+def _api_keys(context: RequestContext) -> list[ApiVersion]:
+    return [
+        ApiVersion(
+            api_key=api.key,
+            min_version=api.min_version if api.advertised_min is None else api.advertised_min,
+            max_version=api.max_version,
+        )
+        for api in context.services.apis
+    ]
+
+
+API = Api(request=ApiVersionsRequest, response=ApiVersionsResponse, handle=handle)

@@ -1,0 +1,52 @@
+"""CreatePartitions: grow topics."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+
+async def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+    repeats = Counter(topic.name for topic in request.topics)
+    results: dict[str, CreatePartitionsTopicResult] = {}
+    accepted: list[CreatePartitionsTopic] = []
+    for topic in request.topics:
+        if repeats[topic.name] > 1:
+            error = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            results[topic.name] = _result(topic.name, error)
+        elif not context.allows_topic(topic.name):
+            results[topic.name] = _result(topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        else:
+            accepted.append(topic)
+    wishes = [
+        (
+            topic.name,
+            topic.count,
+            None if topic.assignments is None else [assignment.broker_ids for assignment in topic.assignments],
+        )
+        for topic in accepted
+    ]
+    outcomes = await context.services.controller.create_partitions(wishes, validate_only=request.validate_only)
+    for topic, outcome in zip(accepted, outcomes, strict=True):
+        results[topic.name] = _result(topic.name, outcome)
+    return CreatePartitionsResponse(results=list(results.values()))
+
+
+def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
+    if error is None:
+        return CreatePartitionsTopicResult(name=name)
+    return CreatePartitionsTopicResult(
+        name=name, error_code=error.code, error_message=error.message or error.code.meaning
+    )
+
+
+API = Api(request=CreatePartitionsRequest, response=CreatePartitionsResponse, handle=handle)

@@ -1,0 +1,83 @@
+"""CreateTopics: each topic on its own; one that is refused leaves the others alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.controller.topics import CreatedTopic, NewTopic
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kwire.server.config_entries import topic_entries
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+
+async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    results: dict[str, CreatableTopicResult] = {}
+    accepted = []
+    repeats = Counter(topic.name for topic in request.topics)
+    for topic in request.topics:
+        if repeats[topic.name] > 1:
+            results[topic.name] = _error(topic.name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        elif not (context.allows_cluster() or context.allows_topic(topic.name)):
+            results[topic.name] = _error(
+                topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+            )
+        else:
+            accepted.append(topic)
+    outcomes = await context.services.controller.create_topics(
+        [_wish(topic) for topic in accepted], validate_only=request.validate_only
+    )
+    for topic, outcome in zip(accepted, outcomes, strict=True):
+        if isinstance(outcome, KafkaError):
+            results[topic.name] = _error(topic.name, outcome)
+        else:
+            results[topic.name] = _created(topic, outcome, context)
+    return CreateTopicsResponse(topics=list(results.values()))
+
+
+def _wish(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _error(name: str, error: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name, error_code=error.code, error_message=error.message or error.code.meaning, configs=[]
+    )
+
+
+def _created(topic: CreatableTopic, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
+    services = context.services
+    overrides = {config.name: config.value for config in topic.configs if config.value is not None}
+    entries = topic_entries(overrides, services.config, services.image.config_of(ConfigResourceType.BROKER, ""))
+    return CreatableTopicResult(
+        name=created.name,
+        topic_id=created.topic_id,
+        num_partitions=created.num_partitions,
+        replication_factor=created.replication_factor,
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.key.name,
+                value=entry.value,
+                config_source=entry.source,
+                is_sensitive=entry.key.sensitive,
+            )
+            for entry in entries
+        ],
+    )
+
+
+API = Api(request=CreateTopicsRequest, response=CreateTopicsResponse, handle=handle)

@@ -1,0 +1,58 @@
+"""DescribeProducers: the producers that a partition remembers (KIP-664)."""
+
+from __future__ import annotations
+
+from kwire.cluster.topic_names import why_invalid
+from kwire.log.producer_state import ProducerEntry
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+
+def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_partition(topic.name, index, context) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(topic: str, index: int, context: RequestContext) -> PartitionResponse:
+    try:
+        why = why_invalid(topic)
+        if why:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
+        if not context.allows_topic(topic):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = context.services.partitions.find(topic, index)
+    except KafkaError as error:
+        return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[_producer(entry) for entry in partition.log.active_producers()],
+    )
+
+
+def _producer(entry: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.current_transaction_first_offset,
+    )
+
+
+API = Api(request=DescribeProducersRequest, response=DescribeProducersResponse, handle=handle)

@@ -1,0 +1,93 @@
+"""DescribeTopicPartitions: topics in order of name, a page of partitions at a time (KIP-966)."""
+
+from __future__ import annotations
+
+from kwire.cluster.image import PartitionImage, TopicImage
+from kwire.cluster.topic_names import INTERNAL_TOPICS
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from kwire.server.authorization import ResourceType
+from kwire.server.authorized_operations import authorized_operations
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+
+def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> DescribeTopicPartitionsResponse:
+    limit = context.services.config["max.request.partition.size.limit"]
+    remaining = max(1, min(request.response_partition_limit, limit))
+    cursor = request.cursor
+    response = DescribeTopicPartitionsResponse()
+    for name in _names(request, context):
+        if cursor is not None and name < cursor.topic_name:
+            continue
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        if remaining == 0:
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=first)
+            break
+        described, next_index = _describe(name, first, remaining, context)
+        response.topics.append(described)
+        remaining -= len(described.partitions)
+        if next_index is not None:
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=next_index)
+            break
+    return response
+
+
+def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> list[str]:
+    if request.topics:
+        return sorted({topic.name for topic in request.topics})
+    return sorted(name for name in context.services.image.topics if context.allows_topic(name))
+
+
+def _describe(
+    name: str, first: int, limit: int, context: RequestContext
+) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
+    """One topic from partition `first` on, and the partition to go on with if it did not fit."""
+    if not context.allows_topic(name):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return DescribeTopicPartitionsResponseTopic(name=name, error_code=code), None
+    topic = context.services.image.topics.get(name)
+    if topic is None:
+        return _unknown(name), None
+    last = min(first + limit, len(topic.partitions))
+    described = DescribeTopicPartitionsResponseTopic(
+        name=name,
+        topic_id=topic.topic_id,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=[_partition(topic, index, context) for index in range(max(first, 0), last)],
+        topic_authorized_operations=authorized_operations(context, ResourceType.TOPIC, name),
+    )
+    return described, last if last < len(topic.partitions) else None
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, is_internal=name in INTERNAL_TOPICS
+    )
+
+
+def _partition(topic: TopicImage, index: int, context: RequestContext) -> DescribeTopicPartitionsResponsePartition:
+    services = context.services
+    partition: PartitionImage = topic.partitions[index]
+    alive = {broker for broker in partition.replicas if services.endpoint(broker, context.listener_name) is not None}
+    has_leader = partition.leader in alive
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=partition.leader if has_leader else -1,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=list(partition.eligible_leader_replicas),
+        last_known_elr=list(partition.last_known_elr),
+        offline_replicas=[broker for broker in partition.replicas if broker not in alive],
+    )
+
+
+API = Api(request=DescribeTopicPartitionsRequest, response=DescribeTopicPartitionsResponse, handle=handle)

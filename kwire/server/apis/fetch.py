@@ -1,0 +1,220 @@
+"""Fetch: read record batches from partitions led by this broker, waiting for min_bytes up to max_wait_ms.
+
+Whole batches leave as they are stored, from the one that holds the fetch offset on, never past the high watermark (or
+the last stable offset for read_committed, together with the aborted transactions to skip).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from uuid import UUID
+
+from kwire.cluster.partition import READ_COMMITTED, Partition
+from kwire.log.disk import DiskFailure
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchEpochEndOffset,
+    FetchPartition,
+    FetchPartitionData,
+    FetchRequest,
+    FetchResponse,
+)
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+from kwire.server.fetch_sessions import FetchPlan, Key
+
+logger = logging.getLogger("kwire.server.fetch")
+
+TOPIC_IDS_SINCE = 13
+NO_REPLICA = -1
+NO_EPOCH = -1
+MAX_WAIT_MS = 2**31 - 1
+
+
+def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
+    uses_topic_ids = context.version >= TOPIC_IDS_SINCE
+    try:
+        plan = context.services.fetch_sessions.plan(request, uses_topic_ids=uses_topic_ids)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    fetch = Fetch(request, context, plan)
+    answers = fetch.read()
+    if fetch.is_satisfied or request.max_wait_ms <= 0 or not plan.partitions:
+        return fetch.conclude(answers)
+    return DelayedFetch(fetch).future
+
+
+class Fetch:
+    """One request's reading; may be done again after a wait."""
+
+    __slots__ = ("_context", "_plan", "_request", "_size", "_urgent", "partitions")
+
+    def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
+        self._request = request
+        self._context = context
+        self._plan = plan
+        self._size = 0
+        self._urgent = False
+        """Something was found that the client should hear of at once."""
+        self.partitions: list[Partition] = []
+
+    @property
+    def request(self) -> FetchRequest:
+        return self._request
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def is_satisfied(self) -> bool:
+        return self._urgent or self._size >= self._request.min_bytes
+
+    def read(self) -> list[tuple[Key, FetchPartitionData]]:
+        """Read all partitions, within the limits of bytes."""
+        self._size = 0
+        self._urgent = False
+        self.partitions = []
+        remaining = min(self._request.max_bytes, self._context.services.config["fetch.max.bytes"])
+        answers = []
+        for key, asked in self._plan.partitions:
+            data = self._read_one(key, asked, remaining)
+            size = len(data.records) if data.records else 0
+            self._size += size
+            remaining -= size
+            answers.append((key, data))
+        return answers
+
+    def conclude(self, answers: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
+        """The response, with what the session leaves out left out."""
+        uses_topic_ids = self._context.version >= TOPIC_IDS_SINCE
+        session_id, news = self._context.services.fetch_sessions.conclude(
+            self._plan, answers, uses_topic_ids=uses_topic_ids
+        )
+        topics: dict[str | UUID, FetchableTopicResponse] = {}
+        for (topic, _), data in news:
+            response = topics.get(topic)
+            if response is None:
+                response = FetchableTopicResponse()
+                if isinstance(topic, UUID):
+                    response.topic_id = topic
+                else:
+                    response.topic = topic
+                topics[topic] = response
+            response.partitions.append(data)
+        return FetchResponse(session_id=session_id, responses=list(topics.values()))
+
+    def _read_one(self, key: Key, asked: FetchPartition, remaining: int) -> FetchPartitionData:
+        try:
+            partition = self._find(key)
+            self.partitions.append(partition)
+            partition.check_epoch(asked.current_leader_epoch)
+            return self._read_partition(partition, asked, remaining)
+        except KafkaError as error:
+            code = error.code
+        except DiskFailure as failure:
+            logger.error("%s-%d: %s", *key, failure)  # noqa: TRY400 the failure says all
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+        self._urgent = True
+        return FetchPartitionData(
+            partition_index=key[1],
+            error_code=code,
+            high_watermark=-1,
+            aborted_transactions=None,
+            records=b"",
+        )
+
+    def _find(self, key: Key) -> Partition:
+        topic, index = key
+        services = self._context.services
+        if isinstance(topic, UUID):
+            name = services.image.topic_names.get(topic)
+            if name is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        else:
+            name = topic
+        if not self._context.allows_topic(name):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return services.partitions.find(name, index)
+
+    def _read_partition(self, partition: Partition, asked: FetchPartition, remaining: int) -> FetchPartitionData:
+        data = FetchPartitionData(
+            partition_index=partition.index,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.end_offset(READ_COMMITTED),
+            log_start_offset=partition.log.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if asked.last_fetched_epoch != NO_EPOCH and self._diverges(partition, asked, data):
+            return data
+        isolation_level = self._request.isolation_level
+        limit = partition.end_offset(isolation_level)
+        max_bytes = min(asked.partition_max_bytes, remaining)
+        data.records = partition.log.read(
+            asked.fetch_offset, max(max_bytes, 0), limit_offset=limit, min_one_batch=self._size == 0
+        )
+        if isolation_level == READ_COMMITTED:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in (partition.log.aborted_transactions(asked.fetch_offset, limit) if data.records else ())
+            ]
+        return data
+
+    def _diverges(self, partition: Partition, asked: FetchPartition, data: FetchPartitionData) -> bool:
+        """Whether the client's log and ours part before its fetch offset (KIP-595); then data says where."""
+        epoch, end_offset = partition.log.epoch_end_offset(asked.last_fetched_epoch)
+        if end_offset < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch >= asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+            return False
+        data.diverging_epoch = FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
+        self._urgent = True
+        return True
+
+
+class DelayedFetch:
+    """A fetch that found too little: waits for its partitions to grow, or for its time to be up."""
+
+    __slots__ = ("_fetch", "_missing", "_partitions", "_scheduled", "_timer", "future")
+
+    def __init__(self, fetch: Fetch) -> None:
+        loop = asyncio.get_running_loop()
+        self._fetch = fetch
+        self._missing = fetch.request.min_bytes - fetch.size
+        self._scheduled = False
+        self._partitions = fetch.partitions
+        self.future: asyncio.Future[FetchResponse] = loop.create_future()
+        self.future.add_done_callback(self._stop)
+        self._timer = loop.call_later(min(fetch.request.max_wait_ms, MAX_WAIT_MS) / 1000.0, self._complete)
+        for partition in self._partitions:
+            partition.wait(self)
+
+    def more_data(self, size: int) -> None:
+        self._missing -= size
+        if (self._missing <= 0 or size == 0) and not self._scheduled:
+            # Not at once: the append that brought the data is still being served.
+            self._scheduled = True
+            self.future.get_loop().call_soon(self._complete)
+
+    def _complete(self) -> None:
+        if self.future.done():
+            return
+        try:
+            self.future.set_result(self._fetch.conclude(self._fetch.read()))
+        except Exception as error:  # noqa: BLE001 handed to the connection, which logs it and closes
+            self.future.set_exception(error)
+
+    def _stop(self, _: asyncio.Future[FetchResponse]) -> None:
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.stop_waiting(self)
+
+
+API = Api(request=FetchRequest, response=FetchResponse, handle=handle)

@@ -1,0 +1,99 @@
+"""ListOffsets: the first or last offset of a partition, or the first at or after a timestamp.
+
+Special timestamps: -1 the end, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the start on
+local disk (KIP-405), -5 the last tiered offset (KIP-1005), -6 the earliest offset not yet tiered (KIP-1023). Without
+remote storage -4 is the start, and -5 and -6 have no answer.
+"""
+
+from __future__ import annotations
+
+from kwire.cluster.partition import Partition
+from kwire.log.disk import DiskFailure
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+Found = tuple[int, int, int]
+"""(timestamp, offset, leader epoch)"""
+NOT_FOUND: Found = (-1, -1, -1)
+
+
+def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    asked = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
+    repeated = {key for key in asked if asked.count(key) > 1} if len(set(asked)) != len(asked) else set()
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _partition(
+                        topic.name, partition, request, context, (topic.name, partition.partition_index) in repeated
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(
+    topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext, is_repeated: bool
+) -> ListOffsetsPartitionResponse:
+    try:
+        if not context.allows_topic(topic):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if is_repeated:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        if (
+            asked.timestamp < 0
+            and _SINCE.get(asked.timestamp, 0 if asked.timestamp >= EARLIEST else 999) > context.version
+        ):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        partition = context.services.partitions.find(topic, asked.partition_index)
+        partition.check_epoch(asked.current_leader_epoch)
+        timestamp, offset, epoch = _find(partition, asked.timestamp, request)
+    except KafkaError as error:
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error.code)
+    except DiskFailure:
+        return ListOffsetsPartitionResponse(
+            partition_index=asked.partition_index, error_code=ErrorCode.KAFKA_STORAGE_ERROR
+        )
+    response = ListOffsetsPartitionResponse(partition_index=asked.partition_index, timestamp=timestamp, offset=offset)
+    if context.version >= 4:
+        response.leader_epoch = epoch
+    return response
+
+
+def _find(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> Found:
+    log = partition.log
+    end = partition.end_offset(request.isolation_level) if request.replica_id < 0 else log.log_end_offset
+    if timestamp == LATEST:
+        return -1, end, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        epoch = log.leader_epoch_of(log.log_start_offset)
+        return -1, log.log_start_offset, epoch if epoch >= 0 else partition.leader_epoch
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOT_FOUND
+    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= end:
+        return NOT_FOUND
+    return found.timestamp, found.offset, found.leader_epoch
+
+
+API = Api(request=ListOffsetsRequest, response=ListOffsetsResponse, handle=handle)

@@ -1,0 +1,43 @@
+"""OffsetForLeaderEpoch: where a leader epoch ends, so that clients notice a log that was cut (KIP-101, KIP-320)."""
+
+from __future__ import annotations
+
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochEpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+
+def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_partition(topic.topic, partition, context) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(
+    topic: str, asked: OffsetForLeaderPartition, context: RequestContext
+) -> OffsetForLeaderEpochEpochEndOffset:
+    try:
+        if not context.allows_topic(topic):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = context.services.partitions.find(topic, asked.partition)
+        partition.check_epoch(asked.current_leader_epoch)
+    except KafkaError as error:
+        return OffsetForLeaderEpochEpochEndOffset(partition=asked.partition, error_code=error.code)
+    epoch, end_offset = partition.log.epoch_end_offset(asked.leader_epoch)
+    return OffsetForLeaderEpochEpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+API = Api(request=OffsetForLeaderEpochRequest, response=OffsetForLeaderEpochResponse, handle=handle)

@@ -1,0 +1,99 @@
+"""The one table of what each API asks leave for, and the authorizer that is asked.
+
+Every handler goes through `RequestContext.allows`, which looks the operation up here by API and kind of resource. An
+API without an entry cannot be served: dispatch refuses to be built. The default authorizer allows everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Protocol
+
+from kwire.protocol.api_keys import ApiKey
+
+
+class Operation(IntEnum):
+    """Kafka's ACL operations, numbered as on the wire."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class ResourceType(IntEnum):
+    """Kafka's kinds of resources, numbered as on the wire."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+CLUSTER_NAME = "kafka-cluster"
+
+_TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID = (
+    ResourceType.TOPIC,
+    ResourceType.GROUP,
+    ResourceType.CLUSTER,
+    ResourceType.TRANSACTIONAL_ID,
+)
+_O = Operation
+
+ACCESS: Mapping[ApiKey, Mapping[ResourceType, Operation]] = {
+    ApiKey.PRODUCE: {_TOPIC: _O.WRITE, _TRANSACTIONAL_ID: _O.WRITE, _CLUSTER: _O.IDEMPOTENT_WRITE},
+    ApiKey.FETCH: {_TOPIC: _O.READ, _CLUSTER: _O.CLUSTER_ACTION},
+    ApiKey.LIST_OFFSETS: {_TOPIC: _O.DESCRIBE},
+    ApiKey.METADATA: {_TOPIC: _O.DESCRIBE, _CLUSTER: _O.CREATE},
+    ApiKey.OFFSET_COMMIT: {_GROUP: _O.READ, _TOPIC: _O.READ},
+    ApiKey.OFFSET_FETCH: {_GROUP: _O.DESCRIBE, _TOPIC: _O.DESCRIBE},
+    ApiKey.FIND_COORDINATOR: {_GROUP: _O.DESCRIBE, _TRANSACTIONAL_ID: _O.DESCRIBE, _CLUSTER: _O.CLUSTER_ACTION},
+    ApiKey.JOIN_GROUP: {_GROUP: _O.READ},
+    ApiKey.HEARTBEAT: {_GROUP: _O.READ},
+    ApiKey.LEAVE_GROUP: {_GROUP: _O.READ},
+    ApiKey.SYNC_GROUP: {_GROUP: _O.READ},
+    ApiKey.DESCRIBE_GROUPS: {_GROUP: _O.DESCRIBE},
+    ApiKey.LIST_GROUPS: {_GROUP: _O.DESCRIBE, _CLUSTER: _O.DESCRIBE},
+    ApiKey.API_VERSIONS: {},
+    ApiKey.CREATE_TOPICS: {_TOPIC: _O.CREATE, _CLUSTER: _O.CREATE},
+    ApiKey.DELETE_TOPICS: {_TOPIC: _O.DELETE},
+    ApiKey.DELETE_RECORDS: {_TOPIC: _O.DELETE},
+    ApiKey.INIT_PRODUCER_ID: {_TRANSACTIONAL_ID: _O.WRITE, _CLUSTER: _O.IDEMPOTENT_WRITE},
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: {_TOPIC: _O.DESCRIBE, _CLUSTER: _O.CLUSTER_ACTION},
+    ApiKey.DESCRIBE_CONFIGS: {_TOPIC: _O.DESCRIBE_CONFIGS, _CLUSTER: _O.DESCRIBE_CONFIGS},
+    ApiKey.ALTER_CONFIGS: {_TOPIC: _O.ALTER_CONFIGS, _CLUSTER: _O.ALTER_CONFIGS},
+    ApiKey.DESCRIBE_LOG_DIRS: {_CLUSTER: _O.DESCRIBE},
+    ApiKey.CREATE_PARTITIONS: {_TOPIC: _O.ALTER},
+    ApiKey.DELETE_GROUPS: {_GROUP: _O.DELETE},
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: {_TOPIC: _O.ALTER_CONFIGS, _CLUSTER: _O.ALTER_CONFIGS},
+    ApiKey.OFFSET_DELETE: {_GROUP: _O.DELETE, _TOPIC: _O.READ},
+    ApiKey.DESCRIBE_CLUSTER: {_CLUSTER: _O.DESCRIBE},
+    ApiKey.DESCRIBE_PRODUCERS: {_TOPIC: _O.READ},
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: {_TOPIC: _O.DESCRIBE},
+}
+"""What each served API needs, by kind of resource. ApiVersions is for everybody."""
+
+
+class Authorizer(Protocol):
+    """Who may do what."""
+
+    def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool: ...
+
+
+class AllowEverything:
+    """The authorizer of a broker without ACLs."""
+
+    def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return True

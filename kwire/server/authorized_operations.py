@@ -1,0 +1,43 @@
+"""What a client may do to a resource, as the bit field that Kafka answers with (KIP-430)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire.server.authorization import CLUSTER_NAME, Operation, ResourceType
+from kwire.server.context import RequestContext
+
+_O = Operation
+SUPPORTED_OPERATIONS: Mapping[ResourceType, tuple[Operation, ...]] = {
+    ResourceType.TOPIC: (
+        _O.READ,
+        _O.WRITE,
+        _O.CREATE,
+        _O.DELETE,
+        _O.ALTER,
+        _O.DESCRIBE,
+        _O.DESCRIBE_CONFIGS,
+        _O.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (_O.READ, _O.DELETE, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
+    ResourceType.CLUSTER: (
+        _O.CREATE,
+        _O.ALTER,
+        _O.DESCRIBE,
+        _O.CLUSTER_ACTION,
+        _O.DESCRIBE_CONFIGS,
+        _O.ALTER_CONFIGS,
+        _O.IDEMPOTENT_WRITE,
+    ),
+}
+
+
+def authorized_operations(context: RequestContext, resource: ResourceType, name: str = CLUSTER_NAME) -> int:
+    """One bit for each operation that is allowed, by the operation's number."""
+    allows = context.services.authorizer.allows
+    connection = context.connection
+    bits = 0
+    for operation in SUPPORTED_OPERATIONS[resource]:
+        if allows(connection.principal, connection.peer_host, operation, resource, name):
+            bits |= 1 << operation
+    return bits

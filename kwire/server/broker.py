@@ -1,0 +1,310 @@
+"""A node: broker and controller in one process, put together and run. One event loop, one broker.
+
+Start goes bottom-up: directories, logs, metadata, partitions, coordinators, listeners, registration. Stop goes top-
+down, so that what is below outlives what uses it. A second process with the same node would be kept out by the
+directories' locks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.controller.controller import Controller
+from kwire.cluster.controller.topics import TopicDefaults
+from kwire.cluster.formatting import METADATA_DIRECTORY, bootstrap_records
+from kwire.cluster.image import Endpoint, MetadataImage
+from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
+from kwire.cluster.partitions import Partitions
+from kwire.cluster.topic_names import METADATA_TOPIC
+from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
+from kwire.log.config import LogConfig
+from kwire.log.disk import Disk, RealDisk
+from kwire.log.log_manager import LogManager
+from kwire.log.recovery import Surroundings, open_log
+from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
+from kwire.server.apis import SERVED
+from kwire.server.apis.api_versions import unsupported_version
+from kwire.server.authorization import AllowEverything
+from kwire.server.broker_configs import BROKER_KEYS
+from kwire.server.config import BrokerConfig, ListenerAddress, SettingError
+from kwire.server.connection import RECEIVE_BUFFER_BYTES
+from kwire.server.dispatch import Dispatcher
+from kwire.server.fetch_sessions import FetchSessions
+from kwire.server.housekeeping import Housekeeping
+from kwire.server.internal_topics import TopicCreator
+from kwire.server.listener import ConnectionLimits, ConnectionTable, Listener, sweep_connections
+from kwire.server.metrics import Metrics
+from kwire.server.producer_ids import ProducerIds
+from kwire.server.quotas import NoQuotas
+from kwire.server.request_memory import RequestMemory
+from kwire.server.services import Services
+from kwire.server.storage import controller_endpoint, open_storage
+
+logger = logging.getLogger("kwire.server")
+
+UNLIMITED_MEMORY = 2**63 - 1
+METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, max_message_bytes=8 * 1024 * 1024)
+
+
+class BrokerServer:
+    """Start it, wait for `failed` or whatever else should end it, stop it."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        disk: Disk | None = None,
+        workers: Workers | None = None,
+    ) -> None:
+        self.config = config
+        self._clock = clock or SystemClock()
+        self._chance = chance or SystemChance()
+        self._disk = disk or RealDisk()
+        self._workers = workers or ThreadWorkers()
+        self._listeners: list[Listener] = []
+        self._table = ConnectionTable()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        """Resolved when the broker cannot go on."""
+
+    # --- start
+
+    async def start(self) -> None:
+        """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
+        self._storage = open_storage(self.config, disk=self._disk, clock=self._clock, chance=self._chance)
+        try:
+            await self._start()
+        except BaseException:
+            self._storage.release()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        surroundings = Surroundings(disk=self._disk, clock=self._clock, chance=self._chance)
+        self._logs = LogManager(config.log_dirs, surroundings, locks=self._storage.locks)
+        self._metadata_log = await self._open_metadata()
+        self._controller = Controller(
+            metadata_log=self._metadata_log,
+            chance=self._chance,
+            defaults=TopicDefaults(
+                num_partitions=config["num.partitions"], replication_factor=config["default.replication.factor"]
+            ),
+            broker_keys=BROKER_KEYS,
+        )
+        self._partitions = Partitions(broker_id=config.node_id, logs=self._logs, broker_values=self._broker_values)
+        self._partitions.start(self._metadata_log.image)
+        self._metadata_log.watch(self._partitions.follow)
+        self._groups = self._make_groups()
+        await self._groups.start()
+        self._services = self._make_services()
+        await self._listen()
+        await self._register()
+        self._start_tasks()
+        for listener in self._listeners:
+            await listener.serve()
+
+    async def _open_metadata(self) -> MetadataLog:
+        directory = self.config.metadata_dir
+        log = open_log(
+            f"{directory}/{METADATA_DIRECTORY}",
+            topic=METADATA_TOPIC,
+            partition=0,
+            config=METADATA_LOG_CONFIG,
+            surroundings=Surroundings(disk=self._disk, clock=self._clock, chance=self._chance),
+            topic_id=METADATA_TOPIC_ID,
+        )
+        metadata_log = MetadataLog(
+            log=log, directory=log.directory, disk=self._disk, clock=self._clock, workers=self._workers
+        )
+        metadata_log.failed.add_done_callback(lambda done: self._fail(done.result()))
+        await metadata_log.lead(
+            node_id=self.config.node_id,
+            directory_id=next(iter(self._storage.directory_ids.values())),
+            endpoint=controller_endpoint(self.config),
+            bootstrap=bootstrap_records(self._disk, directory),
+        )
+        return metadata_log
+
+    def _make_groups(self) -> GroupCoordinator:
+        config = self.config
+        return GroupCoordinator(
+            config=GroupConfig(
+                min_session_timeout_ms=config["group.min.session.timeout.ms"],
+                max_session_timeout_ms=config["group.max.session.timeout.ms"],
+                initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+                max_size=config["group.max.size"],
+                offset_metadata_bytes_max=config["offset.metadata.max.bytes"],
+                offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
+                retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+            ),
+            partitions=self._partitions,
+            image=lambda: self._metadata_log.image,
+            clock=self._clock,
+            chance=self._chance,
+        )
+
+    def _make_services(self) -> Services:
+        config = self.config
+        return Services(
+            config=config,
+            cluster_id=self._storage.cluster_id,
+            clock=self._clock,
+            chance=self._chance,
+            workers=self._workers,
+            disk=self._disk,
+            metadata_log=self._metadata_log,
+            controller=self._controller,
+            logs=self._logs,
+            partitions=self._partitions,
+            groups=self._groups,
+            authorizer=AllowEverything(),
+            quotas=NoQuotas(),
+            metrics=Metrics(),
+            fetch_sessions=FetchSessions(
+                slots=config["max.incremental.fetch.session.cache.slots"], chance=self._chance, clock=self._clock
+            ),
+            producer_ids=ProducerIds(self._allocate_producer_ids),
+            topic_creator=TopicCreator(self._controller, config),
+            apis=SERVED,
+            unsupported_api_versions=unsupported_version,
+        )
+
+    async def _allocate_producer_ids(self) -> range:
+        broker = self._metadata_log.image.brokers[self.config.node_id]
+        return await self._controller.allocate_producer_ids(broker.broker_id, broker.broker_epoch)
+
+    async def _listen(self) -> None:
+        config = self.config
+        memory_max = config["queued.max.request.bytes"]
+        memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
+        receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self._limits = ConnectionLimits(
+            request_bytes_max=config["socket.request.max.bytes"],
+            connections_max=config["max.connections"],
+            connections_max_per_ip=config["max.connections.per.ip"],
+            idle_ms_max=config["connections.max.idle.ms"],
+        )
+        for address in config.listeners:
+            listener = Listener(
+                name=address.name,
+                handle=Dispatcher(SERVED, self._services, address.name).handle,
+                limits=self._limits,
+                memory=memory,
+                table=self._table,
+                receive_buffer=receive_buffer,
+            )
+            try:
+                await listener.bind(address.host, address.port)
+            except OSError as error:
+                self._close_listeners()
+                raise SettingError(
+                    f"listeners: cannot listen on {address.host}:{address.port} ({error.strerror or error}); "
+                    "free the port or choose another, or port 0 for any free one"
+                ) from error
+            self._listeners.append(listener)
+
+    async def _register(self) -> None:
+        await self._controller.register_controller(
+            controller_id=self.config.node_id, endpoints=[_endpoint(controller_endpoint(self.config))]
+        )
+        await self._controller.register_broker(
+            broker_id=self.config.node_id,
+            endpoints=self._advertised_endpoints(),
+            rack=self.config["broker.rack"],
+            directories=list(self._storage.directory_ids.values()),
+        )
+
+    def _advertised_endpoints(self) -> list[Endpoint]:
+        """What clients are told. A port 0 stands for the one that was picked."""
+        bound = {listener.name: listener.port for listener in self._listeners}
+        return [
+            Endpoint(name=address.name, host=_routable(address), port=address.port or bound[address.name])
+            for address in self.config.advertised_listeners
+        ]
+
+    def _broker_values(self, image: MetadataImage) -> Mapping[str, str]:
+        """The broker's settings as topics take their defaults from them, dynamic ones first."""
+        values = dict(self.config.values)
+        values.update(image.config_of(ConfigResourceType.BROKER, ""))
+        values.update(image.config_of(ConfigResourceType.BROKER, str(self.config.node_id)))
+        return values
+
+    def _start_tasks(self) -> None:
+        housekeeping = Housekeeping(
+            config=self.config,
+            partitions=self._partitions,
+            logs=self._logs,
+            workers=self._workers,
+        )
+        self._run(sweep_connections(self._table, self._limits))
+        for task in housekeeping.tasks():
+            self._run(task)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._task_ended)
+        self._tasks.append(task)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        logger.critical("the broker cannot go on", exc_info=error)
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+    # --- use
+
+    @property
+    def bootstrap_server(self) -> str:
+        """host:port of the first listener, as clients are told."""
+        end = self._metadata_log.image.brokers[self.config.node_id].endpoints[0]
+        return f"{end.host}:{end.port}"
+
+    @property
+    def cluster_id(self) -> str:
+        return self._storage.cluster_id
+
+    @property
+    def services(self) -> Services:
+        """The broker's parts."""
+        return self._services
+
+    # --- stop
+
+    async def stop(self) -> None:
+        """Stop serving, flush, and leave the directories so that the next start needs no recovery."""
+        self._close_listeners()
+        self._groups.stop()
+        for connection in list(self._table.connections):
+            connection.abort("the broker stops")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        broker = self._metadata_log.image.brokers[self.config.node_id]
+        await self._metadata_log.close()
+        self._logs.close(clean=True, broker_epoch=broker.broker_epoch)
+        self._workers.close()
+        self._storage.release()
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.stop_accepting()
+
+
+def _endpoint(address: tuple[str, str, int]) -> Endpoint:
+    name, host, port = address
+    return Endpoint(name=name, host=host, port=port)
+
+
+def _routable(address: ListenerAddress) -> str:
+    """The host that clients are told for a listener; this machine's name where the setting leaves it open."""
+    return address.host or socket.getfqdn()

@@ -1,0 +1,188 @@
+"""From a properties file and overrides to a BrokerConfig: the one place where dotted names become fields.
+
+A value that cannot be used raises SettingError: one line with the setting's name and what to do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kwire.cluster.config_keys import ConfigError, parse
+from kwire.cluster.directory import read_properties
+from kwire.server.broker_configs import ACCEPTED, BROKER_KEYS
+
+logger = logging.getLogger("kwire.server.config")
+
+DEFAULT_LISTENER_PORT = 9092
+
+
+class SettingError(Exception):
+    """A setting cannot be used; the message is one line that names it and says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerAddress:
+    """name://host:port of a listener; an empty host stands for all interfaces."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """What a node is told at start. `values` are the settings that were given, by their dotted names."""
+
+    values: Mapping[str, str]
+    typed: Mapping[str, Any]
+    """Every known key with its parsed value, given or default."""
+    listeners: tuple[ListenerAddress, ...]
+    advertised_listeners: tuple[ListenerAddress, ...]
+    log_dirs: tuple[str, ...]
+    is_default_quorum: bool
+    """Whether nothing was said of a quorum: then, and only then, an empty directory is formatted."""
+
+    def __getitem__(self, name: str) -> Any:
+        """The parsed value of a key."""
+        return self.typed[name]
+
+    @property
+    def node_id(self) -> int:
+        node_id: int = self.typed["node.id"]
+        return node_id
+
+    @property
+    def metadata_dir(self) -> str:
+        return self.typed["metadata.log.dir"] or self.log_dirs[0]
+
+
+def parse_override(text: str) -> tuple[str, str]:
+    """key=value of --override. Raises SettingError."""
+    name, separator, value = text.partition("=")
+    if not separator or not name.strip():
+        raise SettingError(f"--override {text!r}: write it as key=value")
+    return name.strip(), value.strip()
+
+
+def load_config(file_text: str, overrides: Sequence[tuple[str, str]] = ()) -> BrokerConfig:
+    """Read the text of a server.properties; overrides win. Raises SettingError."""
+    values = read_properties(file_text)
+    values.update(overrides)
+    return make_config(values)
+
+
+def make_config(values: Mapping[str, str]) -> BrokerConfig:
+    """A configuration from settings by their dotted names. Raises SettingError."""
+    given = {name: value.strip() for name, value in values.items()}
+    if "node.id" not in given and given.get("broker.id", "-1") != "-1":
+        given["node.id"] = given["broker.id"]
+    for name in sorted(set(given) - set(BROKER_KEYS) - ACCEPTED):
+        logger.warning("the setting %s is not known here and has no effect", name)
+    typed = _typed(given)
+    _check_roles(typed)
+    controller_names = set(typed["controller.listener.names"])
+    listeners = _listeners("listeners", typed["listeners"])
+    _check_protocols(listeners, typed)
+    client_listeners = tuple(listener for listener in listeners if listener.name not in controller_names)
+    if not client_listeners:
+        raise SettingError("listeners: names no listener for clients; add one such as PLAINTEXT://127.0.0.1:9092")
+    return BrokerConfig(
+        values=given,
+        typed=typed,
+        listeners=client_listeners,
+        advertised_listeners=_advertised(typed, client_listeners, controller_names),
+        log_dirs=_log_dirs(typed),
+        is_default_quorum=not (typed["controller.quorum.voters"] or typed["controller.quorum.bootstrap.servers"]),
+    )
+
+
+def _typed(given: Mapping[str, str]) -> dict[str, Any]:
+    typed: dict[str, Any] = {}
+    for name, key in BROKER_KEYS.items():
+        try:
+            typed[name] = parse(key, given.get(name, key.default))
+        except ConfigError as error:
+            raise SettingError(f"{name}: {error}") from None
+    return typed
+
+
+def _check_roles(typed: Mapping[str, Any]) -> None:
+    roles = set(typed["process.roles"])
+    if roles != {"broker", "controller"}:
+        raise SettingError(
+            f"process.roles: {','.join(typed['process.roles'])} is not served yet; use broker,controller"
+        )
+    voters = typed["controller.quorum.voters"]
+    if len(voters) > 1 or (voters and not voters[0].startswith(f"{typed['node.id']}@")):
+        raise SettingError(
+            "controller.quorum.voters: only a quorum of this node alone is served yet; name just this node"
+        )
+
+
+def _listeners(setting: str, items: Sequence[str]) -> tuple[ListenerAddress, ...]:
+    listeners = tuple(_listener(setting, item) for item in items if item)
+    names = [listener.name for listener in listeners]
+    ports = [listener.port for listener in listeners if listener.port]
+    if len(set(names)) != len(names):
+        raise SettingError(f"{setting}: each listener must have a different name")
+    if setting == "listeners" and len(set(ports)) != len(ports):
+        raise SettingError(f"{setting}: each listener must have a different port")
+    return listeners
+
+
+def _listener(setting: str, item: str) -> ListenerAddress:
+    name, separator, address = item.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not (separator and colon and port.isdigit() and int(port) <= 65535 and name):
+        raise SettingError(f"{setting}: {item!r} is no listener; write it as NAME://host:port")
+    return ListenerAddress(name=name.upper(), host=host.strip("[]"), port=int(port))
+
+
+def _check_protocols(listeners: Sequence[ListenerAddress], typed: Mapping[str, Any]) -> None:
+    protocols = {}
+    for item in typed["listener.security.protocol.map"]:
+        name, separator, protocol = item.partition(":")
+        if not separator:
+            raise SettingError(f"listener.security.protocol.map: {item!r} is not of the form NAME:PROTOCOL")
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    for listener in listeners:
+        is_controller = listener.name in typed["controller.listener.names"]
+        protocol = protocols.get(listener.name, "PLAINTEXT" if is_controller else None)
+        if protocol is None:
+            raise SettingError(f"listener.security.protocol.map: says nothing of listener {listener.name}; add it")
+        if protocol != "PLAINTEXT":
+            raise SettingError(
+                f"listeners: {listener.name} uses {protocol}, which is not served yet; use a PLAINTEXT listener"
+            )
+
+
+def _advertised(
+    typed: Mapping[str, Any], listeners: Sequence[ListenerAddress], controller_names: set[str]
+) -> tuple[ListenerAddress, ...]:
+    given = typed["advertised.listeners"]
+    if not given:
+        return tuple(listeners)
+    advertised = tuple(
+        listener for listener in _listeners("advertised.listeners", given) if listener.name not in controller_names
+    )
+    unknown = {listener.name for listener in advertised} - {listener.name for listener in listeners}
+    if unknown:
+        raise SettingError(f"advertised.listeners: {', '.join(sorted(unknown))} is not among listeners; add it there")
+    for listener in advertised:
+        if listener.host in {"", "0.0.0.0", "::"}:  # noqa: S104 refused, not bound
+            raise SettingError(
+                f"advertised.listeners: {listener.name} has the address of no machine; name one that clients can reach"
+            )
+    return advertised
+
+
+def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:
+    directories = [directory for directory in typed["log.dirs"] or [typed["log.dir"]] if directory]
+    if not directories:
+        raise SettingError("log.dirs: names no directory")
+    if len(set(directories)) != len(directories):
+        raise SettingError("log.dirs: names a directory twice")
+    return tuple(directories)

@@ -1,0 +1,387 @@
+"""One client's connection: bytes in, frames, requests one after the other, answers out in order.
+
+A request that is answered at once never leaves this call stack. One that has to wait holds back the requests behind
+it, as Kafka mutes a channel, unless its API is pipelined (Produce): its ordered part, the append, is done by then and
+only its answer waits. Reading stops while requests or answers pile up, so that a client's own socket pushes back on
+it.
+
+The receive buffer is shared by all connections of the loop: get_buffer, the read and buffer_updated follow one
+another without anything between them. An idle connection therefore owns no buffer. A frame that arrives in pieces is
+gathered in a bytearray that grows with what has arrived, not with what its length field claims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from kwire.protocol.error_codes import ProtocolError
+
+if TYPE_CHECKING:
+    from kwire.server.listener import Listener
+
+logger = logging.getLogger("kwire.server.connection")
+
+Buffers = list[bytes | bytearray | memoryview]
+
+_SIZE = struct.Struct(">i")
+RECEIVE_BUFFER_BYTES = 256 * 1024
+PIPELINE_DEPTH_MAX = 64
+"""Answers that may wait in one connection; a client with more requests in flight waits for the first of them."""
+QUEUED_FRAMES_MAX = 64
+"""Whole frames that may wait in one connection before it stops reading."""
+
+
+class CloseConnection(Exception):  # noqa: N818 an instruction, not an error
+    """The request leaves nothing to answer: close the connection. The message says why, for one log line."""
+
+
+class Answer:
+    """A place in the line of answers: filled at once, or when its request is done."""
+
+    __slots__ = ("buffers", "done", "frame_size", "holds_back", "throttle_ms", "waiting_for")
+
+    def __init__(self, frame_size: int, *, holds_back: bool) -> None:
+        self.buffers: Buffers | None = None
+        self.done = False
+        self.frame_size = frame_size
+        self.holds_back = holds_back
+        self.throttle_ms = 0
+        self.waiting_for: asyncio.Future[Any] | None = None
+
+
+class Pending:
+    """A request that has to wait: what it waits for, and how its result becomes buffers and a throttle time."""
+
+    __slots__ = ("awaitable", "encode", "pipelined")
+
+    def __init__(
+        self, awaitable: Awaitable[Any], encode: Callable[[Any], tuple[Buffers | None, int]], *, pipelined: bool
+    ) -> None:
+        self.awaitable = awaitable
+        self.encode = encode
+        self.pipelined = pipelined
+
+
+class Connection(asyncio.BufferedProtocol):
+    """See the module's text. State is changed on the event loop only."""
+
+    __slots__ = (
+        "_answers",
+        "_frames",
+        "_held_back",
+        "_listener",
+        "_muted_until",
+        "_partial",
+        "_partial_size",
+        "_read_pauses",
+        "_reading",
+        "_stored_bytes",
+        "_transport",
+        "_writable",
+        "client_software",
+        "last_active",
+        "peer_host",
+        "peer_port",
+        "principal",
+        "write_blocked_since",
+    )
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._transport: asyncio.Transport | None = None
+        self._partial: bytearray | None = None
+        self._partial_size = 0
+        """Bytes of the frame that is arriving, its length field included; 0 while that is unknown."""
+        self._frames: deque[bytearray] = deque()
+        self._answers: deque[Answer] = deque()
+        self._held_back = False
+        """Whether a request that is not pipelined is being served."""
+        self._muted_until = 0.0
+        self._writable = True
+        self._read_pauses: set[str] = set()
+        self._stored_bytes = 0
+        self.last_active = 0.0
+        self.write_blocked_since: float | None = None
+        self.peer_host = ""
+        self.peer_port = 0
+        self.principal = "User:ANONYMOUS"
+        self.client_software = ("unknown", "unknown")
+
+    # --- the transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.peer_host, self.peer_port = peer[0], peer[1]
+        self.last_active = self._listener.now()
+        transport.set_write_buffer_limits(high=self._listener.limits.output_buffer_bytes)
+        self._listener.connected(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._listener.receive_view
+
+    def buffer_updated(self, count: int) -> None:
+        listener = self._listener
+        self.last_active = listener.now()
+        view = listener.receive_view
+        try:
+            if self._partial is None:
+                self._cut(view, count)
+            else:
+                self._gather(view, count)
+        except CloseConnection as reason:
+            self.close(str(reason))
+            return
+        if self._frames:
+            self._serve_queue()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._frames.clear()
+        self._partial = None
+        for answer in self._answers:
+            if answer.waiting_for is not None and not isinstance(answer.waiting_for, asyncio.Task):
+                answer.waiting_for.cancel()
+        self._answers.clear()
+        self._listener.memory.give(self, self._stored_bytes)
+        self._stored_bytes = 0
+        self._listener.memory.forget(self)
+        self._listener.disconnected(self)
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        self.write_blocked_since = self._listener.now()
+        self._pause_reading("output")
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self.write_blocked_since = None
+        self._resume_reading("output")
+        self._serve_queue()
+
+    # --- frames
+
+    def _cut(self, view: memoryview, count: int) -> None:
+        """Take whole frames out of the receive buffer; keep the rest for _gather."""
+        position = 0
+        while count - position >= 4:
+            size = self._frame_size(view, position)
+            end = position + 4 + size
+            if end > count:
+                break
+            frame = bytearray(view[position + 4 : end])
+            position = end
+            if self._frames or not self._may_serve():
+                self._queue(frame)
+            else:
+                self._serve(frame)
+                if self._transport is None:
+                    return
+        if position < count:
+            self._partial = bytearray(view[position:count])
+            self._partial_size = 4 + self._frame_size(view, position) if count - position >= 4 else 0
+            self._store(count - position)
+
+    def _gather(self, view: memoryview, count: int) -> None:
+        """Add to the frame that is arriving; queue it when it is whole and go on with what follows it."""
+        partial = self._partial
+        assert partial is not None
+        position = 0
+        if self._partial_size == 0:
+            position = min(4 - len(partial), count)
+            partial += view[:position]
+            self._store(position)
+            if len(partial) < 4:
+                return
+            self._partial_size = 4 + self._frame_size(partial, 0)
+        part = min(self._partial_size - len(partial), count - position)
+        partial += view[position : position + part]
+        self._store(part)
+        position += part
+        if len(partial) < self._partial_size:
+            return
+        self._partial = None
+        self._unstore(self._partial_size)
+        del partial[:4]
+        if self._frames or not self._may_serve():
+            self._queue(partial)
+        else:
+            self._serve(partial)
+        if position < count and self._transport is not None:
+            self._cut(view[position:count], count - position)
+
+    def _frame_size(self, buffer: memoryview | bytearray, position: int) -> int:
+        size: int = _SIZE.unpack_from(buffer, position)[0]
+        if not 0 <= size <= self._listener.limits.request_bytes_max:
+            raise CloseConnection(f"announced a request of {size} bytes, outside 0 to socket.request.max.bytes")
+        return size
+
+    def _queue(self, frame: bytearray) -> None:
+        self._frames.append(frame)
+        self._store(len(frame))
+        if len(self._frames) >= QUEUED_FRAMES_MAX:
+            self._pause_reading("queue")
+
+    # --- requests
+
+    def _may_serve(self) -> bool:
+        return (
+            not self._held_back
+            and self._writable
+            and self._muted_until == 0.0
+            and len(self._answers) < PIPELINE_DEPTH_MAX
+        )
+
+    def _serve_queue(self) -> None:
+        while self._frames and self._transport is not None and self._may_serve():
+            frame = self._frames.popleft()
+            self._unstore(len(frame))
+            self._serve(frame)
+        if not self._frames:
+            self._resume_reading("queue")
+
+    def _serve(self, frame: bytearray) -> None:
+        try:
+            outcome = self._listener.handle(self, frame)
+        except CloseConnection as reason:
+            self.close(str(reason))
+            return
+        except ProtocolError as error:
+            self.close(f"sent a request that cannot be read: {error}")
+            return
+        except Exception:
+            logger.exception("a request from %s failed; closing the connection", self.peer_name)
+            self.close("its request failed")
+            return
+        if isinstance(outcome, Pending):
+            self._wait(outcome, len(frame))
+            return
+        buffers, throttle_ms = outcome
+        if buffers is not None:
+            if self._answers:
+                answer = Answer(0, holds_back=False)
+                answer.buffers, answer.done = buffers, True
+                self._answers.append(answer)
+            else:
+                self._write(buffers)
+        if throttle_ms:
+            self._mute(throttle_ms)
+
+    def _wait(self, pending: Pending, frame_size: int) -> None:
+        answer = Answer(frame_size, holds_back=not pending.pipelined)
+        self._answers.append(answer)
+        self._store(frame_size)
+        self._held_back = self._held_back or answer.holds_back
+        future: asyncio.Future[Any] = asyncio.ensure_future(pending.awaitable)
+        answer.waiting_for = future
+        future.add_done_callback(lambda done: self._finished(answer, pending, done))
+
+    def _finished(self, answer: Answer, pending: Pending, future: asyncio.Future[Any]) -> None:
+        if self._transport is None:
+            if not future.cancelled() and (error := future.exception()):
+                logger.error("a request whose client had left failed", exc_info=error)
+            return
+        try:
+            answer.buffers, answer.throttle_ms = pending.encode(future.result())
+        except CloseConnection as reason:
+            self.close(str(reason))
+            return
+        except (Exception, asyncio.CancelledError):
+            logger.exception("a request from %s failed; closing the connection", self.peer_name)
+            self.close("its request failed")
+            return
+        answer.done = True
+        self._unstore(answer.frame_size)
+        if answer.holds_back:
+            self._held_back = False
+        while self._answers and self._answers[0].done:
+            ready = self._answers.popleft()
+            if ready.buffers is not None:
+                self._write(ready.buffers)
+        if answer.throttle_ms:
+            self._mute(answer.throttle_ms)
+        self._serve_queue()
+
+    def _write(self, buffers: Buffers) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        if len(buffers) == 1:
+            transport.write(buffers[0])
+        else:
+            transport.writelines(buffers)
+
+    # --- holding back
+
+    def _mute(self, throttle_ms: int) -> None:
+        """Serve nothing for a while: the broker's half of a quota (KIP-219)."""
+        self._muted_until = self._listener.now() + throttle_ms / 1000.0
+        self._pause_reading("quota")
+        asyncio.get_running_loop().call_later(throttle_ms / 1000.0, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted_until = 0.0
+        self.last_active = self._listener.now()
+        self._resume_reading("quota")
+        self._serve_queue()
+
+    def pause_for_memory(self) -> None:
+        self._pause_reading("memory")
+
+    def resume_for_memory(self) -> None:
+        self._resume_reading("memory")
+
+    def _pause_reading(self, reason: str) -> None:
+        if not self._read_pauses and self._transport is not None:
+            self._transport.pause_reading()
+        self._read_pauses.add(reason)
+
+    def _resume_reading(self, reason: str) -> None:
+        if reason not in self._read_pauses:
+            return
+        self._read_pauses.discard(reason)
+        if not self._read_pauses and self._transport is not None:
+            self._transport.resume_reading()
+
+    def _store(self, size: int) -> None:
+        self._stored_bytes += size
+        self._listener.memory.take(self, size)
+
+    def _unstore(self, size: int) -> None:
+        self._stored_bytes -= size
+        self._listener.memory.give(self, size)
+
+    # --- the end
+
+    @property
+    def peer_name(self) -> str:
+        return f"{self.peer_host}:{self.peer_port}"
+
+    @property
+    def busy(self) -> bool:
+        """Whether the broker owes this client an answer, or has muted it: not idle, however long it takes."""
+        return bool(self._answers) or self._muted_until != 0.0
+
+    def close(self, why: str) -> None:
+        """Close, answers that are ready first; one log line says why."""
+        self._frames.clear()
+        self._partial = None
+        if self._transport is not None:
+            logger.info("closing connection from %s: %s", self.peer_name, why)
+            self._transport.close()
+
+    def abort(self, why: str) -> None:
+        """Close at once, whatever is unsent."""
+        if self._transport is not None:
+            logger.info("dropping connection from %s: %s", self.peer_name, why)
+            self._transport.abort()

@@ -1,0 +1,177 @@
+"""Incremental fetch sessions (KIP-227): what a consumer fetches is remembered, so that requests and answers carry
+changes only.
+
+A request names a session and an epoch:
+
+    id 0, epoch 0     full fetch; a session is made if there is room, and its id answered
+    id 0, epoch -1    full fetch without a session
+    id n, epoch -1    full fetch; the session is closed
+    id n, epoch 0     full fetch; the session is closed and a new one made
+    id n, epoch > 0   incremental: the named partitions are added or changed, the forgotten ones dropped, and all that
+                      the session has are fetched; the answer has those with data, an error, or a high watermark or
+                      log start that moved
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData, FetchRequest
+from kwire.seams import Chance, Clock
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_EPOCH_MAX = 2**31 - 1
+EVICTION_MS = 120_000
+"""A session idle for so long may be dropped for a new one."""
+
+Key = tuple[str | UUID, int]
+"""(topic name, or topic id from version 13 on; partition index)"""
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionPartition:
+    """What a session knows of a partition: what the client asked for and what it was last told."""
+
+    request: FetchPartition
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    def is_news(self, data: FetchPartitionData) -> bool:
+        """Whether an answer must carry this partition; remembers what it says."""
+        news = bool(data.records) or data.error_code != ErrorCode.NONE or data.diverging_epoch.end_offset >= 0
+        news = news or self.high_watermark != data.high_watermark or self.log_start_offset != data.log_start_offset
+        # After an error the partition is sent again as soon as the error is gone.
+        self.high_watermark = data.high_watermark if data.error_code == ErrorCode.NONE else -1
+        self.log_start_offset = data.log_start_offset
+        return news
+
+
+@dataclass(slots=True, kw_only=True)
+class FetchSession:
+    """One client's session. Partitions that had data move to the end, so that all get their turn."""
+
+    session_id: int
+    uses_topic_ids: bool
+    epoch: int = 1
+    last_used_ms: float
+    partitions: OrderedDict[Key, SessionPartition] = field(default_factory=OrderedDict)
+
+
+@dataclass(slots=True, kw_only=True)
+class FetchPlan:
+    """The partitions of one request, in order, and the session they belong to."""
+
+    partitions: list[tuple[Key, FetchPartition]]
+    session: FetchSession | None = None
+    wants_session: bool = False
+
+
+class FetchSessions:
+    """All sessions of a broker, the least recently used first."""
+
+    def __init__(self, *, slots: int, chance: Chance, clock: Clock) -> None:
+        self._slots = slots
+        self._chance = chance
+        self._clock = clock
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def plan(self, request: FetchRequest, *, uses_topic_ids: bool) -> FetchPlan:
+        """What a request fetches. Raises KafkaError when its session is not there or not at its epoch."""
+        named = [
+            ((topic.topic_id if uses_topic_ids else topic.topic, partition.partition), partition)
+            for topic in request.topics
+            for partition in topic.partitions
+        ]
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(request.session_id, None)
+            unique = list(dict(named).items())
+            return FetchPlan(partitions=unique, wants_session=request.session_epoch == INITIAL_EPOCH)
+        session = self._checked(request, uses_topic_ids=uses_topic_ids)
+        for key, partition in named:
+            known = session.partitions.get(key)
+            if known is None:
+                session.partitions[key] = SessionPartition(request=partition)
+            else:
+                known.request = partition
+        for topic in request.forgotten_topics_data:
+            for index in topic.partitions:
+                session.partitions.pop((topic.topic_id if uses_topic_ids else topic.topic, index), None)
+        if not session.partitions:
+            del self._sessions[session.session_id]
+            return FetchPlan(partitions=[])
+        session.epoch = session.epoch + 1 if session.epoch < _EPOCH_MAX else 1
+        session.last_used_ms = self._clock.monotonic_ms()
+        self._sessions.move_to_end(session.session_id)
+        return FetchPlan(
+            partitions=[(key, known.request) for key, known in session.partitions.items()], session=session
+        )
+
+    def _checked(self, request: FetchRequest, *, uses_topic_ids: bool) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        return session
+
+    def conclude(
+        self, plan: FetchPlan, answers: Iterable[tuple[Key, FetchPartitionData]], *, uses_topic_ids: bool
+    ) -> tuple[int, list[tuple[Key, FetchPartitionData]]]:
+        """The session id to answer with, and the partitions to answer."""
+        answers = list(answers)
+        if plan.session is None:
+            return (
+                self._open(plan, answers, uses_topic_ids=uses_topic_ids) if plan.wants_session else NO_SESSION
+            ), answers
+        session = plan.session
+        news = []
+        for key, data in answers:
+            known = session.partitions.get(key)
+            if known is None or not known.is_news(data):
+                continue
+            news.append((key, data))
+            if data.records:
+                session.partitions.move_to_end(key)
+        return session.session_id, news
+
+    def _open(self, plan: FetchPlan, answers: list[tuple[Key, FetchPartitionData]], *, uses_topic_ids: bool) -> int:
+        if not plan.partitions or not self._make_room():
+            return NO_SESSION
+        session = FetchSession(
+            session_id=self._new_id(), uses_topic_ids=uses_topic_ids, last_used_ms=self._clock.monotonic_ms()
+        )
+        requests = dict(plan.partitions)
+        for key, data in answers:
+            known = SessionPartition(request=requests[key])
+            known.is_news(data)
+            session.partitions[key] = known
+        self._sessions[session.session_id] = session
+        return session.session_id
+
+    def _make_room(self) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if self._clock.monotonic_ms() - oldest.last_used_ms < EVICTION_MS:
+            return False
+        del self._sessions[oldest.session_id]
+        return True
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = int(self._chance.uniform(1, _EPOCH_MAX))
+            if session_id not in self._sessions:
+                return session_id

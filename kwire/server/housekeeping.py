@@ -1,0 +1,79 @@
+"""What the broker does by itself, every so often: retention, checkpoints, flushes that are due, expired producers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from kwire.cluster.partitions import Partitions
+from kwire.log.disk import DiskFailure
+from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import PartitionLog
+from kwire.seams import Workers
+from kwire.server.config import BrokerConfig
+
+logger = logging.getLogger("kwire.server.housekeeping")
+
+STEP_MS = 1000
+"""How often flushes and delayed deletions that are due are looked for."""
+
+
+class Housekeeping:
+    """The periodic work of one broker."""
+
+    def __init__(self, *, config: BrokerConfig, partitions: Partitions, logs: LogManager, workers: Workers) -> None:
+        self._config = config
+        self._partitions = partitions
+        self._logs = logs
+        self._workers = workers
+
+    def tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """Endless work, to be run as tasks and cancelled at the end."""
+        config = self._config
+        yield self._every(config["log.retention.check.interval.ms"], self._apply_retention)
+        yield self._every(config["producer.id.expiration.check.interval.ms"], self._expire_producers)
+        yield self._every(max(config["log.flush.offset.checkpoint.interval.ms"], STEP_MS), self._write_checkpoints)
+        yield self._every(STEP_MS, self._remove_files)
+        yield self._flush()
+
+    async def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000.0)
+            try:
+                work()
+            except DiskFailure:
+                logger.exception("a log directory went offline")
+
+    def _apply_retention(self) -> None:
+        self._logs.apply_retention(self._high_watermark_of)
+
+    def _high_watermark_of(self, log: PartitionLog) -> int:
+        partition = self._partitions.get(log.topic, log.partition)
+        return partition.high_watermark if partition is not None else log.log_start_offset
+
+    def _expire_producers(self) -> None:
+        self._logs.expire_producers(self._config["producer.id.expiration.ms"])
+
+    def _write_checkpoints(self) -> None:
+        self._logs.checkpoint_recovery_points()
+        self._logs.checkpoint_log_starts()
+        self._logs.checkpoint_high_watermarks(
+            {(partition.topic, partition.index): partition.high_watermark for partition in self._partitions}
+        )
+
+    def _remove_files(self) -> None:
+        self._logs.remove_due_files()
+
+    async def _flush(self) -> None:
+        """Flush the logs whose settings ask for it; the waiting is a worker's."""
+        while True:
+            await asyncio.sleep(STEP_MS / 1000.0)
+            for log in self._logs.logs_to_flush():
+                try:
+                    job = log.begin_flush()
+                    await self._workers.run(job.run)
+                    log.finish_flush(job)
+                except DiskFailure:
+                    logger.exception("a log directory went offline")

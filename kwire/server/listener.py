@@ -1,0 +1,131 @@
+"""One listening socket and its connections: limits, idle connections, the buffer they receive into."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kwire.server.connection import RECEIVE_BUFFER_BYTES, Buffers, Connection, Pending
+from kwire.server.request_memory import RequestMemory
+
+logger = logging.getLogger("kwire.server.listener")
+
+BACKLOG = 4096
+"""Kafka's 50 makes a burst of connections wait for SYN retries; the kernel caps this at net.core.somaxconn."""
+SWEEP_SECONDS = 1.0
+STALLED_WRITE_SECONDS = 30.0
+"""A client that reads nothing of a full output buffer for so long is dropped."""
+
+Handle = Callable[[Connection, bytearray], tuple[Buffers | None, int] | Pending]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """What connections may take of the broker. Names are those of the broker's settings."""
+
+    request_bytes_max: int
+    """socket.request.max.bytes."""
+    connections_max: int
+    """max.connections, over all listeners."""
+    connections_max_per_ip: int
+    """max.connections.per.ip."""
+    idle_ms_max: int
+    """connections.max.idle.ms; negative is never."""
+    output_buffer_bytes: int = 8 * 1024 * 1024
+    """Unsent bytes above which a connection's next request waits. Memory for output is this plus one answer."""
+
+
+class ConnectionTable:
+    """All client connections of a broker, over its listeners."""
+
+    def __init__(self) -> None:
+        self.connections: dict[Connection, None] = {}
+        self.per_host: Counter[str] = Counter()
+
+    def add(self, connection: Connection) -> None:
+        self.connections[connection] = None
+        self.per_host[connection.peer_host] += 1
+
+    def remove(self, connection: Connection) -> None:
+        if self.connections.pop(connection, 0) is None:
+            self.per_host[connection.peer_host] -= 1
+            if not self.per_host[connection.peer_host]:
+                del self.per_host[connection.peer_host]
+
+    def longest_idle(self) -> Connection | None:
+        """The connection that has been silent longest, of those that wait for nothing."""
+        idle = (connection for connection in self.connections if not connection.busy)
+        return min(idle, key=lambda connection: connection.last_active, default=None)
+
+
+class Listener:
+    """A named endpoint of the broker."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        handle: Handle,
+        limits: ConnectionLimits,
+        memory: RequestMemory,
+        table: ConnectionTable,
+        receive_buffer: bytearray,
+    ) -> None:
+        assert len(receive_buffer) >= RECEIVE_BUFFER_BYTES
+        self.name = name
+        self.handle = handle
+        self.limits = limits
+        self.memory = memory
+        self.receive_view = memoryview(receive_buffer)
+        self.now = asyncio.get_running_loop().time
+        self.port = 0
+        self._table = table
+        self._server: asyncio.Server | None = None
+
+    async def bind(self, host: str, port: int) -> None:
+        """Take the address; port 0 picks a free one, which `port` then tells. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self), host or None, port, backlog=BACKLOG, start_serving=False
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def serve(self) -> None:
+        """Accept connections from now on."""
+        assert self._server is not None, "bind comes before serve"
+        await self._server.start_serving()
+
+    def stop_accepting(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    # --- called by connections
+
+    def connected(self, connection: Connection) -> None:
+        table, limits = self._table, self.limits
+        table.add(connection)
+        if table.per_host[connection.peer_host] > limits.connections_max_per_ip:
+            connection.abort("too many connections from this address (max.connections.per.ip)")
+        elif len(table.connections) > limits.connections_max:
+            victim = table.longest_idle()
+            (victim or connection).abort("too many connections (max.connections)")
+
+    def disconnected(self, connection: Connection) -> None:
+        self._table.remove(connection)
+
+
+async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) -> None:
+    """For as long as the broker runs: close idle connections and those whose client stopped reading."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        now = loop.time()
+        for connection in list(table.connections):
+            blocked_since = connection.write_blocked_since
+            if blocked_since is not None and now - blocked_since > STALLED_WRITE_SECONDS:
+                connection.abort("reads nothing of its answers")
+            elif 0 <= limits.idle_ms_max < (now - connection.last_active) * 1000 and not connection.busy:
+                connection.close("idle for connections.max.idle.ms")

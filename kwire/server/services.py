@@ -1,0 +1,71 @@
+"""The broker's parts as handlers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kwire.cluster.controller.controller import Controller
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.partitions import Partitions
+from kwire.log.disk import Disk
+from kwire.log.log_manager import LogManager
+from kwire.seams import Chance, Clock, Workers
+from kwire.server.authorization import Authorizer
+from kwire.server.config import BrokerConfig
+from kwire.server.metrics import Metrics
+from kwire.server.quotas import Quotas
+
+if TYPE_CHECKING:
+    from kwire.coordinator.group_coordinator import GroupCoordinator
+    from kwire.server.context import RequestContext
+    from kwire.server.dispatch import Api
+    from kwire.server.fetch_sessions import FetchSessions
+    from kwire.server.internal_topics import TopicCreator
+    from kwire.server.producer_ids import ProducerIds
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """Made once by the broker; handlers reach everything through it."""
+
+    config: BrokerConfig
+    cluster_id: str
+    clock: Clock
+    chance: Chance
+    workers: Workers
+    disk: Disk
+    metadata_log: MetadataLog
+    controller: Controller
+    logs: LogManager
+    partitions: Partitions
+    groups: GroupCoordinator
+    authorizer: Authorizer
+    quotas: Quotas
+    metrics: Metrics
+    fetch_sessions: FetchSessions
+    producer_ids: ProducerIds
+    topic_creator: TopicCreator
+    apis: tuple[Api, ...]
+    unsupported_api_versions: Callable[[RequestContext], Any]
+
+    @property
+    def node_id(self) -> int:
+        return self.config.node_id
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed metadata."""
+        return self.metadata_log.image
+
+    def endpoint(self, broker_id: int, listener_name: str) -> tuple[str, int] | None:
+        """Where clients of a listener reach a broker; None if it does not have that listener."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return None
+        for end in broker.endpoints:
+            if end.name == listener_name:
+                return end.host, end.port
+        return None

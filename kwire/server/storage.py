@@ -1,0 +1,167 @@
+"""The log directories at start: taken, checked, and formatted only when that cannot make a second cluster by mistake.
+
+A blank directory is formatted only if nothing was configured of a quorum: an unmounted volume of a configured node
+looks blank too, and must not become a new cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from uuid import UUID
+
+from kwire.cluster.directory import LOCK_FILE, DirectoryRefused, MetaProperties, is_blank, load_meta_properties
+from kwire.cluster.formatting import format_directory, write_identity
+from kwire.log.disk import Disk, DiskFailure, DiskLock
+from kwire.protocol.uuids import uuid_to_text
+from kwire.seams import Chance, Clock
+from kwire.server.config import BrokerConfig
+
+logger = logging.getLogger("kwire.server.storage")
+
+DEFAULT_CONTROLLER_PORT = 9093
+
+
+@dataclass(slots=True, kw_only=True)
+class Storage:
+    """Directories that this process owns until release."""
+
+    cluster_id: str
+    directory_ids: dict[str, UUID]
+    """By path, in the order of log.dirs."""
+    locks: dict[str, DiskLock]
+    """By path; handed to the log manager, which releases them."""
+
+    def release(self) -> None:
+        for lock in self.locks.values():
+            lock.release()
+
+
+def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chance) -> Storage:
+    """Lock, check and if need be format the directories. Raises DirectoryRefused or DiskFailure; nothing is touched then."""
+    directories = list(dict.fromkeys((config.metadata_dir, *config.log_dirs)))
+    locks: dict[str, DiskLock] = {}
+    try:
+        found = {directory: _look(config, disk, directory, locks) for directory in directories}
+        identities = _complete(config, found, disk=disk, clock=clock, chance=chance, locks=locks)
+    except BaseException:
+        for lock in locks.values():
+            lock.release()
+        raise
+    cluster_id = next(iter(identities.values())).cluster_id
+    return Storage(
+        cluster_id=cluster_id,
+        directory_ids={directory: identities[directory].directory_id for directory in config.log_dirs},
+        locks=locks,
+    )
+
+
+def _look(config: BrokerConfig, disk: Disk, directory: str, locks: dict[str, DiskLock]) -> MetaProperties | None:
+    """The directory's identity, None if it is blank."""
+    try:
+        if disk.exists(directory) and not disk.is_directory(directory):
+            raise DirectoryRefused(f"log.dirs: {directory} is not a directory; name another one")
+        blank = is_blank(disk, directory)
+        meta = load_meta_properties(disk, directory) if not blank else None
+    except DiskFailure as failure:
+        raise DirectoryRefused(f"log.dirs: {failure}; make the directory readable or name another one") from failure
+    if meta is None:
+        if not blank:
+            raise DirectoryRefused(
+                f"log.dirs: {directory} holds files but no meta.properties, so it is no log directory; "
+                "name an empty directory or one of this node"
+            )
+        return None
+    if meta.node_id != config.node_id:
+        raise DirectoryRefused(
+            f"log.dirs: {directory} belongs to node {meta.node_id}, but node.id is {config.node_id}; "
+            "set node.id to match or name this node's directory"
+        )
+    _lock(disk, directory, locks)
+    return meta
+
+
+def _lock(disk: Disk, directory: str, locks: dict[str, DiskLock]) -> None:
+    try:
+        lock = disk.lock(f"{directory}/{LOCK_FILE}")
+    except DiskFailure as failure:
+        raise DirectoryRefused(f"log.dirs: {failure}; make the directory writable or name another one") from failure
+    if lock is None:
+        raise DirectoryRefused(f"log.dirs: {directory} is in use by another broker; stop it or name another directory")
+    locks[directory] = lock
+
+
+def _complete(
+    config: BrokerConfig,
+    found: dict[str, MetaProperties | None],
+    *,
+    disk: Disk,
+    clock: Clock,
+    chance: Chance,
+    locks: dict[str, DiskLock],
+) -> dict[str, MetaProperties]:
+    known = {directory: meta for directory, meta in found.items() if meta is not None}
+    clusters = {meta.cluster_id for meta in known.values()}
+    if len(clusters) > 1:
+        raise DirectoryRefused(
+            f"log.dirs: the directories belong to different clusters, {' and '.join(sorted(clusters))}"
+        )
+    blank = [directory for directory, meta in found.items() if meta is None]
+    if not blank:
+        return known
+    if not config.is_default_quorum:
+        raise DirectoryRefused(
+            f"log.dirs: no meta.properties in {blank[0]}: format it with kafka-storage, or remove the controller.quorum "
+            "settings to let an empty directory become a new cluster of one"
+        )
+    if config.metadata_dir in known:
+        # A new disk beside those of a known node: it gets the cluster's identity and no metadata.
+        cluster_id = known[config.metadata_dir].cluster_id
+    elif known:
+        raise DirectoryRefused(
+            f"log.dirs: {config.metadata_dir}, which should hold the metadata log, is blank while other directories are "
+            "not; mount it, or point metadata.log.dir at the one that holds it"
+        )
+    else:
+        cluster_id = uuid_to_text(chance.uuid())
+    return known | {
+        directory: _format(config, directory, cluster_id, disk=disk, clock=clock, chance=chance, locks=locks)
+        for directory in blank
+    }
+
+
+def _format(
+    config: BrokerConfig,
+    directory: str,
+    cluster_id: str,
+    *,
+    disk: Disk,
+    clock: Clock,
+    chance: Chance,
+    locks: dict[str, DiskLock],
+) -> MetaProperties:
+    directory_id = chance.uuid()
+    try:
+        disk.make_directory(directory)
+        _lock(disk, directory, locks)
+        if directory != config.metadata_dir:
+            meta = MetaProperties(cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id)
+            return write_identity(disk, directory, meta)
+        logger.info("formatting %s as a new cluster of one, cluster id %s", directory, cluster_id)
+        return format_directory(
+            disk,
+            directory,
+            cluster_id=cluster_id,
+            node_id=config.node_id,
+            directory_id=directory_id,
+            controller_endpoint=controller_endpoint(config),
+            now_ms=clock.wall_ms(),
+        )
+    except DiskFailure as failure:
+        raise DirectoryRefused(f"log.dirs: {failure}; make the directory writable or name another one") from failure
+
+
+def controller_endpoint(config: BrokerConfig) -> tuple[str, str, int]:
+    """(listener name, host, port) of this node's controller, as the voter set names it."""
+    host = config.listeners[0].host or "localhost"
+    return config["controller.listener.names"][0], host, DEFAULT_CONTROLLER_PORT
