@@ -38,7 +38,7 @@ class Storage:
 
 
 def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chance) -> Storage:
-    """Lock, check and if need be format the directories. Raises DirectoryRefused or DiskFailure; nothing is touched then."""
+    """Lock, check and if need be format the directories. Raises DirectoryRefused; nothing is touched then."""
     directories = list(dict.fromkeys((config.metadata_dir, *config.log_dirs)))
     locks: dict[str, DiskLock] = {}
     try:
@@ -111,15 +111,15 @@ def _complete(
         return known
     if not config.is_default_quorum:
         raise DirectoryRefused(
-            f"log.dirs: no meta.properties in {blank[0]}: format it with kafka-storage, or remove the controller.quorum "
-            "settings to let an empty directory become a new cluster of one"
+            f"log.dirs: no meta.properties in {blank[0]}: format it with kafka-storage, or remove the "
+            "controller.quorum settings to let an empty directory become a new cluster of one"
         )
     if config.metadata_dir in known:
         # A new disk beside those of a known node: it gets the cluster's identity and no metadata.
         cluster_id = known[config.metadata_dir].cluster_id
     elif known:
         raise DirectoryRefused(
-            f"log.dirs: {config.metadata_dir}, which should hold the metadata log, is blank while other directories are "
+            f"log.dirs: {config.metadata_dir}, which should hold the metadata log, is blank while others are "
             "not; mount it, or point metadata.log.dir at the one that holds it"
         )
     else:
