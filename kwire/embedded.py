@@ -1,8 +1,8 @@
 """A broker inside a Python program: `with kwire.Broker() as broker: connect_to(broker.bootstrap_server)`.
 
-The broker is the one that `kwire server` runs. It gets an event loop in a thread of its own, or with isolation="process" a
-process of its own, so that it neither shares the program's interpreter lock nor ends with it half-written. Several run
-side by side: the port is picked freely unless a listener says otherwise.
+The broker is the one that `kwire server` runs. It gets an event loop in a thread of its own, or with
+isolation="process" a process of its own, so that it does not share the program's interpreter lock. Several run side by
+side: the port is picked freely unless a listener says otherwise.
 """
 
 from __future__ import annotations
@@ -139,9 +139,7 @@ class _ThreadRunner:
         self._thread = threading.Thread(target=self._run, args=(settings,), name="kwire-broker", daemon=True)
         self._thread.start()
         self._ready.wait()
-        if self._error is not None:
-            self._thread.join()
-            raise BrokerFailedError(str(self._error)) from self._error
+        self._raise_error()
         return self._bootstrap_server
 
     def stop(self) -> None:
@@ -151,6 +149,9 @@ class _ThreadRunner:
         with contextlib.suppress(RuntimeError):  # the loop has ended by itself
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
+        self._raise_error()
+
+    def _raise_error(self) -> None:
         if self._error is not None:
             raise BrokerFailedError(str(self._error)) from self._error
 
@@ -169,8 +170,9 @@ class _ThreadRunner:
         await broker.start()
         self._bootstrap_server = broker.bootstrap_server
         self._ready.set()
-        broker.failed.add_done_callback(lambda _: self._stopping and self._stopping.set())
-        await self._stopping.wait()
+        stopping = self._stopping
+        broker.failed.add_done_callback(lambda _: stopping.set())
+        await stopping.wait()
         await broker.stop()
         if broker.failed.done():
             raise broker.failed.result()
@@ -188,7 +190,7 @@ class _ProcessRunner:
         except SettingError as error:
             raise BrokerFailedError(str(error)) from error
         overrides = [part for name, value in settings.items() for part in ("--override", f"{name}={value}")]
-        self._process = subprocess.Popen(  # noqa: S603 our own module
+        self._process = subprocess.Popen(
             [sys.executable, "-m", "kwire", "server", *overrides],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
