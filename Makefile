@@ -8,7 +8,7 @@ SHORT ?=
 .PHONY: run test check compat spark docker bench campaign clean
 
 run: $(VENV)/.run
-	@exec $(BIN)/kwire server --data-dir data
+	@exec $(BIN)/kwire server
 
 test: $(VENV)/.test
 	$(BIN)/ruff check kwire tests compat_tests spark_jobs benchmarks docker
