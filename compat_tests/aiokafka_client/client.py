@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from compat_tests.harness.payloads import Record
-from compat_tests.harness.waiting import DeadlineExceeded
+from compat_tests.harness.waiting import DeadlineExceededError
 
 
 async def holds(condition, what, seconds=30):
@@ -21,7 +21,7 @@ async def holds(condition, what, seconds=30):
         if value:
             return value
         await asyncio.sleep(0.05)
-    raise DeadlineExceeded(f"{what}: not within {seconds} s")
+    raise DeadlineExceededError(f"{what}: not within {seconds} s")
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class DeadlineExceeded(AssertionError):
+class DeadlineExceededError(AssertionError):
     """The condition did not hold in time; the message says which."""
 
 
@@ -25,4 +25,4 @@ def eventually(condition: Callable[[], T], what: str, seconds: float = 20.0) -> 
             if value:
                 return value
         time.sleep(0.05)
-    raise DeadlineExceeded(f"{what}: not within {seconds} s") from problem
+    raise DeadlineExceededError(f"{what}: not within {seconds} s") from problem

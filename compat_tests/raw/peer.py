@@ -1,0 +1,121 @@
+"""A client of nothing but frames: it sends any request at any version and shows the whole answer."""
+
+import socket
+import struct
+import uuid
+
+from kwire.protocol.codec import decode_prefix, encode
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.protocol.records import Record, decode_all, encode_batch
+from kwire.protocol.schema import find_message, schema_of
+
+from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
+from compat_tests.harness.readiness import read_exactly
+from compat_tests.harness.waiting import eventually
+
+NO_ID = uuid.UUID(int=0)
+SECONDS = 20
+
+
+class Peer:
+    """One connection. The answer's class and header follow from the request's."""
+
+    def __init__(self, bootstrap):
+        host, port = bootstrap.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), timeout=SECONDS)
+        self.correlation_id = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def ask(self, request, version):
+        self.send(request, version)
+        return self.receive(request, version)
+
+    def send(self, request, version):
+        schema = schema_of(type(request))
+        body = bytearray()
+        encode(request, version, body)
+        self.send_frame(self.header(schema.key, version, flexible=version in schema.flexible) + bytes(body))
+
+    def header(self, api_key, version, *, flexible):
+        self.correlation_id += 1
+        client = b"raw"
+        header = struct.pack(">hhih", api_key, version, self.correlation_id, len(client)) + client
+        return header + b"\x00" if flexible else header
+
+    def send_frame(self, frame):
+        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+
+    def receive_frame(self):
+        (size,) = struct.unpack(">i", read_exactly(self.socket, 4))
+        return read_exactly(self.socket, size)
+
+    def receive(self, request, version):
+        """Decode the next answer as one to this request; nothing may follow its body."""
+        frame = self.receive_frame()
+        schema = schema_of(type(request))
+        has_tags = version in schema.flexible and not isinstance(request, ApiVersionsRequest)
+        answer = find_message("response", schema.key).cls
+        value, end = decode_prefix(answer, version, frame, 5 if has_tags else 4)
+        assert end == len(frame)
+        assert not has_tags or frame[4] == 0
+        return value
+
+    def is_closed(self):
+        """True when the broker hangs up without an answer."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def create_topic(self, name, partitions=1, **configs):
+        """Create a topic, wait until every partition has a leader, and return its id."""
+        named = [CreatableTopicConfig(name=key.replace("_", "."), value=str(value)) for key, value in configs.items()]
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=named)
+        (answer,) = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics
+        assert answer.error_code == 0, answer
+        eventually(lambda: self.leaders(name) == [1] * partitions, "the leaders of the topic")
+        return answer.topic_id
+
+    def leaders(self, name):
+        return [each.leader_id for each in self.describe(name).partitions if each.error_code == 0]
+
+    def describe(self, name, *, create=False, version=12):
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=create)
+        (topic,) = self.ask(request, version).topics
+        return topic
+
+    def produce(self, topic, batch, *, partition=0, acks=-1, version=11, topic_id=NO_ID):
+        data = PartitionProduceData(index=partition, records=bytes(batch))
+        topics = [TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])]
+        answer = self.ask(ProduceRequest(acks=acks, timeout_ms=5000, topic_data=topics), version)
+        return answer.responses[0].partition_responses[0]
+
+    def fetch(self, topic, offset, *, version=12, topic_id=NO_ID, partition_max_bytes=1 << 20, **settings):
+        """Fetch partition 0 without a session; return the partition's answer."""
+        partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=partition_max_bytes)
+        topics = [FetchTopic(topic=topic, topic_id=topic_id, partitions=[partition])]
+        answer = self.ask(FetchRequest(max_wait_ms=500, min_bytes=1, topics=topics, **settings), version)
+        assert answer.error_code == 0
+        return answer.responses[0].partitions[0]
+
+
+def batch_of(count, start=0, **settings):
+    """One batch of records that are numbered and timed from the first moment on."""
+    records = [
+        Record(key=b"k", value=b"%d" % number, timestamp=FIRST_TIMESTAMP_MS + number * 10)
+        for number in range(start, start + count)
+    ]
+    return encode_batch(records, **settings)
+
+
+def offsets_in(records):
+    return [each.offset for each in decode_all(records)]
