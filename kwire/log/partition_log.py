@@ -254,7 +254,7 @@ class PartitionLog:
     # Reading
 
     def read(self, offset: int, max_bytes: int, *, limit_offset: int = NO_LIMIT, min_one_batch: bool = True) -> bytes:
-        """Whole batches from the one that holds offset, none starting at or above limit_offset.
+        """Whole batches from the one that holds offset, none with an offset at or above limit_offset.
 
         At most max_bytes, but for a first batch that is larger when min_one_batch asks for it. The first batch may
         begin below offset: consumers skip what they did not ask for.
@@ -387,6 +387,7 @@ class PartitionLog:
     def _has_unsynced(self) -> bool:
         return (
             self.log_end_offset > self.recovery_point
+            or self._active.has_pending_entries
             or bool(self._unsynced_paths)
             or self.leader_epochs.version != self.leader_epochs.durable_version
         )

@@ -109,6 +109,10 @@ class Segment:
         if self.is_loaded:
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
 
+    @property
+    def has_pending_entries(self) -> bool:
+        return bool(self.offset_index.storage.pending or self.time_index.storage.pending)
+
     def write_indexes(self) -> list[DiskFile]:
         """Append pending index entries to their files; returns the files, for a sync."""
         if not self.is_loaded:
@@ -151,10 +155,13 @@ class Segment:
             header = self._header_at(position)
             if header is None or not header.base_offset <= offset <= header.last_offset:
                 raise CorruptIndexError(f"no batch with offset {offset} is at position {position}")
-        if len(self.time_index) == 0 and self.size > 0:
-            header = self._header_at(0)
-            if header is not None and header.max_timestamp >= 0:
-                raise CorruptIndexError("the time index is empty")
+        timestamp, offset = self.time_index.last_entry()
+        for _, header in self.walk(self.offset_index.lookup(offset)):
+            if header.last_offset >= offset:
+                if header.max_timestamp != timestamp and (header.max_timestamp >= 0 or timestamp >= 0):
+                    raise CorruptIndexError(f"the batch with offset {offset} does not have timestamp {timestamp}")
+                return
+        raise CorruptIndexError(f"the time index names offset {offset}, which is not there")
 
     def rebuild_indexes(self) -> None:
         """Derive both indexes from the log."""
@@ -188,7 +195,7 @@ class Segment:
         return self.size
 
     def read(self, offset: int, max_bytes: int, limit_offset: int | None, *, min_one_batch: bool) -> bytes:
-        """Whole batches from the one that holds offset, none at or above limit_offset (None: no limit)."""
+        """Whole batches from the one that holds offset, all of them below limit_offset (None: no limit)."""
         start = self.position_of(offset)
         end = self.size if limit_offset is None else min(self.size, self.position_of(limit_offset))
         if start >= end:

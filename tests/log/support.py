@@ -1,0 +1,120 @@
+"""A world for logs to live in: a clock that stands still, chance that does not vary, and short ways to make batches."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from kwire.log.config import LogConfig
+from kwire.log.disk import RealDisk
+from kwire.log.partition_log import PartitionLog
+from kwire.log.recovery import Surroundings, open_log
+from kwire.protocol.compression import Codec
+from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
+from kwire.protocol.records import BatchHeader, Record, decode_all, encode_batch, iterate_headers
+
+NOW_MS = 1_700_000_000_000
+
+
+class ManualClock:
+    """Time that moves when a test says so."""
+
+    def __init__(self, now_ms: int = NOW_MS) -> None:
+        self.now_ms = now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic_ms(self) -> float:
+        return float(self.now_ms)
+
+
+class FixedChance:
+    """The same uuid sequence each time, and always the upper bound."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def uuid(self) -> uuid.UUID:
+        self._count += 1
+        return uuid.UUID(int=self._count)
+
+    def uniform(self, low: float, high: float) -> float:
+        return high
+
+
+def surroundings(disk: RealDisk | None = None, clock: ManualClock | None = None) -> Surroundings:
+    return Surroundings(disk=disk or RealDisk(), clock=clock or ManualClock(), chance=FixedChance())
+
+
+def open_at(
+    directory: Path,
+    config: LogConfig | None = None,
+    world: Surroundings | None = None,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+) -> PartitionLog:
+    return open_log(
+        str(directory),
+        topic="orders",
+        partition=0,
+        config=config or LogConfig(),
+        surroundings=world or surroundings(),
+        was_clean_shutdown=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+    )
+
+
+def batch(
+    *values: bytes,
+    timestamp: int = NOW_MS,
+    codec: Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
+    key: bytes | None = b"key",
+) -> bytearray:
+    """What a client sends: one batch, a record for each value."""
+    return encode_batch(
+        [Record(key=key, value=value, timestamp=timestamp) for value in values or (b"value",)],
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        transactional=transactional,
+    )
+
+
+def marker(producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int = 0) -> bytearray:
+    return encode_marker_batch(
+        EndTransactionMarker(is_commit=commit, coordinator_epoch=coordinator_epoch),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        timestamp=NOW_MS,
+    )
+
+
+def headers(data: bytes) -> list[BatchHeader]:
+    return [header for _, header in iterate_headers(data)]
+
+
+def everything(log: PartitionLog) -> list[Record]:
+    """All records of the log, read as a consumer reads, in small steps."""
+    records: list[Record] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1000)
+        if not data:
+            break
+        found = [record for record in decode_all(data) if record.offset >= offset]
+        records += found
+        offset = headers(data)[-1].next_offset
+    return records
+
+
+def values(log: PartitionLog) -> list[bytes | None]:
+    return [record.value for record in everything(log)]
