@@ -37,5 +37,9 @@ $(VENV)-compat/.compat: pyproject.toml
 	$(VENV)-compat/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[compat]'
 	@touch $@
 
+# kwire beside Apache Kafka, as both ship. ROW=start|small|perf-100|perf-1000 runs one row; ROUNDS=1 looks quickly.
+bench: $(VENV)-compat/.compat
+	$(VENV)-compat/bin/python -m benchmarks.run $(if $(ROW),--row $(ROW)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis

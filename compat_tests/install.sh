@@ -2,6 +2,7 @@
 # Installs what the compatibility suites need beyond Python, as far as it is missing:
 #   install.sh kcat           the command line client
 #   install.sh kafka          Java and Maven, for Apache Kafka
+#   install.sh cc             a C compiler, for the load generator of the benchmarks
 # Debian and its relatives only; elsewhere install the same programs by hand.
 set -eu
 
@@ -13,8 +14,9 @@ need() { # program package
 for what in "$@"; do
     case "$what" in
         kcat) need kcat kcat ;;
+        cc) need cc "gcc libc6-dev" ;;
         kafka) need java openjdk-17-jre-headless; need mvn maven ;;
-        *) echo "usage: $0 [kcat] [kafka]" >&2; exit 2 ;;
+        *) echo "usage: $0 [cc] [kcat] [kafka]" >&2; exit 2 ;;
     esac
 done
 [ -n "$packages" ] || exit 0

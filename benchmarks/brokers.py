@@ -1,0 +1,61 @@
+"""The two brokers as they ship, and what the machine says of their processes."""
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Self
+
+from compat_tests.harness.kwire_broker import KwireBroker
+from compat_tests.harness.ports import free_ports
+from compat_tests.harness.process import BrokerProcess
+from compat_tests.harness.reference import ApacheKafka, class_path
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class KafkaAsShipped(ApacheKafka):
+    """Heap and collector as bin/kafka-server-start.sh sets them."""
+
+    @staticmethod
+    def _java(main: str) -> list[str]:
+        options = "-Xmx1G -Xms1G -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
+        return ["java", *options.split(), "-XX:+ExplicitGCInvokesConcurrent", "-cp", class_path(), main]
+
+
+BROKERS: dict[str, type[BrokerProcess]] = {"kwire": KwireBroker, "kafka": KafkaAsShipped}
+
+
+class Run:
+    """One broker on a fresh directory, for one round."""
+
+    def __init__(self, name: str) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix=f"kwire-bench-{name}-"))
+        self.broker = BROKERS[name](self.directory, free_ports(1)[0])
+
+    def __enter__(self) -> Self:
+        self.broker.prepare()
+        self.broker.prepare = lambda: None  # type: ignore[method-assign]  # formatting is no part of a start
+        started = time.perf_counter()
+        self.broker.start()
+        self.start_seconds = time.perf_counter() - started
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.broker.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def _proc(self) -> Path:
+        assert self.broker.process is not None
+        return Path(f"/proc/{self.broker.process.pid}")
+
+    def resident_megabytes(self) -> float:
+        return int((self._proc / "statm").read_text().split()[1]) * PAGE_BYTES / 1e6
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the broker's process so far."""
+        fields = (self._proc / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
