@@ -1,0 +1,78 @@
+"""What a log may lose, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.log.config import LogConfig
+from kwire.protocol.error_codes import KafkaError
+from tests.log.support import NOW_MS, ManualClock, batch, open_at, surroundings, values
+
+
+def filled(tmp_path, config, *, count=10, timestamps=None):
+    """A segment for each record."""
+    log = open_at(tmp_path, config, surroundings(clock=ManualClock()))
+    for index in range(count):
+        log.append(batch(b"%d" % index, timestamp=timestamps[index] if timestamps else NOW_MS + index), leader_epoch=0)
+        if index < count - 1:
+            log.roll()
+    return log
+
+
+def test_old_segments_go_first_and_files_wait(tmp_path):
+    log = filled(tmp_path, LogConfig(retention_ms=100, file_delete_delay_ms=60))
+    pending = log.apply_retention(NOW_MS + 103, log.log_end_offset)
+    assert log.log_start_offset == 3
+    assert [deletion.due_ms for deletion in pending] == [NOW_MS + 163] * 3
+    assert pending[0].paths[0].endswith("00000000000000000000.log.deleted")
+    assert not (tmp_path / "00000000000000000000.log").exists()
+    assert (tmp_path / "00000000000000000000.log.deleted").exists()
+    assert values(log) == [b"%d" % index for index in range(3, 10)]
+    with pytest.raises(KafkaError):
+        log.read(2, 100)
+
+
+def test_a_young_segment_protects_what_follows_it(tmp_path):
+    timestamps = [NOW_MS, NOW_MS + 500, NOW_MS, NOW_MS]
+    log = filled(tmp_path, LogConfig(retention_ms=100), count=4, timestamps=timestamps)
+    log.apply_retention(NOW_MS + 200, log.log_end_offset)
+    assert log.log_start_offset == 1
+
+
+def test_nothing_above_the_high_watermark_goes(tmp_path):
+    log = filled(tmp_path, LogConfig(retention_ms=100))
+    log.apply_retention(NOW_MS + 10_000, 4)
+    assert log.log_start_offset == 4
+
+
+def test_the_active_segment_goes_too_when_all_of_it_is_old(tmp_path):
+    log = filled(tmp_path, LogConfig(retention_ms=100))
+    log.apply_retention(NOW_MS + 10_000, log.log_end_offset)
+    assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (10, 10, 1)
+    assert log.apply_retention(NOW_MS + 20_000, 10) == []
+    assert log.append(batch(b"new"), leader_epoch=1).base_offset == 10
+
+
+def test_size_keeps_at_least_what_is_allowed(tmp_path):
+    size = len(batch(b"0"))
+    log = filled(tmp_path, LogConfig(retention_ms=-1, retention_bytes=4 * size + 1))
+    log.apply_retention(NOW_MS, log.log_end_offset)
+    assert log.log_start_offset == 5
+    log.update_config(LogConfig(retention_ms=-1, retention_bytes=-1))
+    assert log.apply_retention(NOW_MS + 10**9, log.log_end_offset) == []
+
+
+def test_records_without_timestamp_age_with_their_file(tmp_path):
+    log = filled(tmp_path, LogConfig(retention_ms=100), count=2, timestamps=[-1, -1])
+    modified = log.segment_modified_ms(log.segments.first)
+    assert log.apply_retention(modified, 2) == []
+    log.apply_retention(log.segment_modified_ms(log.segments.active) + 101, 2)
+    assert log.log_start_offset == 2
+
+
+def test_a_compacted_topic_loses_only_deleted_records(tmp_path):
+    log = filled(tmp_path, LogConfig(retention_ms=1, retention_bytes=1, cleanup_policy=("compact",)))
+    assert log.apply_retention(NOW_MS + 10**9, log.log_end_offset) == []
+    log.delete_records_before(6)
+    log.apply_retention(NOW_MS, log.log_end_offset)
+    assert (log.segments.first.base_offset, log.log_start_offset) == (6, 6)
