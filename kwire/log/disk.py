@@ -11,7 +11,7 @@ Calls are made on the event loop's thread, except sync() of a pinned file, which
 """
 
 # Paths are plain strings here: thousands of them are made at start.
-# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH116, PTH120, PTH123, PTH208, TRY301
+# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH116, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 

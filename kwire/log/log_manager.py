@@ -245,12 +245,15 @@ class LogManager:
         now_ms = self._surroundings.clock.wall_ms()
         due = [pending for pending in self._pending if pending.due_ms <= now_ms]
         self._pending = [pending for pending in self._pending if pending.due_ms > now_ms]
-        for pending in due:
-            for path in pending.paths:
+        for path in (path for pending in due for path in pending.paths):
+            try:
                 if self._disk.is_directory(path):
                     self._disk.remove_directory(path)
                 else:
                     self._disk.unlink(path)
+            except DiskFailure as failure:
+                # It is nobody's data any more: the next start tries again.
+                logger.warning("Leaving %s for the next start: %s", path, failure)
         return len(self._pending)
 
     def logs_to_flush(self) -> list[PartitionLog]:

@@ -74,7 +74,7 @@ def test_opening_twice_is_opening_once(tmp_path):
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
 @pytest.mark.parametrize("harm", ["missing", "cut", "garbage", "zeros", "empty"])
 def test_derived_files_are_made_again(tmp_path, suffix, harm, clean):
-    if clean and (suffix in (".txnindex", ".snapshot") or harm == "empty" and suffix == ".index"):
+    if clean and (suffix in (".txnindex", ".snapshot") or (harm == "empty" and suffix == ".index")):
         # After a clean close the transaction index is believed, as Kafka believes it; snapshots fall back to a replay
         # that a test of its own covers; an empty offset index is a valid one.
         clean = False
@@ -238,12 +238,12 @@ def test_a_finished_swap_replaces_the_segments_it_was_made_from(tmp_path):
 
 def test_the_topic_id_is_kept(tmp_path):
     topic_id = uuid.uuid4()
-    options = {"topic": "t", "partition": 0, "config": LogConfig(), "surroundings": surroundings()}
-    log = open_log(str(tmp_path), **options, topic_id=topic_id)
+    world, config = surroundings(), LogConfig()
+    log = open_log(str(tmp_path), topic="t", partition=0, config=config, surroundings=world, topic_id=topic_id)
     log.close(clean=False)
-    assert open_log(str(tmp_path), **options).topic_id == topic_id
+    assert open_at(tmp_path).topic_id == topic_id
     (tmp_path / "partition.metadata").write_text("version: 0\ntopic_id: ?\n")
-    assert open_log(str(tmp_path), **options).topic_id is None
+    assert open_at(tmp_path).topic_id is None
 
 
 @pytest.mark.parametrize("clean", [True, False])

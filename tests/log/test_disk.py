@@ -1,0 +1,189 @@
+"""The real disk keeps its promises, and a log does what it should when a disk does not."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kwire.log.disk import DiskFailure, DiskFullError, RealDisk
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from tests.log.faults import FaultyDisk, broken, full
+from tests.log.support import batch, open_at, surroundings, values
+
+
+def test_appends_reads_and_cuts(tmp_path):
+    file = RealDisk().open(str(tmp_path / "a"), create=True)
+    file.append(b"hello ")
+    file.append(memoryview(b"world"))
+    assert (file.size, file.read(6, 100), file.read(3, 4)) == (11, b"world", b"lo w")
+    file.truncate(5)
+    file.append(b"!")
+    file.sync()
+    file.close()
+    assert file.read(0, 10) == b"hello!"
+
+
+def test_short_writes_are_continued(tmp_path, monkeypatch):
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
+    file = RealDisk().open(str(tmp_path / "a"), create=True)
+    file.append(b"0123456789")
+    assert (tmp_path / "a").read_bytes() == b"0123456789"
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, DiskFullError), (errno.EIO, DiskFailure)])
+def test_a_failed_append_leaves_the_old_end(tmp_path, monkeypatch, number, kind):
+    file = RealDisk().open(str(tmp_path / "a"), create=True)
+    file.append(b"before")
+    real, calls = os.pwrite, []
+
+    def half_then_fail(fd, data, at):
+        calls.append(at)
+        if len(calls) > 1:
+            raise OSError(number, "no")
+        return real(fd, bytes(data)[:4], at)
+
+    monkeypatch.setattr(os, "pwrite", half_then_fail)
+    with pytest.raises(DiskFailure) as caught:
+        file.append(b"0123456789")
+    assert type(caught.value) is kind
+    assert file.size == 6
+    assert (tmp_path / "a").read_bytes() == b"before"
+
+
+def test_descriptors_are_bounded(tmp_path):
+    disk = RealDisk(open_files_max=4)
+    files = [disk.open(str(tmp_path / f"{index}"), create=True) for index in range(20)]
+    for turn in range(3):
+        for index, file in enumerate(files):
+            file.append(b"%d.%d;" % (turn, index))
+            assert disk.open_files <= 4
+    assert all(file.read(0, 99) == b"0.%d;1.%d;2.%d;" % (index, index, index) for index, file in enumerate(files))
+
+
+def test_pinned_files_stay_open(tmp_path):
+    disk = RealDisk(open_files_max=2)
+    pinned = disk.open(str(tmp_path / "pinned"), create=True)
+    pinned.pin()
+    descriptor = pinned._descriptor
+    for index in range(5):
+        disk.open(str(tmp_path / f"{index}"), create=True)
+    pinned.close()
+    assert pinned._descriptor == descriptor
+    pinned.unpin()
+    pinned.close()
+    assert pinned._descriptor == -1
+
+
+def test_replace_is_all_or_nothing(tmp_path, monkeypatch):
+    disk, path = RealDisk(), str(tmp_path / "a")
+    disk.replace(path, b"old", sync=True)
+
+    def fail(*_):
+        raise OSError(errno.EIO, "no")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(DiskFailure):
+        disk.replace(path, b"new", sync=True)
+    assert disk.read(path) == b"old"
+
+
+def test_directories_and_names(tmp_path):
+    disk = RealDisk()
+    nested = str(tmp_path / "a" / "b")
+    disk.make_directory(nested)
+    disk.make_directory(nested)
+    disk.replace(f"{nested}/z", b"1", sync=False)
+    disk.replace(f"{nested}/y", b"22", sync=False)
+    assert disk.list(nested) == ["y", "z"]
+    assert (disk.size(f"{nested}/y"), disk.is_directory(nested), disk.is_directory(f"{nested}/y")) == (2, True, False)
+    disk.rename(f"{nested}/y", f"{nested}/x")
+    disk.unlink(f"{nested}/z")
+    disk.unlink(f"{nested}/z")
+    assert disk.list(nested) == ["x"]
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "keep").write_text("x")
+    (tmp_path / "a" / "link").symlink_to(outside)
+    disk.remove_directory(str(tmp_path / "a"))
+    disk.remove_directory(str(tmp_path / "a"))
+    assert (outside / "keep").exists()
+    assert not disk.exists(nested)
+
+
+def test_files_are_private(tmp_path):
+    disk = RealDisk()
+    disk.make_directory(str(tmp_path / "d"))
+    disk.open(str(tmp_path / "d" / "f"), create=True)
+    assert (tmp_path / "d").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "d" / "f").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_lock_keeps_everybody_else_out(tmp_path):
+    path = str(tmp_path / ".lock")
+    lock = RealDisk().lock(path)
+    assert lock is not None
+    assert RealDisk().lock(path) is None
+    script = f"from kwire.log.disk import RealDisk; print(RealDisk().lock({path!r}) is None)"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout == "True\n"
+    lock.release()
+    again = RealDisk().lock(path)
+    assert again is not None
+    again.release()
+
+
+# What a log makes of a bad disk
+
+
+def test_a_full_disk_refuses_the_append_and_nothing_more(tmp_path):
+    disk = FaultyDisk()
+    log = open_at(tmp_path, world=surroundings(disk))
+    log.append(batch(b"a"), leader_epoch=0)
+    disk.fail = lambda operation, path: full(operation, path) if operation == "append" else None
+    with pytest.raises(KafkaError) as caught:
+        log.append(batch(b"b"), leader_epoch=0)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert values(log) == [b"a"]
+    disk.fail = lambda operation, path: None
+    assert log.append(batch(b"c"), leader_epoch=0).base_offset == 1
+    log.close(clean=False)
+    assert values(open_at(tmp_path)) == [b"a", b"c"]
+
+
+@pytest.mark.parametrize("operation", ["append", "read", "fsync"])
+def test_any_other_failure_takes_the_log_offline_for_good(tmp_path, operation):
+    disk = FaultyDisk()
+    log = open_at(tmp_path, world=surroundings(disk))
+    log.append(batch(b"a"), leader_epoch=0)
+    told: list[DiskFailure] = []
+    log.on_failure = told.append
+    disk.fail = lambda found, path: broken(found, path) if found == operation else None
+    with pytest.raises(DiskFailure):
+        if operation == "append":
+            log.append(batch(b"b"), leader_epoch=0)
+        elif operation == "read":
+            log.read(0, 100)
+        else:
+            log.flush()
+    disk.fail = lambda found, path: None
+    for call in (lambda: log.append(batch(b"c"), leader_epoch=0), lambda: log.read(0, 100), log.flush, log.roll):
+        with pytest.raises(KafkaError) as caught:
+            call()
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(told) == 1
+    assert log.recovery_point == 0
+
+
+def test_a_failed_fsync_is_not_tried_again(tmp_path):
+    disk = FaultyDisk()
+    log = open_at(tmp_path, world=surroundings(disk))
+    log.append(batch(b"a"), leader_epoch=0)
+    disk.fail = lambda operation, path: broken(operation, path) if operation == "fsync" else None
+    with pytest.raises(DiskFailure):
+        log.flush()
+    assert [operation for operation, _ in disk.operations].count("fsync") == 1

@@ -1,0 +1,230 @@
+"""Log directories: who has them, what is found in them, how they are left."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFailure
+from kwire.log.log_manager import LogDirectoryError, LogManager
+from kwire.protocol.error_codes import KafkaError
+from tests.log.faults import FaultyDisk, broken
+from tests.log.support import NOW_MS, ManualClock, batch, surroundings, values
+
+CONFIG = LogConfig(file_delete_delay_ms=60_000)
+
+
+def config_of(topic):
+    return CONFIG
+
+
+def managed(tmp_path, world=None, count=1):
+    return LogManager([str(tmp_path / f"d{index}") for index in range(count)], world or surroundings())
+
+
+def test_logs_are_found_again(tmp_path):
+    manager = managed(tmp_path)
+    topic_id = uuid.uuid4()
+    log = manager.get_or_create("my-topic.with_all", 3, CONFIG, topic_id)
+    assert manager.get_or_create("my-topic.with_all", 3, CONFIG, topic_id) is log
+    log.append(batch(b"a"), leader_epoch=0)
+    manager.close(clean=True, broker_epoch=12)
+    again = managed(tmp_path)
+    assert again.previous_broker_epoch == 12
+    assert again.load_all(config_of) == 1
+    found = again.get("my-topic.with_all", 3)
+    assert found is not None
+    assert (found.topic_id, values(found), found.recovery_point) == (topic_id, [b"a"], 1)
+    again.close(clean=False)
+
+
+def test_the_clean_mark_is_written_last_and_removed_first(tmp_path):
+    disk = FaultyDisk()
+    manager = managed(tmp_path, surroundings(disk))
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    log.append(batch(b"a"), leader_epoch=0)
+    manager.close(clean=True)
+    writes = [path.rsplit("/", 1)[1] for operation, path in disk.operations if operation != "read"]
+    assert writes[-1] == ".kafka_cleanshutdown" or writes[-2] == ".kafka_cleanshutdown"
+    disk.operations.clear()
+    again = managed(tmp_path, surroundings(disk))
+    assert disk.operations[0] == ("unlink", str(tmp_path / "d0" / ".kafka_cleanshutdown"))
+    assert disk.operations[1] == ("fsync", str(tmp_path / "d0"))
+    again.close(clean=False)
+    third = managed(tmp_path)
+    assert third.directories[0].was_clean_shutdown is False
+    assert third.previous_broker_epoch == -1
+    third.close(clean=False)
+
+
+def test_a_directory_belongs_to_one_manager(tmp_path):
+    manager = managed(tmp_path)
+    with pytest.raises(LogDirectoryError, match=r"log\.dirs"):
+        managed(tmp_path, count=2)
+    manager.close(clean=False)
+    managed(tmp_path, count=2).close(clean=False)
+
+
+def test_new_logs_go_where_there_are_fewest(tmp_path):
+    manager = managed(tmp_path, count=3)
+    for partition in range(7):
+        manager.get_or_create("t", partition, CONFIG, None)
+    assert [len(directory.logs) for directory in manager.directories] == [3, 2, 2]
+    manager.close(clean=False)
+
+
+def test_deleted_logs_are_renamed_then_removed(tmp_path):
+    clock = ManualClock()
+    manager = managed(tmp_path, surroundings(clock=clock))
+    manager.get_or_create("t", 0, CONFIG, None).append(batch(b"a"), leader_epoch=0)
+    manager.delete("t", 0)
+    manager.delete("t", 0)
+    assert manager.get("t", 0) is None
+    (renamed,) = [path.name for path in (tmp_path / "d0").iterdir() if path.is_dir()]
+    assert renamed == f"t-0.{uuid.UUID(int=1).hex}-delete"
+    assert values(manager.get_or_create("t", 0, CONFIG, None)) == []
+    assert manager.remove_due_files() == 1
+    clock.now_ms += 60_000
+    assert manager.remove_due_files() == 0
+    assert [path.name for path in (tmp_path / "d0").iterdir() if path.is_dir()] == ["t-0"]
+    manager.close(clean=False)
+
+
+def test_interrupted_deletions_are_finished_and_strangers_left_alone(tmp_path, caplog):
+    root = tmp_path / "d0"
+    for name in (f"t-1.{'a' * 32}-delete", f"t-2.{'b' * 32}-stray", "lost+found", "__cluster_metadata-0", "t-00"):
+        (root / name).mkdir(parents=True)
+        (root / name / "file").write_text("x")
+    manager = managed(tmp_path)
+    assert manager.load_all(config_of) == 0
+    assert manager.remove_due_files() == 0
+    left = {path.name for path in root.iterdir() if path.is_dir()}
+    assert left == {f"t-2.{'b' * 32}-stray", "lost+found", "__cluster_metadata-0", "t-00"}
+    assert "lost+found" in caplog.text
+    assert "__cluster_metadata-0" not in caplog.text
+    manager.close(clean=False)
+
+
+def test_one_partition_in_two_directories_is_refused(tmp_path):
+    for index in range(2):
+        (tmp_path / f"d{index}" / "t-0").mkdir(parents=True)
+    manager = managed(tmp_path, count=2)
+    with pytest.raises(LogDirectoryError):
+        manager.load_all(config_of)
+    manager.close(clean=False)
+
+
+def test_long_topic_names_can_be_deleted(tmp_path):
+    manager = managed(tmp_path)
+    manager.get_or_create("x" * 249, 0, CONFIG, None)
+    manager.delete("x" * 249, 0)
+    (renamed,) = [path.name for path in (tmp_path / "d0").iterdir() if path.is_dir()]
+    assert len(renamed) == 255
+    manager.close(clean=False)
+
+
+def test_checkpoints_say_what_kafka_expects(tmp_path):
+    manager = managed(tmp_path)
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    for index in range(5):
+        log.append(batch(b"%d" % index), leader_epoch=0)
+    log.flush()
+    log.append(batch(b"later"), leader_epoch=0)
+    log.delete_records_before(2)
+    manager.checkpoint_recovery_points()
+    manager.checkpoint_log_starts()
+    manager.checkpoint_high_watermarks({("t", 0): 4, ("other", 0): 9})
+    root = tmp_path / "d0"
+    assert (root / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 5\n"
+    assert (root / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
+    assert (root / "replication-offset-checkpoint").read_text() == "0\n1\nt 0 4\n"
+    manager.close(clean=False)
+    again = managed(tmp_path)
+    again.load_all(config_of)
+    found = again.get("t", 0)
+    assert found is not None
+    assert (found.log_start_offset, found.recovery_point, found.log_end_offset) == (2, 5, 6)
+    assert again.checkpointed_high_watermark("t", 0) == 4
+    assert again.checkpointed_high_watermark("t", 1) == 0
+    again.close(clean=False)
+
+
+def test_broken_checkpoints_cost_a_scan_and_no_record(tmp_path):
+    manager = managed(tmp_path)
+    manager.get_or_create("t", 0, CONFIG, None).append(batch(b"a"), leader_epoch=0)
+    manager.close(clean=False)
+    (tmp_path / "d0" / "recovery-point-offset-checkpoint").write_text("0\n5\n")
+    again = managed(tmp_path)
+    again.load_all(config_of)
+    found = again.get("t", 0)
+    assert found is not None
+    assert values(found) == [b"a"]
+    again.close(clean=False)
+
+
+def test_a_truncation_is_checkpointed_before_it_happens(tmp_path):
+    manager = managed(tmp_path)
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    for index in range(5):
+        log.append(batch(b"%d" % index), leader_epoch=0)
+    log.flush()
+    manager.checkpoint_recovery_points()
+    log.truncate_to(2)
+    assert (tmp_path / "d0" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
+    manager.close(clean=False)
+
+
+def test_a_damaged_log_does_not_stop_the_others(tmp_path):
+    manager = managed(tmp_path)
+    for partition in range(2):
+        log = manager.get_or_create("t", partition, CONFIG, None)
+        log.append(batch(b"a"), leader_epoch=0)
+        log.flush()
+    manager.checkpoint_recovery_points()
+    manager.close(clean=False)
+    path = tmp_path / "d0" / "t-0" / "00000000000000000000.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    again = managed(tmp_path)
+    assert again.load_all(config_of) == 1
+    assert again.get("t", 0) is None
+    with pytest.raises(KafkaError):
+        again.get_or_create("t", 0, CONFIG, None)
+    again.close(clean=False)
+
+
+def test_a_failing_directory_goes_offline_as_a_whole(tmp_path):
+    disk = FaultyDisk()
+    manager = managed(tmp_path, surroundings(disk), count=2)
+    logs = [manager.get_or_create("t", partition, CONFIG, None) for partition in range(4)]
+    bad = str(tmp_path / "d0" / "t-0")
+    disk.fail = lambda operation, path: broken(operation, path) if path.startswith(bad) else None
+    with pytest.raises(DiskFailure):
+        logs[0].append(batch(b"a"), leader_epoch=0)
+    assert [log.failure is not None for log in logs] == [True, False, True, False]
+    with pytest.raises(KafkaError):
+        logs[2].append(batch(b"a"), leader_epoch=0)
+    logs[1].append(batch(b"a"), leader_epoch=0)
+    assert manager.directory_of(manager.get_or_create("t", 9, CONFIG, None)).path == str(tmp_path / "d1")
+    manager.close(clean=True)
+    assert not (tmp_path / "d0" / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "d1" / ".kafka_cleanshutdown").exists()
+
+
+def test_housekeeping_reaches_every_log(tmp_path):
+    clock = ManualClock()
+    manager = managed(tmp_path, surroundings(clock=clock))
+    config = LogConfig(retention_ms=100, file_delete_delay_ms=0, flush_messages=1)
+    log = manager.get_or_create("t", 0, config, None)
+    log.append(batch(b"a", producer_id=1, producer_epoch=0, sequence=0), leader_epoch=0)
+    assert manager.logs_to_flush() == [log]
+    clock.now_ms = NOW_MS + 1000
+    manager.expire_producers(1000)
+    assert log.active_producers() == []
+    manager.apply_retention(lambda found: found.log_end_offset)
+    assert log.log_start_offset == 1
+    assert list((tmp_path / "d0" / "t-0").glob("*.deleted"))
+    manager.remove_due_files()
+    assert not list((tmp_path / "d0" / "t-0").glob("*.deleted"))
+    manager.close(clean=True)
