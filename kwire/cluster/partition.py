@@ -66,7 +66,9 @@ class Partition:
 
     # --- writing
 
-    def append(self, batches: memoryview, *, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendResult:
+    def append(
+        self, batches: bytearray | memoryview | bytes, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> AppendResult:
         """Append as the leader; the batches are patched in place. Raises KafkaError, and then nothing is stored."""
         log = self.log
         if acks == ACKS_ALL and len(self.image.isr) < log.config.min_insync_replicas:

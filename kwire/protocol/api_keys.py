@@ -8,6 +8,8 @@ from enum import IntEnum
 class ApiKey(IntEnum):
     """The first two bytes of a request."""
 
+    __hash__ = int.__hash__  # Enum's own is written in Python, and these are keys on the hot path
+
     PRODUCE = 0
     FETCH = 1
     LIST_OFFSETS = 2

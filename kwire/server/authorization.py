@@ -16,6 +16,8 @@ from kwire.protocol.api_keys import ApiKey
 class Operation(IntEnum):
     """Kafka's ACL operations, numbered as on the wire."""
 
+    __hash__ = int.__hash__  # Enum's own is written in Python, and these are keys on the hot path
+
     READ = 3
     WRITE = 4
     CREATE = 5
@@ -33,6 +35,8 @@ class Operation(IntEnum):
 
 class ResourceType(IntEnum):
     """Kafka's kinds of resources, numbered as on the wire."""
+
+    __hash__ = int.__hash__
 
     TOPIC = 2
     GROUP = 3

@@ -38,7 +38,6 @@ from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
 from kwire.server.listener import ConnectionLimits, ConnectionTable, Listener, sweep_connections
-from kwire.server.metrics import Metrics
 from kwire.server.producer_ids import ProducerIds
 from kwire.server.quotas import NoQuotas
 from kwire.server.request_memory import RequestMemory
@@ -166,7 +165,6 @@ class BrokerServer:
             groups=self._groups,
             authorizer=AllowEverything(),
             quotas=NoQuotas(),
-            metrics=Metrics(),
             fetch_sessions=FetchSessions(
                 slots=config["max.incremental.fetch.session.cache.slots"], chance=self._chance, clock=self._clock
             ),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.protocol.api_keys import ApiKey
 from kwire.server.authorization import ACCESS, CLUSTER_NAME, ResourceType
 
 if TYPE_CHECKING:
+    from kwire.protocol.api_keys import ApiKey
     from kwire.server.connection import Connection
     from kwire.server.services import Services
+
+_TOPIC = ResourceType.TOPIC
 
 
 class RequestContext:
@@ -19,7 +21,6 @@ class RequestContext:
 
     def __init__(
         self,
-        *,
         services: Services,
         connection: Connection,
         listener_name: str,
@@ -43,7 +44,7 @@ class RequestContext:
         return self.services.authorizer.allows(connection.principal, connection.peer_host, operation, resource, name)
 
     def allows_topic(self, name: str) -> bool:
-        return self.allows(ResourceType.TOPIC, name)
+        return self.allows(_TOPIC, name)
 
     def allows_group(self, name: str) -> bool:
         return self.allows(ResourceType.GROUP, name)

@@ -3,19 +3,18 @@
 ApiVersions answers from this table, so what is advertised is what is served. A request for an API or version that is
 not in it closes the connection, as in Kafka, except for ApiVersions itself, which answers UNSUPPORTED_VERSION in
 version 0.
+
+Everything that depends on API and version alone (compiled decoder, handler) is looked up once and kept in a Route.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kwire.protocol.api_keys import ApiKey
-from kwire.protocol.codec import decode
-from kwire.protocol.error_codes import ProtocolError
+from kwire.protocol.codec import Decoder, decoder
 from kwire.protocol.framing import encode_response, parse_request_header
 from kwire.protocol.schema import schema_of
 from kwire.server.authorization import ACCESS
@@ -63,55 +62,84 @@ class Api:
         return schema_of(self.request).versions.high
 
 
+class Route:
+    """One (API, version): its decoder, handler and how often it was taken."""
+
+    __slots__ = ("api", "count", "decode", "handle", "key", "response", "version")
+
+    def __init__(self, api: Api, version: int) -> None:
+        self.api = api
+        self.key = api.key
+        self.version = version
+        self.handle = api.handle
+        self.response = api.response
+        self.decode: Decoder[Any] = decoder(api.request, version)
+        self.count = 0
+
+
 class Dispatcher:
     """Serves frames of one listener."""
 
     def __init__(self, apis: Iterable[Api], services: Services, listener_name: str) -> None:
-        self._table = {int(api.key): (api, api.key, api.min_version, api.max_version) for api in apis}
+        self._apis = {int(api.key): api for api in apis}
+        self._routes: dict[tuple[int, int], Route] = {}
         self._services = services
+        self._quotas = services.quotas
         self._listener_name = listener_name
-        unguarded = [key for _, key, _, _ in self._table.values() if key not in ACCESS]
+        unguarded = [api.key for api in self._apis.values() if api.key not in ACCESS]
         assert not unguarded, f"APIs without an entry in the authorisation table: {unguarded}"
-        services.metrics.watch_apis(key for _, key, _, _ in self._table.values())
 
     def handle(self, connection: Connection, frame: bytearray) -> tuple[Buffers | None, int] | Pending:
         """Serve one request; raises ProtocolError or CloseConnection when it cannot be answered."""
         header = parse_request_header(frame)
-        row = self._table.get(header.api_key)
-        if row is None:
-            raise CloseConnection(f"asked for API {header.api_key}, which is not served here")
-        api, key, low, high = row
         version = header.api_version
+        route = self._routes.get((header.api_key, version)) or self._find(header.api_key, version)
         context = RequestContext(
-            services=self._services,
-            connection=connection,
-            listener_name=self._listener_name,
-            api_key=key,
-            version=version,
-            correlation_id=header.correlation_id,
-            client_id=header.client_id,
+            self._services,
+            connection,
+            self._listener_name,
+            route.key,
+            route.version,
+            header.correlation_id,
+            header.client_id,
         )
-        if low <= version <= high:
-            request: Any = decode(api.request, version, frame, header.body_position)
-            outcome = api.handle(request, context)
-        elif key is ApiKey.API_VERSIONS:
-            context.version = 0
-            outcome = self._services.unsupported_api_versions(context)
+        if route.version == version:
+            outcome = route.handle(route.decode(frame, header.body_position)[0], context)
         else:
-            raise CloseConnection(f"asked for {key.name} version {version}; served are {low} to {high}")
-        self._services.metrics.request(key)
-        encode = partial(self._encode, context, len(frame))
-        if outcome is None or not (inspect.iscoroutine(outcome) or inspect.isawaitable(outcome)):
-            return encode(outcome)
-        return Pending(outcome, encode, pipelined=api.pipelined)
+            outcome = self._services.unsupported_api_versions(context)
+        route.count += 1
+        if outcome.__class__ is route.response or outcome is None:
+            return self._answer(route, context, len(frame), outcome)
+        return Pending(
+            outcome,
+            lambda response: self._answer(route, context, len(frame), response),
+            pipelined=route.api.pipelined,
+        )
 
-    def _encode(self, context: RequestContext, request_bytes: int, response: Any) -> tuple[Buffers | None, int]:
+    def _find(self, key: int, version: int) -> Route:
+        """The route of a request that is the first of its kind."""
+        api = self._apis.get(key)
+        if api is None:
+            raise CloseConnection(f"asked for API {key}, which is not served here")
+        if not api.min_version <= version <= api.max_version:
+            if api.key is not ApiKey.API_VERSIONS:
+                raise CloseConnection(
+                    f"asked for {api.key.name} version {version}; served are {api.min_version} to {api.max_version}"
+                )
+            return Route(api, 0)
+        route = self._routes[key, version] = Route(api, version)
+        return route
+
+    def _answer(
+        self, route: Route, context: RequestContext, request_bytes: int, response: Any
+    ) -> tuple[Buffers | None, int]:
         if response is None:
             return None, 0
-        throttle_ms = self._services.quotas.throttle_ms(context, response, request_bytes)
+        throttle_ms = self._quotas.throttle_ms(context, response, request_bytes)
         if throttle_ms:
             response.throttle_time_ms = throttle_ms
-        return encode_response(context.correlation_id, response, context.version), throttle_ms
+        return encode_response(context.correlation_id, response, route.version), throttle_ms
 
-
-__all__ = ["Api", "Awaitable", "Dispatcher", "Handler", "ProtocolError"]
+    def counts(self) -> dict[tuple[ApiKey, int], int]:
+        """Requests served so far, by API and version."""
+        return {(route.key, route.version): route.count for route in self._routes.values()}

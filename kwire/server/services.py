@@ -15,7 +15,6 @@ from kwire.log.log_manager import LogManager
 from kwire.seams import Chance, Clock, Workers
 from kwire.server.authorization import Authorizer
 from kwire.server.config import BrokerConfig
-from kwire.server.metrics import Metrics
 from kwire.server.quotas import Quotas
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ class Services:
     groups: GroupCoordinator
     authorizer: Authorizer
     quotas: Quotas
-    metrics: Metrics
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
     topic_creator: TopicCreator

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from kwire.cluster.partition import Partition
 from kwire.log.disk import DiskFailure
-from kwire.log.partition_log import AppendResult
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -34,19 +32,32 @@ _ACKS = (-1, 0, 1)
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
-    refused = _refusal(request, context)
-    failed = 0
-    responses = []
+    acks = request.acks
+    refused = None
+    if request.transactional_id is not None or acks not in _ACKS:
+        refused = _refusal(request, context)
+    response = ProduceResponse()
     for topic in request.topic_data:
-        response = _topic(topic, request.acks, context, refused)
-        responses.append(response)
-        if request.acks == 0:
-            failed = failed or _first_error(response)
-    if request.acks == 0:
-        if failed:
-            raise CloseConnection(f"produced with acks=0 what cannot be stored ({ErrorCode(failed).name})")
+        name, why = _resolve(topic, context, refused)
+        answers = [
+            _error(data.index, why) if why is not None else _append(name, data, acks, context)
+            for data in topic.partition_data
+        ]
+        response.responses.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+        )
+    if acks == 0:
+        _close_on_error(response.responses)
         return None
-    return ProduceResponse(responses=responses)
+    return response
+
+
+def _close_on_error(topics: list[TopicProduceResponse]) -> None:
+    for topic in topics:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                code = ErrorCode(partition.error_code).name
+                raise CloseConnection(f"produced with acks=0 what cannot be stored ({code})")
 
 
 def _refusal(request: ProduceRequest, context: RequestContext) -> KafkaError | None:
@@ -59,35 +70,33 @@ def _refusal(request: ProduceRequest, context: RequestContext) -> KafkaError | N
     return None
 
 
-def _topic(
-    topic: TopicProduceData, acks: int, context: RequestContext, refused: KafkaError | None
-) -> TopicProduceResponse:
-    name: str | None = topic.name
+def _resolve(
+    topic: TopicProduceData, context: RequestContext, refused: KafkaError | None
+) -> tuple[str, KafkaError | None]:
+    """The topic's name, and why nothing of it is stored."""
+    name = topic.name
     if context.version >= TOPIC_IDS_SINCE:
-        name = context.services.image.topic_names.get(topic.topic_id)
-        if name is None:
-            refused = refused or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    if name is not None and refused is None and not context.allows_topic(name):
+        name = context.services.image.topic_names.get(topic.topic_id, "")
+        if not name:
+            return "", refused or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if refused is None and not context.allows_topic(name):
         refused = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return TopicProduceResponse(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partition_responses=[_partition(name or "", data, acks, context, refused) for data in topic.partition_data],
-    )
+    return name, refused
 
 
-def _partition(
-    topic: str, data: PartitionProduceData, acks: int, context: RequestContext, refused: KafkaError | None
-) -> PartitionProduceResponse:
+def _append(name: str, data: PartitionProduceData, acks: int, context: RequestContext) -> PartitionProduceResponse:
     try:
-        if refused is not None:
-            raise refused
-        partition = context.services.partitions.find(topic, data.index)
-        result = _append(partition, data, acks)
+        partition = context.services.partitions.find(name, data.index)
+        records = data.records
+        if not records:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch per partition"
+            )
+        result = partition.append(records, acks)
     except KafkaError as error:
         return _error(data.index, error)
     except DiskFailure as failure:
-        logger.error("%s-%d: %s", topic, data.index, failure)  # noqa: TRY400 the failure says all
+        logger.error("%s-%d: %s", name, data.index, failure)  # noqa: TRY400 the failure says all
         return _error(data.index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
     return PartitionProduceResponse(
         index=data.index,
@@ -95,15 +104,6 @@ def _partition(
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
     )
-
-
-def _append(partition: Partition, data: PartitionProduceData, acks: int) -> AppendResult:
-    if not data.records:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD,
-            "Produce requests must have exactly one record batch per partition",
-        )
-    return partition.append(memoryview(data.records), acks=acks)
 
 
 def _error(index: int, error: KafkaError) -> PartitionProduceResponse:
@@ -119,10 +119,6 @@ def _error(index: int, error: KafkaError) -> PartitionProduceResponse:
         ],
         error_message=error.message,
     )
-
-
-def _first_error(response: TopicProduceResponse) -> int:
-    return next((partition.error_code for partition in response.partition_responses if partition.error_code), 0)
 
 
 API = Api(request=ProduceRequest, response=ProduceResponse, handle=handle, advertised_min=0, pipelined=True)
