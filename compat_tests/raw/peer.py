@@ -4,18 +4,18 @@ import socket
 import struct
 import uuid
 
+from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
+from compat_tests.harness.readiness import read_exactly
+from compat_tests.harness.waiting import eventually
 from kwire.protocol.codec import decode_prefix, encode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.protocol.records import Record, decode_all, encode_batch
 from kwire.protocol.schema import find_message, schema_of
-
-from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
-from compat_tests.harness.readiness import read_exactly
-from compat_tests.harness.waiting import eventually
 
 NO_ID = uuid.UUID(int=0)
 SECONDS = 20
@@ -83,10 +83,17 @@ class Peer:
         (answer,) = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics
         assert answer.error_code == 0, answer
         eventually(lambda: self.leaders(name) == [1] * partitions, "the leaders of the topic")
+        eventually(lambda: set(self.start_errors(name, partitions)) == {0}, "the leaders to know their part")
         return answer.topic_id
 
     def leaders(self, name):
         return [each.leader_id for each in self.describe(name).partitions if each.error_code == 0]
+
+    def start_errors(self, name, partitions):
+        """The error of each partition when it is asked where it starts."""
+        wanted = [ListOffsetsPartition(partition_index=index, timestamp=-2) for index in range(partitions)]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=wanted)])
+        return [each.error_code for each in self.ask(request, 7).topics[0].partitions]
 
     def describe(self, name, *, create=False, version=12):
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=create)

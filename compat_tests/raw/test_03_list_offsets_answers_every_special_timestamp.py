@@ -65,7 +65,12 @@ def test_newer_specials_are_known_from_their_version_on(peer, filled, timestamp,
 
 def test_an_empty_partition_has_ends_and_no_times(peer, topic):
     peer.create_topic(topic)
-    assert [ask(peer, topic, timestamp, 7).offset for timestamp in (LATEST, EARLIEST, MAX_TIMESTAMP, 0)] == [0, 0, -1, -1]
+    assert [ask(peer, topic, timestamp, 7).offset for timestamp in (LATEST, EARLIEST, MAX_TIMESTAMP, 0)] == [
+        0,
+        0,
+        -1,
+        -1,
+    ]
 
 
 def test_a_leader_epoch_is_checked(peer, filled):

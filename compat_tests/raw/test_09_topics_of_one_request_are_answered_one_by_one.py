@@ -103,7 +103,7 @@ def test_partitions_are_answered_topic_by_topic(peer, unique, version):
         names[0]: (0, True),
         names[1]: (ErrorCode.INVALID_PARTITIONS, False),
         names[2]: (ErrorCode.INVALID_PARTITIONS, False),
-        names[3]: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+        names[3]: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True),
     }
     eventually(lambda: len(peer.leaders(names[0])) == 3, "the third partition")
 

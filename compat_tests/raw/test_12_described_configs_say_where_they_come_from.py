@@ -33,7 +33,11 @@ def test_a_topics_own_values_are_told_from_defaults(peer, topic, version):
     own, default = found["retention.ms"], found["segment.ms"]
     assert (own.value, own.config_source, own.read_only, own.is_sensitive) == ("1000", DYNAMIC_TOPIC, False, False)
     assert (default.value, default.config_source) == ("604800000", DEFAULT)
-    assert [(each.name, each.value, each.source) for each in own.synonyms][0] == ("retention.ms", "1000", DYNAMIC_TOPIC)
+    assert next((each.name, each.value, each.source) for each in own.synonyms) == (
+        "retention.ms",
+        "1000",
+        DYNAMIC_TOPIC,
+    )
     if version >= 3:
         assert (own.config_type, default.config_type) == (LONG, LONG)
 

@@ -19,12 +19,21 @@ def test_every_version_lists_the_same_apis(peer, version):
     assert answer.error_code == 0
     listed = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     assert listed[18] == (0, 4)
-    assert listed == {
-        each.api_key: (each.min_version, each.max_version) for each in peer.ask(ASKED, 0).api_keys
-    }
-    if version >= 3:
-        assert {each.name for each in answer.finalized_features} <= {each.name for each in answer.supported_features}
-        assert "metadata.version" in {each.name for each in answer.finalized_features}
+    assert listed == {each.api_key: (each.min_version, each.max_version) for each in peer.ask(ASKED, 0).api_keys}
+
+
+def test_features_that_may_be_absent_are_told_from_version_4_on(peer):
+    """Old clients choke on a feature whose lowest version is 0, so version 3 leaves them out of what is supported."""
+    for version in (3, 4):
+        answer = peer.ask(ASKED, version)
+        supported = {each.name: each.min_version for each in answer.supported_features}
+        finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+        assert finalized["metadata.version"] == 30
+        assert supported["metadata.version"] >= 1
+        if version == 3:
+            assert 0 not in supported.values()
+        else:
+            assert finalized.keys() <= supported.keys()
 
 
 #: What the clients' APIs of this broker range over in Apache Kafka 4.3.1.
