@@ -120,7 +120,7 @@ class PartitionLog:
 
     def append(
         self,
-        batches: bytearray | memoryview,
+        batches: bytes | bytearray | memoryview,
         *,
         leader_epoch: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,

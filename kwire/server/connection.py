@@ -28,7 +28,7 @@ logger = logging.getLogger("kwire.server.connection")
 
 Buffers = list[bytes | bytearray | memoryview]
 
-_SIZE = struct.Struct(">i")
+_read_size = struct.Struct(">i").unpack_from
 RECEIVE_BUFFER_BYTES = 256 * 1024
 PIPELINE_DEPTH_MAX = 64
 """Answers that may wait in one connection; a client with more requests in flight waits for the first of them."""
@@ -72,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_answers",
+        "_frame_bytes_max",
         "_frames",
         "_held_back",
         "_listener",
@@ -79,7 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         "_partial",
         "_partial_size",
         "_read_pauses",
-        "_reading",
+        "_ready",
         "_stored_bytes",
         "_transport",
         "_writable",
@@ -103,6 +104,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whether a request that is not pipelined is being served."""
         self._muted_until = 0.0
         self._writable = True
+        self._ready = True
+        self._frame_bytes_max = listener.limits.request_bytes_max
         self._read_pauses: set[str] = set()
         self._stored_bytes = 0
         self.last_active = 0.0
@@ -159,7 +162,7 @@ class Connection(asyncio.BufferedProtocol):
         self._listener.disconnected(self)
 
     def pause_writing(self) -> None:
-        self._writable = False
+        self._writable = self._ready = False
         self.write_blocked_since = self._listener.now()
         self._pause_reading("output")
 
@@ -175,13 +178,15 @@ class Connection(asyncio.BufferedProtocol):
         """Take whole frames out of the receive buffer; keep the rest for _gather."""
         position = 0
         while count - position >= 4:
-            size = self._frame_size(view, position)
+            (size,) = _read_size(view, position)
+            if not 0 <= size <= self._frame_bytes_max:
+                raise self._bad_size(size)
             end = position + 4 + size
             if end > count:
                 break
             frame = bytearray(view[position + 4 : end])
             position = end
-            if self._frames or not self._may_serve():
+            if self._frames or not self._ready:
                 self._queue(frame)
             else:
                 self._serve(frame)
@@ -213,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
         self._partial = None
         self._unstore(self._partial_size)
         del partial[:4]
-        if self._frames or not self._may_serve():
+        if self._frames or not self._ready:
             self._queue(partial)
         else:
             self._serve(partial)
@@ -221,10 +226,13 @@ class Connection(asyncio.BufferedProtocol):
             self._cut(view[position:count], count - position)
 
     def _frame_size(self, buffer: memoryview | bytearray, position: int) -> int:
-        size: int = _SIZE.unpack_from(buffer, position)[0]
-        if not 0 <= size <= self._listener.limits.request_bytes_max:
-            raise CloseConnection(f"announced a request of {size} bytes, outside 0 to socket.request.max.bytes")
+        size: int = _read_size(buffer, position)[0]
+        if not 0 <= size <= self._frame_bytes_max:
+            raise self._bad_size(size)
         return size
+
+    def _bad_size(self, size: int) -> CloseConnection:
+        return CloseConnection(f"announced a request of {size} bytes, outside 0 to socket.request.max.bytes")
 
     def _queue(self, frame: bytearray) -> None:
         self._frames.append(frame)
@@ -234,8 +242,9 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- requests
 
-    def _may_serve(self) -> bool:
-        return (
+    def _look_ready(self) -> None:
+        """To be called whenever one of these changes: whether the next request may be served."""
+        self._ready = (
             not self._held_back
             and self._writable
             and self._muted_until == 0.0
@@ -243,7 +252,8 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _serve_queue(self) -> None:
-        while self._frames and self._transport is not None and self._may_serve():
+        self._look_ready()
+        while self._frames and self._transport is not None and self._ready:
             frame = self._frames.popleft()
             self._unstore(len(frame))
             self._serve(frame)
@@ -272,6 +282,7 @@ class Connection(asyncio.BufferedProtocol):
                 answer = Answer(0, holds_back=False)
                 answer.buffers, answer.done = buffers, True
                 self._answers.append(answer)
+                self._look_ready()
             else:
                 self._write(buffers)
         if throttle_ms:
@@ -282,6 +293,7 @@ class Connection(asyncio.BufferedProtocol):
         self._answers.append(answer)
         self._store(frame_size)
         self._held_back = self._held_back or answer.holds_back
+        self._look_ready()
         future: asyncio.Future[Any] = asyncio.ensure_future(pending.awaitable)
         answer.waiting_for = future
         future.add_done_callback(lambda done: self._finished(answer, pending, done))
@@ -326,6 +338,7 @@ class Connection(asyncio.BufferedProtocol):
     def _mute(self, throttle_ms: int) -> None:
         """Serve nothing for a while: the broker's half of a quota (KIP-219)."""
         self._muted_until = self._listener.now() + throttle_ms / 1000.0
+        self._ready = False
         self._pause_reading("quota")
         asyncio.get_running_loop().call_later(throttle_ms / 1000.0, self._unmute)
 
