@@ -38,9 +38,11 @@ def commit(peer, group, topic, topic_id, version, *, offset=7, epoch=3, metadata
 def settled_commit(*arguments, **settings):
     """A commit whose coordinator may still be reading its partition."""
     loading = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
-    return (
-        eventually(lambda: (code := commit(*arguments, **settings)) not in loading and (code + 1,), "an answer")[0] - 1
-    )
+
+    def answers():
+        return [code for code in (commit(*arguments, **settings),) if code not in loading]
+
+    return eventually(answers, "an answer")[0]
 
 
 def fetch(peer, group, topic, topic_id, version):
