@@ -1,0 +1,36 @@
+"""Answers that may be there at once or come later: no coroutine is made for those that are there."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar, Union
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+Answer = Union[T, Awaitable[T]]  # noqa: UP007 mypy takes the other spelling for a variable
+
+
+def when_answered(answer: Answer[T], finish: Callable[[T], U]) -> Answer[U]:
+    """finish(answer), now or when it comes."""
+    if inspect.isawaitable(answer):
+        return _later(answer, finish)
+    return finish(answer)
+
+
+async def _later(answer: Awaitable[T], finish: Callable[[T], U]) -> U:
+    return finish(await answer)
+
+
+def when_all_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], U]) -> Answer[U]:
+    """finish(all answers, in their order), now or when the last has come."""
+    if any(inspect.isawaitable(answer) for answer in answers):
+        return _all_later(answers, finish)
+    there: list[Any] = list(answers)
+    return finish(there)
+
+
+async def _all_later(answers: Sequence[Answer[T]], finish: Callable[[list[T]], U]) -> U:
+    # One after the other: none of them needs the wait of another to go on.
+    return finish([await answer if inspect.isawaitable(answer) else answer for answer in answers])

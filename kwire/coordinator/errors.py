@@ -1,0 +1,27 @@
+"""What a coordinator's client is told when the internal partition refuses an append."""
+
+from __future__ import annotations
+
+from kwire.log.disk import DiskFailure
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+
+_TOLD = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""Clients of a coordinator know these codes; those of a log would make them do the wrong thing."""
+
+
+def coordinator_error(error: KafkaError | DiskFailure) -> KafkaError:
+    """The error as clients of a coordinator understand it."""
+    if isinstance(error, DiskFailure):
+        return KafkaError(ErrorCode.NOT_COORDINATOR, str(error))
+    told = _TOLD.get(error.code)
+    return error if told is None else KafkaError(told, error.message)

@@ -1,0 +1,224 @@
+"""OffsetCommit's, OffsetFetch's and OffsetDelete's rules, over one shard's groups and offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.config import GroupConfig
+from kwire.coordinator.group.offsets import Offsets
+from kwire.coordinator.group.rebalance import Rebalance
+from kwire.coordinator.group.records import (
+    NO_EXPIRE_TIMESTAMP,
+    GroupRecord,
+    OffsetAndMetadata,
+    offset_commit_record,
+    offset_tombstone,
+)
+from kwire.coordinator.shard import Write
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kwire.protocol.messages.offset_delete import (
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kwire.protocol.messages.offset_fetch import (
+    OffsetFetchRequestTopics,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from kwire.protocol.primitives import ZERO_UUID
+from kwire.seams import Clock
+
+NO_OFFSET = -1
+NO_LEADER_EPOCH = -1
+DEFAULT_RETENTION = -1
+
+CommitWrite = Write[GroupRecord, list[OffsetCommitResponseTopic]]
+
+
+class Committing:
+    """The offset APIs of one shard."""
+
+    def __init__(
+        self,
+        *,
+        groups: Mapping[str, ClassicGroup],
+        offsets: Offsets,
+        rebalance: Rebalance,
+        config: GroupConfig,
+        clock: Clock,
+    ) -> None:
+        self._groups = groups
+        self._offsets = offsets
+        self._rebalance = rebalance
+        self._config = config
+        self._clock = clock
+
+    # --- commit
+
+    def commit(
+        self, request: OffsetCommitRequest, topics: Iterable[OffsetCommitRequestTopic], *, version: int
+    ) -> CommitWrite:
+        """Topics are those of the request that exist. Raises KafkaError for the whole request."""
+        self._check_commit(request, version)
+        now_ms = self._clock.wall_ms()
+        retention_ms = request.retention_time_ms
+        expire_ms = NO_EXPIRE_TIMESTAMP if retention_ms == DEFAULT_RETENTION else now_ms + retention_ms
+        records: list[GroupRecord] = []
+        responses = []
+        for topic in topics:
+            answered = []
+            for partition in topic.partitions:
+                code = ErrorCode.NONE
+                metadata = partition.committed_metadata or ""
+                if self._is_too_long(metadata):
+                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    committed = _committed(partition, metadata, topic, now_ms, expire_ms)
+                    records.append(
+                        offset_commit_record(request.group_id, topic.name, partition.partition_index, committed)
+                    )
+                answered.append(
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                )
+            responses.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answered))
+        return Write(answer=responses, records=records)
+
+    def _check_commit(self, request: OffsetCommitRequest, version: int) -> None:
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if request.generation_id_or_member_epoch >= 0:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION)
+            return  # the replay of the first commit makes the group
+        member = group.check_offset_commit(
+            request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+        )
+        if member is not None:
+            self._rebalance.restart_session(group, member)
+
+    def _is_too_long(self, metadata: str) -> bool:
+        """Kafka counts what Java counts: UTF-16 units."""
+        limit = self._config.offset_metadata_bytes_max
+        if 2 * len(metadata) <= limit:
+            return False
+        return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
+
+    # --- fetch
+
+    def fetch(
+        self, group_id: str, topics: Iterable[OffsetFetchRequestTopics], *, require_stable: bool
+    ) -> list[OffsetFetchResponseTopics]:
+        """What is committed for these partitions; -1 for nothing, which an unknown group has as well."""
+        committed = self._offsets.of_group(group_id)
+        responses = []
+        for topic in topics:
+            by_partition = committed.get(topic.name, {})
+            found = []
+            for index in topic.partition_indexes:
+                offset = by_partition.get(index)
+                if offset is not None and _is_of_another_topic(offset, topic):
+                    offset = None
+                found.append(self._fetched(group_id, topic.name, index, offset, require_stable=require_stable))
+            responses.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=found))
+        return responses
+
+    def fetch_all(self, group_id: str, *, require_stable: bool) -> list[OffsetFetchResponseTopics]:
+        """All that the group has committed."""
+        return [
+            OffsetFetchResponseTopics(
+                name=topic,
+                partitions=[
+                    self._fetched(group_id, topic, index, offset, require_stable=require_stable)
+                    for index, offset in partitions.items()
+                ],
+            )
+            for topic, partitions in self._offsets.of_group(group_id).items()
+        ]
+
+    def _fetched(
+        self, group_id: str, topic: str, index: int, offset: OffsetAndMetadata | None, *, require_stable: bool
+    ) -> OffsetFetchResponsePartitions:
+        if require_stable and self._offsets.is_pending(group_id, topic, index):  # KIP-447
+            return no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        if offset is None:
+            return no_offset(index)
+        return OffsetFetchResponsePartitions(
+            partition_index=index,
+            committed_offset=offset.offset,
+            committed_leader_epoch=offset.leader_epoch,
+            metadata=offset.metadata,
+        )
+
+    # --- delete
+
+    def delete(
+        self, group_id: str, topics: Iterable[OffsetDeleteRequestTopic]
+    ) -> Write[GroupRecord, list[OffsetDeleteResponseTopic]]:
+        """Forget offsets of topics that the group does not read (KIP-496). Raises KafkaError for the whole request."""
+        group = self._groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if not group.is_empty and not group.is_consumer_group:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        assert group.state is not GroupState.DEAD
+        records: list[GroupRecord] = []
+        responses = [self._delete_topic(group, topic, records) for topic in topics]
+        return Write(answer=responses, records=records)
+
+    def _delete_topic(
+        self, group: ClassicGroup, topic: OffsetDeleteRequestTopic, records: list[GroupRecord]
+    ) -> OffsetDeleteResponseTopic:
+        group_id, name = group.group_id, topic.name
+        is_read = group.is_subscribed_to(name)
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
+        answered = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            answered.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
+            is_there = self._offsets.find(group_id, name, index) is not None or self._offsets.is_pending(
+                group_id, name, index
+            )
+            if is_there and not is_read:
+                records.append(offset_tombstone(group_id, name, index))
+        return OffsetDeleteResponseTopic(name=name, partitions=answered)
+
+
+def no_offset(index: int, code: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=NO_OFFSET,
+        committed_leader_epoch=NO_LEADER_EPOCH,
+        metadata="",
+        error_code=code,
+    )
+
+
+def _committed(
+    partition: OffsetCommitRequestPartition,
+    metadata: str,
+    topic: OffsetCommitRequestTopic,
+    now_ms: int,
+    expire_ms: int,
+) -> OffsetAndMetadata:
+    return OffsetAndMetadata(
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        metadata,
+        now_ms,
+        expire_ms,
+        topic.topic_id,
+        -1,
+    )
+
+
+def _is_of_another_topic(offset: OffsetAndMetadata, topic: OffsetFetchRequestTopics) -> bool:
+    """Whether the offset was committed for a topic that had this name before (KIP-848)."""
+    return ZERO_UUID not in (offset.topic_id, topic.topic_id) and offset.topic_id != topic.topic_id

@@ -1,0 +1,55 @@
+"""Which committed offsets have expired (offsets.retention.minutes), and which groups go with them.
+
+    kind of group                              an offset's time runs from
+    no protocol type (commits only)            its commit
+    empty                                      the group's becoming empty
+    stable consumer group                      its commit, for topics that nobody in the group reads
+    any other                                  does not run
+
+An offset whose commit said when it expires (OffsetCommit 2-4) does so then. An empty group without offsets is deleted.
+"""
+
+from __future__ import annotations
+
+from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.offsets import Offsets
+from kwire.coordinator.group.records import NO_EXPIRE_TIMESTAMP, GroupRecord, OffsetAndMetadata, offset_tombstone
+
+
+def expired_offsets(
+    group: ClassicGroup, offsets: Offsets, *, now_ms: int, retention_ms: int
+) -> tuple[list[GroupRecord], bool]:
+    """Tombstones of a group's expired offsets, and whether it has no others."""
+    by_topic = offsets.of_group(group.group_id)
+    if not by_topic:
+        return [], not offsets.has_open_transaction(group.group_id)
+    if not _has_clock(group):
+        return [], False
+    tombstones: list[GroupRecord] = []
+    kept = 0
+    for topic, partitions in by_topic.items():
+        if group.is_subscribed_to(topic):
+            kept += len(partitions)
+            continue
+        for partition, committed in partitions.items():
+            is_over = _is_over(group, committed, now_ms, retention_ms)
+            if is_over and not offsets.is_pending(group.group_id, topic, partition):
+                tombstones.append(offset_tombstone(group.group_id, topic, partition))
+            else:
+                kept += 1
+    return tombstones, kept == 0 and not offsets.has_open_transaction(group.group_id)
+
+
+def _has_clock(group: ClassicGroup) -> bool:
+    if group.protocol_type is None or group.is_empty:
+        return True
+    return group.is_consumer_group and group.subscribed_topics is not None and group.state is GroupState.STABLE
+
+
+def _is_over(group: ClassicGroup, committed: OffsetAndMetadata, now_ms: int, retention_ms: int) -> bool:
+    if committed.expire_timestamp_ms != NO_EXPIRE_TIMESTAMP:
+        return now_ms >= committed.expire_timestamp_ms
+    start_ms = committed.commit_timestamp_ms
+    if group.protocol_type is not None and group.is_empty and group.state_timestamp_ms is not None:
+        start_ms = group.state_timestamp_ms
+    return now_ms - start_ms >= retention_ms

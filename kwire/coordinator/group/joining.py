@@ -1,0 +1,283 @@
+"""JoinGroup's rules.
+
+A dynamic member without an id is given one and told to come back with it (MEMBER_ID_REQUIRED, KIP-394), so that
+clients that time out and try again leave no members behind. A static member without an id takes the place of the one
+that had its group.instance.id before; in a stable group that needs no rebalance as long as the chosen protocol stays
+(KIP-345, KIP-814).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
+from kwire.coordinator.group.member import JoinAnswer, Member, Protocols, protocols_of
+from kwire.coordinator.group.rebalance import Change, Rebalance
+from kwire.coordinator.group.records import group_metadata_record
+from kwire.coordinator.shard import Write
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.seams import Chance, Clock
+
+logger = logging.getLogger("kwire.coordinator")
+
+UNKNOWN_MEMBER_ID = ""
+REASON_LENGTH_MAX = 255
+"""How much of a client's reason is logged (KIP-800)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class JoinCall:
+    """A JoinGroup on its way through the rules."""
+
+    request: JoinGroupRequest
+    client_id: str
+    client_host: str
+    must_know_its_id: bool
+    """Since version 4 (KIP-394)."""
+    may_skip_assignment: bool
+    """Since version 9 (KIP-814)."""
+    answer: JoinAnswer
+
+    def refuse(self, code: ErrorCode, member_id: str) -> None:
+        self.answer.set_result(refused_join(code, member_id))
+
+    @property
+    def protocols(self) -> Protocols:
+        return protocols_of(self.request.protocols)
+
+    @property
+    def reason(self) -> str:
+        return (self.request.reason or "not provided")[:REASON_LENGTH_MAX]
+
+
+def refused_join(code: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=None)
+
+
+class Joining:
+    """Decides what a JoinGroup does to its group."""
+
+    def __init__(
+        self,
+        *,
+        groups: dict[str, ClassicGroup],
+        config: GroupConfig,
+        clock: Clock,
+        chance: Chance,
+        rebalance: Rebalance,
+    ) -> None:
+        self._groups = groups
+        self._config = config
+        self._clock = clock
+        self._chance = chance
+        self._rebalance = rebalance
+
+    def join(self, call: JoinCall) -> Change | None:
+        """Answer at once, or leave the answer with the member."""
+        request = call.request
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if request.member_id != UNKNOWN_MEMBER_ID:
+                call.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+                return None
+            return self._join_new_group(call)
+        return self._join(group, call)
+
+    def _join_new_group(self, call: JoinCall) -> Change:
+        """The group is written before it has members: its id is taken."""
+        group_id = call.request.group_id
+        now_ms = self._clock.wall_ms()
+        group = self._groups[group_id] = ClassicGroup(group_id, state_timestamp_ms=now_ms)
+        change = self._join(group, call)
+        assert change is None, "the first join of a group writes nothing itself"
+
+        def outcome(error: KafkaError | None) -> None:
+            if error is None:
+                return
+            logger.warning("group %s could not be written: %s", group_id, error)
+            if not call.answer.done():
+                call.refuse(error.code, UNKNOWN_MEMBER_ID)
+            if self._groups.get(group_id) is group:
+                del self._groups[group_id]
+
+        record = group_metadata_record(group_id, state_timestamp_ms=now_ms)
+        return Write(answer=None, records=[record], replay=False, outcome=outcome)
+
+    def _join(self, group: ClassicGroup, call: JoinCall) -> Change | None:
+        member_id = call.request.member_id
+        refusal = self._why_not(group, call)
+        if refusal is ErrorCode.GROUP_MAX_SIZE_REACHED:
+            group.remove(member_id)
+            call.refuse(refusal, UNKNOWN_MEMBER_ID)
+            return None
+        if refusal is not None:
+            call.refuse(refusal, member_id)
+            return None
+        if member_id == UNKNOWN_MEMBER_ID:
+            return self._join_new_member(group, call)
+        if member_id in group.pending_join:
+            if call.request.group_instance_id is not None:
+                # Ids of dynamic members are what is pending: this one belongs to somebody else.
+                call.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+                return None
+            return self._add(group, call, member_id)
+        return self._rejoin(group, call)
+
+    def _why_not(self, group: ClassicGroup, call: JoinCall) -> ErrorCode | None:
+        request = call.request
+        if group.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if not self._has_room(group, request.member_id):
+            return ErrorCode.GROUP_MAX_SIZE_REACHED
+        if not group.supports(request.protocol_type, call.protocols):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return None
+
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        """While members rejoin, the first ones to come back are kept: the limit may have been lowered since."""
+        member = group.members.get(member_id)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            is_waiting = member is not None and member.awaiting_join is not None
+            return is_waiting or group.awaiting_join_count < self._config.max_size
+        if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            return member is not None or len(group.members) < self._config.max_size
+        return True
+
+    # --- somebody new
+
+    def _join_new_member(self, group: ClassicGroup, call: JoinCall) -> Change | None:
+        instance_id = call.request.group_instance_id
+        member_id = f"{call.client_id if instance_id is None else instance_id}-{self._chance.uuid()}"
+        if instance_id is not None:
+            held_by = group.static_members.get(instance_id)
+            if held_by is not None:
+                return self._replace_static(group, call, held_by, member_id)
+        elif call.must_know_its_id:
+            group.pending_join.add(member_id)
+            self._rebalance.expect_back(group, member_id, call.request.session_timeout_ms)
+            call.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            return None
+        return self._add(group, call, member_id)
+
+    def _add(self, group: ClassicGroup, call: JoinCall, member_id: str) -> Change | None:
+        request = call.request
+        member = Member(
+            member_id=member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=call.client_id,
+            client_host=call.client_host,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=call.protocols,
+            is_new=True,
+        )
+        if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
+            group.new_member_added = True
+        group.add(member, call.answer)
+        self._rebalance.restart_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        return self._rebalance.prepare_or_complete(group, f"adding member {member_id}; client reason: {call.reason}")
+
+    # --- a static member that comes back without its id
+
+    def _replace_static(self, group: ClassicGroup, call: JoinCall, old_id: str, new_id: str) -> Change | None:
+        instance_id = call.request.group_instance_id
+        assert instance_id is not None
+        logger.info(
+            "group %s: static member %s in place of %s, in state %s", group.group_id, new_id, old_id, group.state.value
+        )
+        leader_before = group.leader_id
+        member = group.replace_static(instance_id, old_id, new_id)
+        self._rebalance.restart_session(group, member)
+        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        self._update(group, call, member)
+        if group.state is GroupState.STABLE:
+            if group.select_protocol() == group.protocol_name:
+                undo = self._undo_replacement(group, member, old_id, before)
+                return self._keep_generation(group, call, member, leader_before, undo)
+            return self._rebalance.prepare_or_complete(group, f"static member {new_id} changes the chosen protocol")
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            # The leader may be computing an assignment for the old id, which the new one would never get.
+            return self._rebalance.prepare(group, f"static member {new_id} joined; client reason: {call.reason}")
+        return self._rebalance.complete_if_all_joined(group)
+
+    def _keep_generation(
+        self, group: ClassicGroup, call: JoinCall, member: Member, leader_before: str | None, undo: Callable[[], None]
+    ) -> Change:
+        """The new id is written; then its owner gets the generation that is there."""
+
+        def outcome(error: KafkaError | None) -> None:
+            if error is not None:
+                logger.warning("group %s: member %s could not be written: %s", group.group_id, member.member_id, error)
+                undo()
+                if not call.answer.done():
+                    call.refuse(error.code, UNKNOWN_MEMBER_ID)
+                return
+            is_leader = call.may_skip_assignment and group.is_leader(member.member_id)
+            response = group.join_response(member, with_members=is_leader, skip_assignment=is_leader)
+            if not call.may_skip_assignment:
+                # With its old id as leader it does not compute an assignment that nobody would take.
+                response.leader = leader_before or ""
+            group.answer_join(member, response)
+
+        return Write(answer=None, records=[group.record()], replay=False, outcome=outcome)
+
+    def _undo_replacement(
+        self, group: ClassicGroup, member: Member, old_id: str, before: tuple[Protocols, int, int]
+    ) -> Callable[[], None]:
+        instance_id = member.group_instance_id
+        assert instance_id is not None
+
+        def undo() -> None:
+            protocols, rebalance_timeout_ms, session_timeout_ms = before
+            group.update(
+                member,
+                protocols=protocols,
+                rebalance_timeout_ms=rebalance_timeout_ms,
+                session_timeout_ms=session_timeout_ms,
+                answer=None,
+            )
+            old = group.replace_static(instance_id, member.member_id, old_id)
+            self._rebalance.restart_session(group, old)
+
+        return undo
+
+    # --- a member that comes back with its id
+
+    def _rejoin(self, group: ClassicGroup, call: JoinCall) -> Change | None:
+        request = call.request
+        try:
+            member = group.check_member(request.member_id, request.group_instance_id)
+        except KafkaError as error:
+            call.refuse(error.code, request.member_id)
+            return None
+        if group.state is GroupState.EMPTY:
+            call.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+            return None
+        if self._knows_generation(group, member, call.protocols):
+            with_members = group.state is GroupState.COMPLETING_REBALANCE and group.is_leader(member.member_id)
+            call.answer.set_result(group.join_response(member, with_members=with_members))
+            return None
+        self._update(group, call, member)
+        return self._rebalance.prepare_or_complete(
+            group, f"member {member.member_id} joins in state {group.state.value}; client reason: {call.reason}"
+        )
+
+    def _knows_generation(self, group: ClassicGroup, member: Member, protocols: Protocols) -> bool:
+        """Whether the member only lost the answer: nothing about it has changed. A leader may want a new assignment."""
+        if group.state is GroupState.PREPARING_REBALANCE or protocols != member.protocols:
+            return False
+        return group.state is GroupState.COMPLETING_REBALANCE or not group.is_leader(member.member_id)
+
+    def _update(self, group: ClassicGroup, call: JoinCall, member: Member) -> None:
+        group.update(
+            member,
+            protocols=call.protocols,
+            rebalance_timeout_ms=call.request.rebalance_timeout_ms,
+            session_timeout_ms=call.request.session_timeout_ms,
+            answer=call.answer,
+        )

@@ -1,0 +1,54 @@
+"""What ListGroups and DescribeGroups say of classic groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.describe_groups import DescribeGroupsDescribedGroup
+from kwire.protocol.messages.list_groups import ListedGroup
+
+GROUP_TYPE = "Classic"
+
+
+def listed_groups(
+    groups: Iterable[ClassicGroup], states_filter: Iterable[str], types_filter: Iterable[str]
+) -> list[ListedGroup]:
+    """The groups that pass both filters; letter case does not count, and an empty filter lets all through."""
+    states = {state.strip().lower() for state in states_filter}
+    types = {kind.lower() for kind in types_filter}
+    if types and GROUP_TYPE.lower() not in types:
+        return []
+    return [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state.value,
+            group_type=GROUP_TYPE,
+        )
+        for group in groups
+        if not states or group.state.value.lower() in states
+    ]
+
+
+def described_group(group_id: str, group: ClassicGroup | None, *, version: int) -> DescribeGroupsDescribedGroup:
+    """A group; one that is not there is Dead, and since version 6 an error as well (KIP-1043)."""
+    if group is None:
+        described = DescribeGroupsDescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        if version >= 6:
+            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            described.error_message = f"Group {group_id} not found."
+        return described
+    protocol = group.protocol_name if group.state is GroupState.STABLE else None
+    return DescribeGroupsDescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=[member.described(protocol) for member in group.members.values()],
+    )
+
+
+def refused_description(group_id: str, code: ErrorCode) -> DescribeGroupsDescribedGroup:
+    return DescribeGroupsDescribedGroup(group_id=group_id, error_code=code)

@@ -1,0 +1,166 @@
+"""The group coordinator's state in one shard: its groups and their offsets, rebuilt by replay."""
+
+from __future__ import annotations
+
+import logging
+
+from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.committing import Committing
+from kwire.coordinator.group.config import GroupConfig
+from kwire.coordinator.group.expiration import expired_offsets
+from kwire.coordinator.group.joining import Joining, refused_join
+from kwire.coordinator.group.leaving import Leaving
+from kwire.coordinator.group.member import member_from_record
+from kwire.coordinator.group.offsets import Offsets
+from kwire.coordinator.group.rebalance import Change, Rebalance
+from kwire.coordinator.group.records import (
+    GroupRecord,
+    decode_group_record,
+    encode_group_record,
+    group_tombstone,
+    offset_tombstone,
+)
+from kwire.coordinator.group.syncing import Syncing
+from kwire.coordinator.shard import Step, Write
+from kwire.coordinator.timers import Timers
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kwire.protocol.messages.sync_group import SyncGroupResponse
+from kwire.seams import Chance, Clock
+
+logger = logging.getLogger("kwire.coordinator")
+
+
+class GroupMachine:
+    """All groups whose ids belong to one partition of __consumer_offsets."""
+
+    def __init__(self, timers: Timers[Step[GroupRecord]], *, config: GroupConfig, clock: Clock, chance: Chance) -> None:
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = Offsets()
+        self.rebalance = Rebalance(groups=self.groups, config=config, clock=clock, timers=timers)
+        self.joining = Joining(groups=self.groups, config=config, clock=clock, chance=chance, rebalance=self.rebalance)
+        self.syncing = Syncing(self.rebalance)
+        self.leaving = Leaving(self.rebalance)
+        self.committing = Committing(
+            groups=self.groups, offsets=self.offsets, rebalance=self.rebalance, config=config, clock=clock
+        )
+        self._config = config
+        self._clock = clock
+        self._timers = timers
+
+    # --- the runtime's side
+
+    def encode(self, record: GroupRecord) -> tuple[bytes, bytes | None]:
+        return encode_group_record(record)
+
+    def decode(self, key: bytes, value: bytes | None) -> GroupRecord:
+        return decode_group_record(key, value)
+
+    def replay(self, record: GroupRecord, offset: int, producer_id: int) -> None:
+        key, value = record
+        if isinstance(key, GroupMetadataKey):
+            assert value is None or isinstance(value, GroupMetadataValue)
+            self._replay_group(key.group, value)
+            return
+        if isinstance(key, LegacyOffsetCommitKey):
+            key = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
+        if isinstance(value, LegacyOffsetCommitValue):
+            value = OffsetCommitValue(
+                offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp
+            )
+        assert value is None or isinstance(value, OffsetCommitValue)
+        self._replay_offset(key, value, offset, producer_id)
+
+    def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
+        self.offsets.replay_marker(producer_id, is_commit=is_commit)
+
+    def loaded(self) -> None:
+        """Members have a session from now on; a group over the limit gives its members a chance to commit."""
+        for group in list(self.groups.values()):
+            for member in group.members.values():
+                self.rebalance.restart_session(group, member)
+            if len(group.members) > self._config.max_size:
+                change = self.rebalance.prepare(group, "the group was loaded and is larger than group.max.size")
+                assert change is None
+        self._schedule_expiration()
+
+    def unloaded(self) -> None:
+        for group in self.groups.values():
+            group.transition_to(GroupState.DEAD, self._clock.wall_ms())
+            for member in group.members.values():
+                group.answer_join(member, refused_join(ErrorCode.NOT_COORDINATOR, member.member_id))
+                group.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+
+    # --- replay
+
+    def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        if value is None:
+            self.groups.pop(group_id, None)
+            return
+        protocol_type, protocol = value.protocol_type, value.protocol
+        group = ClassicGroup(
+            group_id,
+            state=GroupState.STABLE if value.members else GroupState.EMPTY,
+            generation_id=value.generation,
+            protocol_type=protocol_type or None,
+            protocol_name=protocol,
+            leader_id=value.leader,
+            state_timestamp_ms=None if value.current_state_timestamp == -1 else value.current_state_timestamp,
+        )
+        for member in value.members:
+            group.add(member_from_record(member, protocol_type, protocol or ""))
+        if group.leader_id not in group.members:
+            group.leader_id = next(iter(group.members), None)
+        group.restore_subscriptions()
+        group.check_invariants()
+        self.groups[group_id] = group
+
+    def _replay_offset(
+        self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int, producer_id: int
+    ) -> None:
+        if value is not None and key.group not in self.groups:
+            # Somebody who only commits: an empty group without a protocol type.
+            self.groups[key.group] = ClassicGroup(key.group, state_timestamp_ms=self._clock.wall_ms())
+        self.offsets.replay(key, value, offset, producer_id)
+
+    # --- deletion
+
+    def delete_records(self, group_id: str) -> list[GroupRecord]:
+        """Tombstones of a group and its offsets."""
+        records = [
+            offset_tombstone(group_id, topic, partition)
+            for topic, partitions in self.offsets.of_group(group_id).items()
+            for partition in partitions
+        ]
+        return [*records, group_tombstone(group_id)]
+
+    def forget_partition(self, topic: str, partition: int) -> Change | None:
+        """The partition was deleted: so are its committed offsets."""
+        records = [offset_tombstone(group_id, topic, partition) for group_id in self.offsets.of_topic(topic, partition)]
+        return Write(answer=None, records=records, atomic=False) if records else None
+
+    def _schedule_expiration(self) -> None:
+        self._timers.schedule("expiration", self._config.retention_check_interval_ms, self._expire)
+
+    def _expire(self) -> Change | None:
+        self._schedule_expiration()
+        records: list[GroupRecord] = []
+        now_ms = self._clock.wall_ms()
+        for group in self.groups.values():
+            tombstones, nothing_left = expired_offsets(
+                group, self.offsets, now_ms=now_ms, retention_ms=self._config.offsets_retention_ms
+            )
+            records += tombstones
+            if nothing_left and group.is_empty:
+                records.append(group_tombstone(group.group_id))
+        if not records:
+            return None
+        logger.info("%d expired offsets and groups are removed", len(records))
+        return Write(answer=None, records=records, atomic=False)

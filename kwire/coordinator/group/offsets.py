@@ -1,0 +1,89 @@
+"""Committed offsets of all groups in one shard.
+
+Offsets that a transaction commits are pending until its marker comes; then each replaces what is committed, unless that
+was committed later than the transaction's own record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kwire.coordinator.group.records import OffsetAndMetadata, committed_offset
+from kwire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from kwire.protocol.records import NO_PRODUCER_ID
+
+TopicOffsets = dict[str, dict[int, OffsetAndMetadata]]
+"""topic -> partition -> offset; no empty dictionaries inside."""
+
+_NOTHING: Mapping[str, dict[int, OffsetAndMetadata]] = {}
+
+
+class Offsets:
+    """group id -> topic -> partition -> committed offset; changed by replay only."""
+
+    def __init__(self) -> None:
+        self._committed: dict[str, TopicOffsets] = {}
+        self._pending: dict[int, dict[str, TopicOffsets]] = {}
+        """By producer id, the offsets of its open transaction."""
+
+    # --- questions
+
+    def of_group(self, group_id: str) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
+        return self._committed.get(group_id, _NOTHING)
+
+    def find(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None:
+        return self._committed.get(group_id, _NOTHING).get(topic, {}).get(partition)
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction is about to commit this offset."""
+        return any(partition in groups.get(group_id, _NOTHING).get(topic, {}) for groups in self._pending.values())
+
+    def has_open_transaction(self, group_id: str) -> bool:
+        return any(group_id in groups for groups in self._pending.values())
+
+    def of_topic(self, topic: str, partition: int) -> Iterator[str]:
+        """The groups that have committed, or are about to commit, an offset of this partition."""
+        found: dict[str, None] = {}
+        for groups in (self._committed, *self._pending.values()):
+            for group_id, topics in groups.items():
+                if partition in topics.get(topic, {}):
+                    found[group_id] = None
+        return iter(found)
+
+    # --- replay
+
+    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int, producer_id: int) -> None:
+        if value is None:
+            for groups in (self._committed, *self._pending.values()):
+                _remove(groups, key.group, key.topic, key.partition)
+            return
+        groups = self._committed if producer_id == NO_PRODUCER_ID else self._pending.setdefault(producer_id, {})
+        _put(groups, key.group, key.topic, key.partition, committed_offset(value, offset))
+
+    def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
+        pending = self._pending.pop(producer_id, None)
+        if pending is None or not is_commit:
+            return
+        for group_id, topics in pending.items():
+            for topic, partitions in topics.items():
+                for partition, committed in partitions.items():
+                    present = self.find(group_id, topic, partition)
+                    if present is None or present.record_offset < committed.record_offset:
+                        _put(self._committed, group_id, topic, partition, committed)
+
+
+def _put(
+    groups: dict[str, TopicOffsets], group_id: str, topic: str, partition: int, committed: OffsetAndMetadata
+) -> None:
+    groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+
+
+def _remove(groups: dict[str, TopicOffsets], group_id: str, topic: str, partition: int) -> None:
+    topics = groups.get(group_id)
+    partitions = topics.get(topic) if topics is not None else None
+    if topics is None or partitions is None or partitions.pop(partition, None) is None:
+        return
+    if not partitions:
+        del topics[topic]
+    if not topics:
+        del groups[group_id]

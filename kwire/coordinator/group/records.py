@@ -1,0 +1,112 @@
+"""The group coordinator's records: made from its state, and typed as they are replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from uuid import UUID
+
+from kwire.protocol.messages.group_records import (
+    GroupKey,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    GroupValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_group_key,
+    decode_group_value,
+    encode_group_key,
+    encode_group_value,
+)
+
+NO_EXPIRE_TIMESTAMP = -1
+
+
+class GroupRecord(NamedTuple):
+    """A key and its value; without one, a tombstone."""
+
+    key: GroupKey
+    value: GroupValue | None
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset; equal ones are the same commit."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int
+    """-1: only the broker's setting counts; commits of OffsetCommit 2-4 may say when they expire."""
+    topic_id: UUID
+    record_offset: int
+    """Where its record stands: decides between it and a transaction's commit."""
+
+
+def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    value = record.value
+    return encode_group_key(record.key), None if value is None else encode_group_value(value)
+
+
+def decode_group_record(key: bytes, value: bytes | None) -> GroupRecord:
+    decoded = decode_group_key(key)
+    return GroupRecord(decoded, None if value is None else decode_group_value(decoded, value))
+
+
+def group_metadata_record(
+    group_id: str,
+    *,
+    protocol_type: str | None = None,
+    generation: int = 0,
+    protocol: str | None = None,
+    leader: str | None = None,
+    state_timestamp_ms: int | None,
+    members: Iterable[MemberMetadata] = (),
+) -> GroupRecord:
+    return GroupRecord(
+        GroupMetadataKey(group=group_id),
+        GroupMetadataValue(
+            protocol_type=protocol_type or "",
+            generation=generation,
+            protocol=protocol,
+            leader=leader,
+            current_state_timestamp=-1 if state_timestamp_ms is None else state_timestamp_ms,
+            members=list(members),
+        ),
+    )
+
+
+def group_tombstone(group_id: str) -> GroupRecord:
+    return GroupRecord(GroupMetadataKey(group=group_id), None)
+
+
+def offset_commit_record(group_id: str, topic: str, partition: int, committed: OffsetAndMetadata) -> GroupRecord:
+    return GroupRecord(
+        OffsetCommitKey(group=group_id, topic=topic, partition=partition),
+        OffsetCommitValue(
+            offset=committed.offset,
+            leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+            commit_timestamp=committed.commit_timestamp_ms,
+            expire_timestamp=committed.expire_timestamp_ms,
+            topic_id=committed.topic_id,
+        ),
+    )
+
+
+def offset_tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:
+    return GroupRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
+
+
+def committed_offset(value: OffsetCommitValue, record_offset: int) -> OffsetAndMetadata:
+    """What a replayed record says."""
+    return OffsetAndMetadata(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        value.topic_id,
+        record_offset,
+    )

@@ -1,0 +1,315 @@
+"""The group coordinator: finds the shard of a group and lets its rules answer.
+
+Every method returns what the API answers, at once or as an awaitable when the answer has to wait: for other members, or
+for records to be committed. Outcomes that concern the whole request are in the answer, in the way the API has for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.partition import Partition
+from kwire.cluster.partitions import Partitions
+from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
+from kwire.coordinator.answers import Answer
+from kwire.coordinator.group.config import GroupConfig
+from kwire.coordinator.group.joining import JoinCall, refused_join
+from kwire.coordinator.group.listing import described_group, listed_groups, refused_description
+from kwire.coordinator.group.machine import GroupMachine
+from kwire.coordinator.group.records import GroupRecord
+from kwire.coordinator.key_hash import partition_of
+from kwire.coordinator.runtime import CoordinatorRuntime
+from kwire.coordinator.shard import Shard, ShardState, Step, Write
+from kwire.coordinator.timers import Timers
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.delete_groups import DeletableGroupResult
+from kwire.protocol.messages.describe_groups import DescribeGroupsDescribedGroup
+from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
+from kwire.protocol.messages.list_groups import ListedGroup
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kwire.protocol.messages.offset_delete import (
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from kwire.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kwire.seams import Chance, Clock
+
+__all__ = ["GroupConfig", "GroupCoordinator"]
+
+T = TypeVar("T")
+
+START_PATIENCE_S = 0.2
+"""How long the start waits for loading, so that clients of a small broker are not sent away."""
+JOIN_KNOWS_ITS_ID_SINCE = 4
+JOIN_SKIPS_ASSIGNMENT_SINCE = 9
+
+
+class GroupCoordinator:
+    """Groups and committed offsets of the partitions of __consumer_offsets that this broker leads."""
+
+    def __init__(
+        self,
+        *,
+        config: GroupConfig,
+        partitions: Partitions,
+        image: Callable[[], MetadataImage],
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        self._config = config
+        self._partitions = partitions
+        self._image = image
+        self._clock = clock
+        self._chance = chance
+        self._runtime: CoordinatorRuntime[GroupRecord, GroupMachine] = CoordinatorRuntime(
+            make=self._make_machine, clock=clock
+        )
+
+    def _make_machine(self, timers: Timers[Step[GroupRecord]]) -> GroupMachine:
+        return GroupMachine(timers, config=self._config, clock=self._clock, chance=self._chance)
+
+    # --- life
+
+    async def start(self) -> None:
+        """Serve the partitions that this broker leads; what takes long to load is loaded behind."""
+        for partition in self._partitions:
+            self.partition_led(partition)
+        await self._runtime.loaded(START_PATIENCE_S)
+
+    async def loaded(self) -> None:
+        """Wait until everything that is led has been loaded."""
+        await self._runtime.loaded()
+
+    def stop(self) -> None:
+        """Answer everybody who waits, and end."""
+        self._runtime.stop()
+
+    def partition_led(self, partition: Partition) -> None:
+        """Serve a partition from now on; those of other topics are no business of the coordinator."""
+        if partition.topic == GROUP_OFFSETS_TOPIC:
+            self._runtime.lead(partition)
+
+    def topic_deleted(self, partition: Partition) -> None:
+        """A partition is gone: forget what was committed for it, or what was stored in it."""
+        if partition.topic == GROUP_OFFSETS_TOPIC:
+            self._runtime.resign(partition.index)
+            return
+        for shard in self._runtime:
+            if shard.state is ShardState.ACTIVE:
+                shard.attempt(shard.machine.forget_partition(partition.topic, partition.index))
+
+    # --- finding
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of __consumer_offsets that a group belongs to; NOT_COORDINATOR while there is no such topic."""
+        topic = self._image().topics.get(GROUP_OFFSETS_TOPIC)
+        if topic is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return partition_of(group_id, len(topic.partitions))
+
+    def _shard(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:
+        index = self.partition_for(group_id)
+        if self._runtime.find(index) is None:
+            partition = self._partitions.get(GROUP_OFFSETS_TOPIC, index)
+            if partition is not None:
+                self._runtime.lead(partition)
+        return self._runtime.active(index)
+
+    def _shard_of_named_group(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:
+        """For the APIs that do not take the empty group id, which old clients committed offsets with."""
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        return self._shard(group_id)
+
+    # --- membership
+
+    def join(
+        self, request: JoinGroupRequest, *, version: int, client_id: str | None, client_host: str
+    ) -> Answer[JoinGroupResponse]:
+        answer: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
+        call = JoinCall(
+            request=request,
+            client_id="null" if client_id is None else client_id,
+            client_host=client_host,
+            must_know_its_id=version >= JOIN_KNOWS_ITS_ID_SINCE,
+            may_skip_assignment=version >= JOIN_SKIPS_ASSIGNMENT_SINCE,
+            answer=answer,
+        )
+        try:
+            shard = self._shard_of_named_group(request.group_id)
+            timeout_ms = request.session_timeout_ms
+            if not self._config.min_session_timeout_ms <= timeout_ms <= self._config.max_session_timeout_ms:
+                raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+            if version == 0:
+                request.rebalance_timeout_ms = timeout_ms
+            shard.attempt(shard.machine.joining.join(call))
+        except KafkaError as error:
+            return refused_join(error.code, request.member_id)
+        return answer.result() if answer.done() else answer
+
+    def sync(self, request: SyncGroupRequest) -> Answer[SyncGroupResponse]:
+        answer: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
+        try:
+            shard = self._shard_of_named_group(request.group_id)
+        except KafkaError as error:
+            return SyncGroupResponse(error_code=error.code)
+        machine = shard.machine
+        shard.attempt(machine.syncing.sync(machine.groups.get(request.group_id), request, answer))
+        return answer.result() if answer.done() else answer
+
+    def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        try:
+            machine = self._shard_of_named_group(request.group_id).machine
+        except KafkaError as error:
+            # A member cannot do anything about a coordinator that is still loading but wait.
+            is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error.code)
+        return HeartbeatResponse(error_code=machine.syncing.heartbeat(machine.groups.get(request.group_id), request))
+
+    def leave(self, group_id: str, identities: list[MemberIdentity]) -> Answer[LeaveGroupResponse]:
+        try:
+            shard = self._shard_of_named_group(group_id)
+        except KafkaError as error:
+            return LeaveGroupResponse(error_code=error.code)
+        machine = shard.machine
+        responses, change = machine.leaving.leave(machine.groups.get(group_id), identities)
+        response = LeaveGroupResponse(members=responses)
+        if change is None:
+            return response
+        write = Write(answer=response, records=change.records, replay=change.replay, outcome=change.outcome)
+        return _write(shard, write, lambda code: LeaveGroupResponse(error_code=code))
+
+    # --- offsets
+
+    def commit_offsets(
+        self, request: OffsetCommitRequest, topics: list[OffsetCommitRequestTopic], *, version: int
+    ) -> Answer[list[OffsetCommitResponseTopic]]:
+        """Topics are those of the request that exist and that the client may read, with name and id."""
+
+        def refuse(code: ErrorCode) -> list[OffsetCommitResponseTopic]:
+            return refused_commit(topics, code)
+
+        try:
+            shard = self._shard(request.group_id)
+            write = shard.machine.committing.commit(request, topics, version=version)
+        except KafkaError as error:
+            return refuse(error.code)
+        return _write(shard, write, refuse)
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> Answer[OffsetFetchResponseGroup]:
+        """Null topics ask for all."""
+        group_id = request.group_id
+
+        def refuse(code: ErrorCode) -> OffsetFetchResponseGroup:
+            return OffsetFetchResponseGroup(group_id=group_id, error_code=code)
+
+        try:
+            shard = self._shard(group_id)
+        except KafkaError as error:
+            return refuse(error.code)
+        committing = shard.machine.committing
+        if request.topics is None:
+            topics = committing.fetch_all(group_id, require_stable=require_stable)
+        else:
+            topics = committing.fetch(group_id, request.topics, require_stable=require_stable)
+        return _settled(shard.read(OffsetFetchResponseGroup(group_id=group_id, topics=topics)), refuse)
+
+    def delete_offsets(self, group_id: str, topics: list[OffsetDeleteRequestTopic]) -> Answer[OffsetDeleteResponse]:
+        def refuse(code: ErrorCode) -> OffsetDeleteResponse:
+            return OffsetDeleteResponse(error_code=code)
+
+        try:
+            shard = self._shard_of_named_group(group_id)
+            write = shard.machine.committing.delete(group_id, topics)
+        except KafkaError as error:
+            return refuse(error.code)
+        response = OffsetDeleteResponse(topics=write.answer)
+        return _write(shard, Write(answer=response, records=write.records), refuse)
+
+    # --- administration
+
+    def list_groups(
+        self, states_filter: Iterable[str], types_filter: Iterable[str]
+    ) -> tuple[ErrorCode, list[ListedGroup]]:
+        """All groups here that pass the filters; COORDINATOR_LOAD_IN_PROGRESS while some are not known yet."""
+        states, types = list(states_filter), list(types_filter)
+        listed: list[ListedGroup] = []
+        for shard in self._runtime:
+            if shard.state is ShardState.LOADING:
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []
+            if shard.state is ShardState.ACTIVE:
+                listed += listed_groups(shard.machine.groups.values(), states, types)
+        return ErrorCode.NONE, listed
+
+    def describe_group(self, group_id: str, *, version: int) -> DescribeGroupsDescribedGroup:
+        try:
+            machine = self._shard(group_id).machine
+        except KafkaError as error:
+            return refused_description(group_id, error.code)
+        return described_group(group_id, machine.groups.get(group_id), version=version)
+
+    def delete_group(self, group_id: str) -> Answer[DeletableGroupResult]:
+        def refuse(code: ErrorCode) -> DeletableGroupResult:
+            return DeletableGroupResult(group_id=group_id, error_code=code)
+
+        try:
+            shard = self._shard(group_id)
+        except KafkaError as error:
+            return refuse(error.code)
+        group = shard.machine.groups.get(group_id)
+        if group is None:
+            return refuse(ErrorCode.GROUP_ID_NOT_FOUND)
+        if not group.is_empty:
+            return refuse(ErrorCode.NON_EMPTY_GROUP)
+        records = shard.machine.delete_records(group_id)
+        return _write(shard, Write(answer=DeletableGroupResult(group_id=group_id), records=records), refuse)
+
+
+def refused_commit(topics: Iterable[OffsetCommitRequestTopic], code: ErrorCode) -> list[OffsetCommitResponseTopic]:
+    """The code for each partition: OffsetCommit has no other place for it."""
+    return [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                for partition in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def _write(
+    shard: Shard[GroupRecord, GroupMachine], write: Write[GroupRecord, T], refuse: Callable[[ErrorCode], T]
+) -> Answer[T]:
+    try:
+        outcome = shard.write(write)
+    except KafkaError as error:
+        return refuse(error.code)
+    return _settled(outcome, refuse)
+
+
+def _settled(outcome: T | asyncio.Future[T], refuse: Callable[[ErrorCode], T]) -> Answer[T]:
+    """The answer, with errors that come later put into it as those that come at once are."""
+    return _later(outcome, refuse) if isinstance(outcome, asyncio.Future) else outcome
+
+
+async def _later(outcome: asyncio.Future[T], refuse: Callable[[ErrorCode], T]) -> T:
+    try:
+        return await outcome
+    except KafkaError as error:
+        return refuse(error.code)

@@ -1,0 +1,82 @@
+"""Replaying an internal partition's log into a state machine, in slices that leave the event loop to others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TypeVar
+
+from kwire.cluster.partition import Partition
+from kwire.coordinator.shard import Machine
+from kwire.protocol.control_records import decode_marker
+from kwire.protocol.error_codes import UnknownRecordTypeError
+from kwire.protocol.records import NO_PRODUCER_ID, BatchHeader, Record, decode_batch, iterate_headers
+from kwire.seams import Clock
+
+logger = logging.getLogger("kwire.coordinator")
+
+R = TypeVar("R")
+
+READ_BYTES = 256 * 1024
+"""Read at once: a few milliseconds of decoding. A larger batch is still read whole."""
+SLICE_MS = 10.0
+"""How long the loader keeps the loop before it lets others run."""
+RECORDS_BETWEEN_LOOKS = 64
+"""Records replayed between two looks at the clock."""
+
+
+class Loader:
+    """Loads one partition; `run` may be cancelled at any of its pauses."""
+
+    def __init__(self, partition: Partition, machine: Machine[R], clock: Clock) -> None:
+        self._partition = partition
+        self._machine: Machine[R] = machine
+        self._clock = clock
+        self._slice_started_ms = clock.monotonic_ms()
+        self._records = 0
+        self._unknown: set[str] = set()
+
+    async def run(self) -> int:
+        """Replay everything up to the log's end; the number of records."""
+        log = self._partition.log
+        offset = log.log_start_offset
+        while offset < log.log_end_offset:
+            data = log.read(offset, READ_BYTES)
+            assert data, f"nothing to read at {offset} of {log!r}"
+            for position, header in iterate_headers(data):
+                await self._batch(data, position, header, offset)
+                offset = header.next_offset
+        return self._records
+
+    async def _batch(self, data: bytes, position: int, header: BatchHeader, first_offset: int) -> None:
+        if header.is_control:
+            marker = decode_marker(memoryview(data)[position : position + header.size_in_bytes])
+            if marker is not None:
+                self._machine.replay_marker(header.producer_id, is_commit=marker.is_commit)
+            return
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+        for record in decode_batch(data, position):
+            if record.offset >= first_offset:
+                self._record(record, producer_id)
+                await self._pause_if_due()
+
+    def _record(self, record: Record, producer_id: int) -> None:
+        if record.key is None:
+            logger.warning("offset %d of %r has no key; skipped", record.offset, self._partition.log)
+            return
+        try:
+            decoded = self._machine.decode(record.key, record.value)
+        except UnknownRecordTypeError as error:
+            if str(error) not in self._unknown:
+                self._unknown.add(str(error))
+                logger.warning("skipping records of %r: %s", self._partition.log, error)
+            return
+        self._machine.replay(decoded, record.offset, producer_id)
+
+    async def _pause_if_due(self) -> None:
+        self._records += 1
+        if self._records % RECORDS_BETWEEN_LOOKS:
+            return
+        if self._clock.monotonic_ms() - self._slice_started_ms >= SLICE_MS:
+            await asyncio.sleep(0)
+            self._slice_started_ms = self._clock.monotonic_ms()

@@ -1,0 +1,113 @@
+"""The runtime of coordinators: one shard for each partition of an internal topic that this broker leads.
+
+It is generic over what the shards hold; the group coordinator is its first tenant. Shards with something to replay are
+loaded one after the other by one task, so that together they do not hold the loop longer than one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from kwire.cluster.partition import Partition
+from kwire.coordinator.loading import Loader
+from kwire.coordinator.shard import Machine, Shard, ShardState, Step
+from kwire.coordinator.timers import Timers
+from kwire.log.disk import DiskFailure
+from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
+from kwire.protocol.records import InvalidRecordsError
+from kwire.seams import Clock
+
+logger = logging.getLogger("kwire.coordinator")
+
+R = TypeVar("R")
+M = TypeVar("M", bound="Machine[Any]")
+
+
+class CoordinatorRuntime(Generic[R, M]):
+    """The shards of one coordinator, by partition index."""
+
+    def __init__(self, *, make: Callable[[Timers[Step[R]]], M], clock: Clock) -> None:
+        self._make = make
+        self._clock = clock
+        self._shards: dict[int, Shard[R, M]] = {}
+        self._to_load: deque[Shard[R, M]] = deque()
+        self._loading: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    def __iter__(self) -> Iterator[Shard[R, M]]:
+        """All shards, loading ones too."""
+        return iter(list(self._shards.values()))
+
+    def find(self, index: int) -> Shard[R, M] | None:
+        return self._shards.get(index)
+
+    def active(self, index: int) -> Shard[R, M]:
+        """The shard, if it takes requests; else KafkaError with the code that sends the client to where one is."""
+        if self._stopped:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        shard = self._shards.get(index)
+        if shard is None or shard.state is ShardState.CLOSED:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if shard.state is ShardState.LOADING:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return shard
+
+    # --- leading partitions
+
+    def lead(self, partition: Partition) -> None:
+        """Serve a partition that this broker leads now: at once if its log is empty, else when it is loaded."""
+        if self._stopped or partition.index in self._shards:
+            return
+        shard = self._shards[partition.index] = Shard(partition, make=self._make, clock=self._clock)
+        if partition.log.log_start_offset == partition.log.log_end_offset:
+            shard.activate()
+            return
+        self._to_load.append(shard)
+        if self._loading is None or self._loading.done():
+            self._loading = asyncio.get_running_loop().create_task(self._load_all())
+
+    def resign(self, index: int) -> None:
+        """Give up a partition that this broker leads no longer."""
+        shard = self._shards.pop(index, None)
+        if shard is not None:
+            shard.close()
+
+    async def loaded(self, timeout_s: float | None = None) -> None:
+        """Wait until nothing is left to load, or for so long."""
+        if self._loading is not None:
+            await asyncio.wait([self._loading], timeout=timeout_s)
+
+    def stop(self) -> None:
+        """Serve nothing any more."""
+        self._stopped = True
+        self._to_load.clear()
+        if self._loading is not None:
+            self._loading.cancel()
+        for index in list(self._shards):
+            self.resign(index)
+
+    # --- loading
+
+    async def _load_all(self) -> None:
+        while self._to_load:
+            await self._load(self._to_load.popleft())
+
+    async def _load(self, shard: Shard[R, M]) -> None:
+        if shard.state is not ShardState.LOADING:
+            return
+        started_ms = self._clock.monotonic_ms()
+        try:
+            records = await Loader(shard.partition, shard.machine, self._clock).run()
+        except (KafkaError, DiskFailure, ProtocolError, InvalidRecordsError):
+            # Requests are told that this is not their coordinator; other shards and the broker go on.
+            logger.exception("%r cannot be loaded", shard)
+            shard.close()
+            return
+        if shard.state is ShardState.LOADING:
+            took_ms = self._clock.monotonic_ms() - started_ms
+            logger.info("loaded %d records of %r in %.0f ms", records, shard.partition.log, took_ms)
+            shard.activate()

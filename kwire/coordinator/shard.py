@@ -1,0 +1,238 @@
+"""One coordinator shard: a state machine, and the partition of an internal topic that holds its state.
+
+A request makes a Write: records and an answer. The records are appended in one batch; then they are replayed into the
+machine; the answer leaves when they are committed, that is when the high watermark has passed them. An append that
+fails changes nothing. What must not be answered before earlier writes are committed (a read of what they wrote) waits
+for them.
+
+    LOADING  -> ACTIVE    the partition's log has been replayed
+    LOADING  -> CLOSED    the log could not be read, or this broker leads no longer
+    ACTIVE   -> CLOSED    this broker leads no longer, or stops
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
+
+from kwire.cluster.partition import ACKS_ALL, Partition
+from kwire.coordinator.errors import coordinator_error
+from kwire.coordinator.timers import Timers
+from kwire.log.batch_validation import AppendOrigin
+from kwire.log.disk import DiskFailure
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.records import BATCH_HEADER_BYTES, NO_PRODUCER_ID, Record, encode_batch
+from kwire.seams import Clock
+
+logger = logging.getLogger("kwire.coordinator")
+
+R = TypeVar("R")
+T = TypeVar("T")
+M = TypeVar("M", bound="Machine[Any]")
+
+RECORD_OVERHEAD_BYTES = 32
+"""At most what a record takes beside its key and value: lengths, deltas, header count."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Write(Generic[R, T]):
+    """What a request wants to happen."""
+
+    answer: T
+    records: Sequence[R] = ()
+    replay: bool = True
+    """False when the machine has changed its soft state already, and undoes that in `outcome` on failure."""
+    outcome: Callable[[KafkaError | None], None] | None = None
+    """Told once: None when the records are committed, else why they are not."""
+    atomic: bool = True
+    """False lets the records go in several batches: tombstones of many keys, which need not come together."""
+
+
+Step = Callable[[], "Write[R, None] | None"]
+"""What a timer does."""
+
+
+class Machine(Protocol[R]):
+    """The state that a shard keeps: a tenant of the runtime."""
+
+    def encode(self, record: R) -> tuple[bytes, bytes | None]:
+        """Key and value as they are stored; None is a tombstone."""
+
+    def decode(self, key: bytes, value: bytes | None) -> R:
+        """The record; UnknownRecordTypeError for one that a newer version has written."""
+
+    def replay(self, record: R, offset: int, producer_id: int) -> None:
+        """Take a record into the state; producer_id is that of a transaction still open, or -1."""
+
+    def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
+        """A transaction that wrote into this partition has ended."""
+
+    def loaded(self) -> None:
+        """The whole log has been replayed: requests come from now on."""
+
+    def unloaded(self) -> None:
+        """No request comes any more: answer everybody who waits."""
+
+
+class ShardState(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+class _Waiting:
+    __slots__ = ("answer", "end_offset", "future", "outcome")
+
+    def __init__(
+        self,
+        end_offset: int,
+        answer: object,
+        future: asyncio.Future[object],
+        outcome: Callable[[KafkaError | None], None] | None,
+    ) -> None:
+        self.end_offset = end_offset
+        self.answer = answer
+        self.future = future
+        self.outcome = outcome
+
+
+class Shard(Generic[R, M]):
+    """Takes writes for one machine. Made by the runtime, which also loads and closes it."""
+
+    def __init__(self, partition: Partition, *, make: Callable[[Timers[Step[R]]], M], clock: Clock) -> None:
+        self.partition = partition
+        self.state = ShardState.LOADING
+        self.timers: Timers[Step[R]] = Timers(self._take_step)
+        self.machine = make(self.timers)
+        self._clock = clock
+        self._waiting: deque[_Waiting] = deque()
+        """Writes that are not committed yet, in the order of their offsets."""
+
+    def __repr__(self) -> str:
+        return f"<Shard {self.partition.topic}-{self.partition.index} {self.state.value}>"
+
+    # --- writing
+
+    def write(self, write: Write[R, T]) -> T | asyncio.Future[T]:
+        """The answer, or a future of it while it is not committed. Raises KafkaError when the append fails."""
+        assert self.state is ShardState.ACTIVE
+        if write.records:
+            try:
+                self._append(write)
+            except (KafkaError, DiskFailure) as failure:
+                error = coordinator_error(failure)
+                if write.outcome is not None:
+                    write.outcome(error)
+                raise error from failure
+        return self._when_committed(write)
+
+    def read(self, answer: T) -> T | asyncio.Future[T]:
+        """An answer made from the state: it leaves when all that the state was made from is committed."""
+        return self._when_committed(Write(answer=answer)) if self._waiting else answer
+
+    def _append(self, write: Write[R, T]) -> None:
+        stored = [self.machine.encode(record) for record in write.records]
+        if write.atomic:
+            self._append_batch(write.records, stored, replay=write.replay)
+            return
+        start = 0
+        for end in _batch_ends(stored, self.partition.log.config.max_message_bytes):
+            self._append_batch(write.records[start:end], stored[start:end], replay=write.replay)
+            start = end
+
+    def _append_batch(
+        self, records: Sequence[R], stored: Sequence[tuple[bytes, bytes | None]], *, replay: bool
+    ) -> None:
+        now_ms = self._clock.wall_ms()
+        batch = encode_batch([Record(key=key, value=value, timestamp=now_ms) for key, value in stored])
+        result = self.partition.append(memoryview(batch), acks=ACKS_ALL, origin=AppendOrigin.COORDINATOR)
+        if replay:
+            for offset, record in enumerate(records, result.base_offset):
+                self.machine.replay(record, offset, NO_PRODUCER_ID)
+
+    # --- waiting for the commit
+
+    def _when_committed(self, write: Write[R, T]) -> T | asyncio.Future[T]:
+        end_offset = self.partition.log.log_end_offset
+        if not self._waiting and (not write.records or self.partition.high_watermark >= end_offset):
+            if write.outcome is not None:
+                write.outcome(None)
+            return write.answer
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(end_offset, write.answer, future, write.outcome))  # type: ignore[arg-type]
+        self.partition.wait(self)
+        return future
+
+    def more_data(self, size: int) -> None:
+        """Answer what has become committed."""
+        while self._waiting and self._waiting[0].end_offset <= self.partition.high_watermark:
+            waiting = self._waiting.popleft()
+            if waiting.outcome is not None:
+                waiting.outcome(None)
+            if not waiting.future.done():
+                waiting.future.set_result(waiting.answer)
+        if not self._waiting:
+            self.partition.stop_waiting(self)
+
+    # --- changes that nobody waits for
+
+    def attempt(self, write: Write[R, None] | None) -> None:
+        """Write what a step wants written, if anything; its outcome, or else the log, has to do with failure."""
+        if write is None:
+            return
+        try:
+            outcome = self.write(write)
+        except KafkaError as error:
+            if write.outcome is None:
+                logger.warning("%r could not write %d records: %s", self, len(write.records), error)
+            return
+        if isinstance(outcome, asyncio.Future):
+            outcome.add_done_callback(asyncio.Future.exception)  # nobody else asks for it
+
+    def _take_step(self, step: Step[R]) -> None:
+        if self.state is ShardState.ACTIVE:
+            self.attempt(step())
+
+    # --- life
+
+    def activate(self) -> None:
+        """Take requests: the log has been replayed."""
+        assert self.state is ShardState.LOADING
+        self.state = ShardState.ACTIVE
+        self.machine.loaded()
+
+    def close(self) -> None:
+        """Answer everybody who waits that this is not their coordinator any more."""
+        if self.state is ShardState.CLOSED:
+            return
+        self.state = ShardState.CLOSED
+        self.timers.cancel_all()
+        self.partition.stop_waiting(self)
+        error = KafkaError(ErrorCode.NOT_COORDINATOR)
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if waiting.outcome is not None:
+                waiting.outcome(error)
+            if not waiting.future.done():
+                waiting.future.set_exception(error)
+        self.timers.cancel_all()
+        self.machine.unloaded()
+
+
+def _batch_ends(stored: Sequence[tuple[bytes, bytes | None]], bytes_max: int) -> Iterable[int]:
+    """Where to cut records into batches that the partition takes; a single record goes through, to be judged there."""
+    size = BATCH_HEADER_BYTES
+    start = 0
+    for index, (key, value) in enumerate(stored):
+        record_size = len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
+        if index > start and size + record_size > bytes_max:
+            yield index
+            start, size = index, BATCH_HEADER_BYTES
+        size += record_size
+    if stored:
+        yield len(stored)

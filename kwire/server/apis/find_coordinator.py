@@ -1,0 +1,94 @@
+"""FindCoordinator: which broker coordinates a group, a transactional id or a share group's partition.
+
+__consumer_offsets is created when the first client asks for a group's coordinator; the answer waits for it, so that the
+client need not ask again. Transactions and share groups have no coordinator here.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from kwire.cluster.image import NO_LEADER
+from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
+from kwire.coordinator.answers import Answer
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.server.authorization import ResourceType
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+MANY_KEYS_SINCE = 4
+NO_NODE = -1
+
+
+class KeyType(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+def handle(request: FindCoordinatorRequest, context: RequestContext) -> Answer[FindCoordinatorResponse]:
+    if request.key_type == KeyType.GROUP and GROUP_OFFSETS_TOPIC not in context.services.image.topics:
+        return _create_and_answer(request, context)
+    return _answer(request, context)
+
+
+async def _create_and_answer(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+    if any(context.allows_group(key) for key in _keys(request, context)):
+        await context.services.topic_creator.create([GROUP_OFFSETS_TOPIC])
+    return _answer(request, context)
+
+
+def _keys(request: FindCoordinatorRequest, context: RequestContext) -> list[str]:
+    return request.coordinator_keys if context.version >= MANY_KEYS_SINCE else [request.key]
+
+
+def _answer(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+    found = [_find(key, request.key_type, context) for key in _keys(request, context)]
+    if context.version >= MANY_KEYS_SINCE:
+        return FindCoordinatorResponse(coordinators=found)
+    only = found[0]
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )
+
+
+def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
+    try:
+        node_id, host, port = _locate(key, key_type, context)
+    except KafkaError as error:
+        return Coordinator(
+            key=key,
+            node_id=NO_NODE,
+            port=NO_NODE,
+            error_code=error.code,
+            error_message=error.message or error.code.meaning,
+        )
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=ErrorCode.NONE.name)
+
+
+def _locate(key: str, key_type: int, context: RequestContext) -> tuple[int, str, int]:
+    if key_type == KeyType.TRANSACTION:
+        if not context.allows(ResourceType.TRANSACTIONAL_ID, key):
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if key_type != KeyType.GROUP:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if not context.allows_group(key):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    services = context.services
+    topic = services.image.topics.get(GROUP_OFFSETS_TOPIC)
+    if topic is None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    leader = topic.partitions[services.groups.partition_for(key)].leader
+    endpoint = None if leader == NO_LEADER else services.endpoint(leader, context.listener_name)
+    if endpoint is None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return leader, *endpoint
+
+
+API = Api(request=FindCoordinatorRequest, response=FindCoordinatorResponse, handle=handle)

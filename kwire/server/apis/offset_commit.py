@@ -1,0 +1,80 @@
+"""OffsetCommit: store the offsets that a group has read up to, for the topics and partitions that exist."""
+
+from __future__ import annotations
+
+from kwire.coordinator.answers import Answer, when_answered
+from kwire.coordinator.group_coordinator import refused_commit
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+TOPIC_IDS_SINCE = 10
+
+
+def handle(request: OffsetCommitRequest, context: RequestContext) -> Answer[OffsetCommitResponse]:
+    if not context.allows_group(request.group_id):
+        return OffsetCommitResponse(topics=refused_commit(request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    accepted: list[OffsetCommitRequestTopic] = []
+    refused: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        if context.version >= TOPIC_IDS_SINCE:
+            topic.name = context.services.image.topic_names.get(topic.topic_id, "")
+        _sort(topic, context, accepted, refused)
+    if not accepted:
+        return OffsetCommitResponse(topics=refused)
+    answer = context.services.groups.commit_offsets(request, accepted, version=context.version)
+    return when_answered(answer, lambda committed: OffsetCommitResponse(topics=_merged(refused, committed)))
+
+
+def _sort(
+    topic: OffsetCommitRequestTopic,
+    context: RequestContext,
+    accepted: list[OffsetCommitRequestTopic],
+    refused: list[OffsetCommitResponseTopic],
+) -> None:
+    """Put the topic, or each of its partitions, where it belongs."""
+    if not topic.name and context.version >= TOPIC_IDS_SINCE:
+        refused += refused_commit([topic], ErrorCode.UNKNOWN_TOPIC_ID)
+        return
+    if not context.allows_topic(topic.name):
+        refused += refused_commit([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return
+    image = context.services.image.topics.get(topic.name)
+    count = 0 if image is None else len(image.partitions)
+    known = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
+    if len(known) < len(topic.partitions) or not known:
+        unknown = [partition for partition in topic.partitions if not 0 <= partition.partition_index < count]
+        rest = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=unknown)
+        refused += refused_commit([rest], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        topic.partitions = known
+    if known:
+        accepted.append(topic)
+
+
+def _merged(
+    refused: list[OffsetCommitResponseTopic], committed: list[OffsetCommitResponseTopic]
+) -> list[OffsetCommitResponseTopic]:
+    """One entry for each topic, though some of its partitions were refused and others committed."""
+    if not refused:
+        return committed
+    by_topic: dict[tuple[str, object], list[OffsetCommitResponsePartition]] = {
+        (topic.name, topic.topic_id): topic.partitions for topic in refused
+    }
+    merged = list(refused)
+    for topic in committed:
+        partitions = by_topic.get((topic.name, topic.topic_id))
+        if partitions is None:
+            merged.append(topic)
+        else:
+            partitions += topic.partitions
+    return merged
+
+
+API = Api(request=OffsetCommitRequest, response=OffsetCommitResponse, handle=handle)

@@ -1,0 +1,68 @@
+"""OffsetDelete: forget committed offsets of topics that the group does not read (KIP-496)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kwire.coordinator.answers import Answer, when_answered
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+
+def handle(request: OffsetDeleteRequest, context: RequestContext) -> Answer[OffsetDeleteResponse]:
+    if not context.allows_group(request.group_id):
+        return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    accepted: list[OffsetDeleteRequestTopic] = []
+    refused: dict[str, OffsetDeleteResponseTopic] = {}
+    for topic in request.topics:
+        known, unknown, code = _sorted(topic, context)
+        if unknown:
+            refused[topic.name] = OffsetDeleteResponseTopic(name=topic.name, partitions=_answers(unknown, code))
+        if known:
+            accepted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
+    answer = context.services.groups.delete_offsets(request.group_id, accepted)
+    return when_answered(answer, lambda response: _merged(response, refused))
+
+
+def _sorted(
+    topic: OffsetDeleteRequestTopic, context: RequestContext
+) -> tuple[list[OffsetDeleteRequestPartition], list[OffsetDeleteRequestPartition], ErrorCode]:
+    """(partitions to do, partitions to refuse, why)"""
+    if not context.allows_topic(topic.name):
+        return [], topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    image = context.services.image.topics.get(topic.name)
+    count = 0 if image is None else len(image.partitions)
+    known = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
+    unknown = [partition for partition in topic.partitions if not 0 <= partition.partition_index < count]
+    return known, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _answers(
+    partitions: Iterable[OffsetDeleteRequestPartition], code: ErrorCode
+) -> list[OffsetDeleteResponsePartition]:
+    return [
+        OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=code)
+        for partition in partitions
+    ]
+
+
+def _merged(response: OffsetDeleteResponse, refused: dict[str, OffsetDeleteResponseTopic]) -> OffsetDeleteResponse:
+    if response.error_code != ErrorCode.NONE:
+        return response
+    for topic in response.topics:
+        if topic.name in refused:
+            topic.partitions = [*topic.partitions, *refused.pop(topic.name).partitions]
+    response.topics = [*response.topics, *refused.values()]
+    return response
+
+
+API = Api(request=OffsetDeleteRequest, response=OffsetDeleteResponse, handle=handle)
