@@ -9,7 +9,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_groups import DescribeGroupsDescribedGroup
 from kwire.protocol.messages.list_groups import ListedGroup
 
-GROUP_TYPE = "Classic"
+GROUP_TYPE = "classic"
 
 
 def listed_groups(
@@ -18,7 +18,7 @@ def listed_groups(
     """The groups that pass both filters; letter case does not count, and an empty filter lets all through."""
     states = {state.strip().lower() for state in states_filter}
     types = {kind.lower() for kind in types_filter}
-    if types and GROUP_TYPE.lower() not in types:
+    if types and GROUP_TYPE not in types:
         return []
     return [
         ListedGroup(

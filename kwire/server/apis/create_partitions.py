@@ -44,9 +44,8 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
 def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
     if error is None:
         return CreatePartitionsTopicResult(name=name)
-    return CreatePartitionsTopicResult(
-        name=name, error_code=error.code, error_message=error.message or error.code.meaning
-    )
+    # Unlike elsewhere, an error without a message of its own has none on the wire.
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 
 API = Api(request=CreatePartitionsRequest, response=CreatePartitionsResponse, handle=handle)
