@@ -29,8 +29,11 @@ from kwire.protocol.records import (
     OFFSET_AND_LENGTH,
     TIMESTAMP_TYPE_FLAG,
     BatchHeader,
+    InvalidRecordsError,
     assemble_batch,
     batch_body,
+    crc_matches,
+    iterate_headers,
     parse_header,
     set_max_timestamp,
 )
@@ -72,6 +75,31 @@ def check_frame(batches: memoryview) -> BatchHeader:
     if header.magic != 2 or header.length + LENGTH_OVERHEAD != size:
         _refuse_frame(header, size)
     return header
+
+
+def check_given_offsets(
+    batches: memoryview, next_offset: int, leader_epoch: int | None
+) -> list[tuple[int, BatchHeader]]:
+    """(position, header) of the whole batches that a leader sent or a raft leader wrote; not of a partial last one.
+
+    leader_epoch is what all of them must have, None if they may have any.
+    """
+    try:
+        headers = list(iterate_headers(batches))
+    except InvalidRecordsError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    for position, header in headers:
+        if header.magic != 2 or not crc_matches(batches, position, header):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"batch {header.base_offset}..{header.last_offset} does not follow offset {next_offset}",
+            )
+        if leader_epoch is not None and header.partition_leader_epoch != leader_epoch:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "a raft leader's batch has another leader epoch")
+        next_offset = header.next_offset
+    return headers
 
 
 def _refuse_frame(header: BatchHeader, size: int) -> NoReturn:

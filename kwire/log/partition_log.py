@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from kwire.log import lookup, retention, truncation
-from kwire.log.batch_validation import AppendOrigin, check_frame, validate_batch
+from kwire.log.batch_validation import AppendOrigin, check_frame, check_given_offsets, validate_batch
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_metadata
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
@@ -36,9 +36,6 @@ from kwire.protocol.records import (
     NO_PRODUCER_ID,
     OFFSET_LENGTH_EPOCH,
     BatchHeader,
-    InvalidRecordsError,
-    crc_matches,
-    iterate_headers,
 )
 from kwire.seams import Chance, Clock
 
@@ -175,7 +172,9 @@ class PartitionLog:
 
     def _append_given_offsets(self, view: memoryview, leader_epoch: int, origin: AppendOrigin) -> AppendResult:
         """Batches of a leader (or of this node's own raft log), which come with offsets and epochs."""
-        headers = self._check_given(view, leader_epoch, origin)
+        headers = check_given_offsets(
+            view, self.log_end_offset, leader_epoch if origin is AppendOrigin.RAFT_LEADER else None
+        )
         if not headers:
             return AppendResult(self.log_end_offset, self.log_end_offset - 1, -1, self.log_start_offset, False)
         end = headers[-1][0] + headers[-1][1].size_in_bytes
@@ -188,25 +187,6 @@ class PartitionLog:
             batch = view[position : position + header.size_in_bytes]
             self._note_stored(batch, header, start + position, header.base_offset, header.partition_leader_epoch)
         return AppendResult(first.base_offset, last.last_offset, -1, self.log_start_offset, False)
-
-    def _check_given(self, view: memoryview, leader_epoch: int, origin: AppendOrigin) -> list[tuple[int, BatchHeader]]:
-        try:
-            headers = list(iterate_headers(view))
-        except InvalidRecordsError as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-        next_offset = self.log_end_offset
-        for position, header in headers:
-            if header.magic != 2 or not crc_matches(view, position, header):
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
-            if header.base_offset < next_offset or header.last_offset_delta < 0:
-                raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"batch {header.base_offset}..{header.last_offset} does not follow offset {next_offset}",
-                )
-            if origin is AppendOrigin.RAFT_LEADER and header.partition_leader_epoch != leader_epoch:
-                raise KafkaError(ErrorCode.INVALID_RECORD, "a raft leader's batch has another leader epoch")
-            next_offset = header.next_offset
-        return headers
 
     def _write(self, data: memoryview) -> None:
         try:

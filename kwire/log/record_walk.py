@@ -17,6 +17,23 @@ FAULTS_MAX: Final = 100
 
 _ONE_BYTE_DELTAS: Final = 64
 _TWO_BYTE_DELTAS: Final = 8192
+_ALIKE_LEAST: Final = 8
+"""Fewer records than this are checked faster one by one."""
+_MIXED_MOST: Final = 64
+"""Records that are taken one by one before it is tried again whether they are alike."""
+
+_FINAL: Final = bytes(range(128))
+_CONTINUED: Final = bytes(range(128, 256))
+"""Bytes that end a varint, and bytes that another one follows."""
+_NARROW_DELTAS: Final = bytes(index << 1 for index in range(_ONE_BYTE_DELTAS))
+_WIDE_DELTAS: Final = (
+    bytes(index << 1 & 127 | 128 for index in range(_TWO_BYTE_DELTAS)),
+    bytes(index >> 6 for index in range(_TWO_BYTE_DELTAS)),
+)
+"""What the columns of offset deltas must be: record i has delta i."""
+
+_Taken = tuple[int, int, int, int]
+"""Next index, next position, smallest and largest timestamp delta."""
 
 
 class MalformedRecordError(ValueError):
@@ -46,82 +63,151 @@ def walk_plain(body: bytes, record_count: int, *, needs_key: bool) -> tuple[int,
     """(smallest, largest) timestamp delta if body is record_count ordinary records; None if it needs a closer look.
 
     The base timestamp itself counts as delta 0: a batch without a record at delta 0 gets a wider range than it has.
-    A delta's parity bit is its sign: those of lengths are gathered and looked at once.
+    Records that are built alike are checked column by column, the others one by one.
     """
-    position = signs = previous = smallest = largest = 0
-    if record_count > _TWO_BYTE_DELTAS or not body or body[-1]:
+    if record_count > _TWO_BYTE_DELTAS:
         return None
+    index = position = smallest = largest = 0
     try:
-        for index in range(record_count):
-            byte = body[position]  # length
+        if record_count < _ALIKE_LEAST:
+            taken = _walk_mixed(body, 0, 0, record_count, needs_key)
+            return taken[2:] if taken is not None and taken[1] == len(body) else None
+        while index < record_count:
+            taken = _walk_alike(body, position, index, record_count, needs_key)
+            if taken is None:
+                taken = _walk_mixed(body, position, index, min(index + _MIXED_MOST, record_count), needs_key)
+            if taken is None:
+                return None
+            index, position, low, high = taken
+            smallest, largest = min(smallest, low), max(largest, high)
+    except (IndexError, MalformedRecordError):
+        return None
+    return (smallest, largest) if position == len(body) else None
+
+
+def _walk_mixed(body: bytes, position: int, index: int, stop: int, needs_key: bool) -> _Taken | None:
+    """Take the records from index to stop one by one; None if one of them is not ordinary.
+
+    A length's parity bit is its sign: those of all lengths are gathered and looked at once.
+    """
+    signs = previous = smallest = largest = 0
+    for expected in range(index, stop):
+        byte = body[position]  # length
+        signs |= byte
+        if byte > 127:
+            second = body[position + 1]
+            if second > 127:
+                return None
+            end = position + 2 + ((byte & 127 | second << 7) >> 1)
+            position += 3
+        else:
+            end = position + 1 + (byte >> 1)
+            position += 2
+        byte = body[position]  # timestamp delta, behind the attributes
+        if byte != previous or byte > 127:
+            delta = byte
+            if byte > 127:
+                position += 1
+                second = body[position]
+                if second > 127:
+                    return None
+                delta = byte & 127 | second << 7
+            previous = byte
+            delta = (delta >> 1) ^ -(delta & 1)
+            if delta > largest:
+                largest = delta
+            elif delta < smallest:
+                smallest = delta
+        if expected < _ONE_BYTE_DELTAS:  # offset delta
+            if body[position + 1] != expected << 1:
+                return None
+            position += 2
+        elif body[position + 2] != expected >> 6 or body[position + 1] != expected << 1 & 127 | 128:
+            return None
+        else:
+            position += 3
+        byte = body[position]  # key
+        if byte > 127 or (byte == 1 and needs_key):
+            return None
+        if byte == 1:
+            position += 1
+        else:
             signs |= byte
-            if byte > 127:
-                second = body[position + 1]
-                if second > 127:
-                    return None
-                end = position + 2 + ((byte & 127 | second << 7) >> 1)
-                position += 3
-            else:
-                end = position + 1 + (byte >> 1)
-                position += 2
-
-            byte = body[position]  # timestamp delta
-            if byte != previous or byte > 127:
-                delta = byte
-                if byte > 127:
-                    position += 1
-                    second = body[position]
-                    if second > 127:
-                        return None
-                    delta = byte & 127 | second << 7
-                previous = byte
-                delta = (delta >> 1) ^ -(delta & 1)
-                if delta > largest:
-                    largest = delta
-                elif delta < smallest:
-                    smallest = delta
-
-            if index < _ONE_BYTE_DELTAS:  # offset delta
-                if body[position + 1] != index << 1:
-                    return None
-                position += 2
-            elif body[position + 2] != index >> 6 or body[position + 1] != index << 1 & 127 | 128:
+            position += 1 + (byte >> 1)
+        byte = body[position]  # value
+        if byte > 127:
+            second = body[position + 1]
+            if second > 127:
                 return None
-            else:
-                position += 3
+            signs |= byte
+            position += 2 + ((byte & 127 | second << 7) >> 1)
+        elif byte == 1:
+            position += 1
+        else:
+            signs |= byte
+            position += 1 + (byte >> 1)
+        if body[position] or position + 1 != end:  # no headers
+            return None
+        position = end
+    return None if signs & 1 else (stop, position, smallest, largest)
 
-            byte = body[position]  # key
-            if byte == 1:
-                if needs_key:
-                    return None
-                position += 1
-            elif byte < 128:
-                signs |= byte
-                position += 1 + (byte >> 1)
-            else:
-                return None
 
-            byte = body[position]  # value
-            if byte > 127:
-                second = body[position + 1]
-                if second > 127:
-                    return None
-                signs |= byte
-                position += 2 + ((byte & 127 | second << 7) >> 1)
-            elif byte == 1:
-                position += 1
-            else:
-                signs |= byte
-                position += 1 + (byte >> 1)
+def _walk_alike(body: bytes, start: int, index: int, record_count: int, needs_key: bool) -> _Taken | None:
+    """Take the records from here on that have the layout of the first of them; None if they are too few.
 
-            if body[position] or position + 1 != end:  # no headers
-                return None
-            position = end
-    except IndexError:
+    Each column is a slice with the record's size as its step, so that one comparison does for all records.
+    """
+    is_narrow = index < _ONE_BYTE_DELTAS
+    layout = _layout(body, start, needs_key, 1 if is_narrow else 2)
+    if layout is None:
         return None
-    if signs & 1 or position != len(body):
+    stride, timestamp_at, delta_at, constants = layout
+    count = min(_ONE_BYTE_DELTAS if is_narrow else record_count, record_count) - index
+    count = min(count, (len(body) - start) // stride)
+    for at in constants:
+        # Sizes come first: as far as they agree, the next record does begin where it is looked for.
+        column = body[at : at + count * stride : stride]
+        count = len(column) - len(column.lstrip(column[:1]))
+        if count < _ALIKE_LEAST:
+            return None
+    is_wide = delta_at - timestamp_at == 2
+    low = body[timestamp_at : timestamp_at + count * stride : stride]
+    count = len(low) - len(low.lstrip(_CONTINUED if is_wide else _FINAL))
+    if is_wide:
+        high = body[timestamp_at + 1 : timestamp_at + 1 + count * stride : stride]
+        count = len(high) - len(high.lstrip(_FINAL))
+        zigzag = {byte & 127 | second << 7 for byte, second in set(zip(low[:count], high[:count], strict=True))}
+    else:
+        zigzag = set(low[:count])
+    for at, table in zip((delta_at, delta_at + 1), (_NARROW_DELTAS,) if is_narrow else _WIDE_DELTAS, strict=False):
+        if body[at : at + count * stride : stride] != table[index : index + count]:
+            return None
+    if not zigzag:
         return None
-    return smallest, largest
+    deltas = [(value >> 1) ^ -(value & 1) for value in zigzag]
+    return index + count, start + count * stride, min(deltas), max(deltas)
+
+
+def _layout(body: bytes, start: int, needs_key: bool, delta_bytes: int) -> tuple[int, int, int, list[int]] | None:
+    """(size, where the timestamp and the offset delta are, where the lengths are) of an ordinary record at start."""
+    length, attributes_at = _varint(body, start)
+    timestamp_at = attributes_at + 1
+    _, delta_at = _varint(body, timestamp_at)
+    key_at = delta_at + delta_bytes
+    key_length, position = _varint(body, key_at)
+    value_at = position + max(key_length, 0)
+    value_length, value_start = _varint(body, value_at)
+    header_count_at = value_start + max(value_length, 0)
+    if (
+        body[header_count_at]
+        or header_count_at + 1 != attributes_at + length
+        or key_length < (0 if needs_key else -1)
+        or value_length < -1
+        or delta_at - timestamp_at > 2
+    ):
+        return None
+    lengths = [*range(start, attributes_at), *range(key_at, position), *range(value_at, value_start)]
+    return header_count_at + 1 - start, timestamp_at, delta_at, [*lengths, header_count_at]
 
 
 def walk_records(

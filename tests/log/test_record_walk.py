@@ -70,6 +70,40 @@ def test_damaged_bodies_are_judged_alike(records, data):
     agree(bytes(body), len(records))
 
 
+alike_strategy = st.builds(
+    lambda count, size, key, steps: [
+        Record(key=key, value=bytes(size), timestamp=index // 8 * steps[index % len(steps)]) for index in range(count)
+    ],
+    st.integers(8, 200),
+    st.integers(0, 130),
+    st.sampled_from([None, b"", b"key", bytes(70)]),
+    st.lists(st.integers(0, 9), min_size=1, max_size=3),
+)
+
+
+@given(alike_strategy)
+def test_records_that_are_built_alike(records):
+    data = encode_batch(records)
+    body = bytes(data[61:])
+    stamps = [record.timestamp - records[0].timestamp for record in records]
+    span = walk_plain(body, len(records), needs_key=False)
+    assert span == (0, max(stamps)) or len(records[0].key or b"") == 70
+    assert walk_plain(body, len(records) - 1, needs_key=False) is None
+    agree(body, len(records) + 1)
+    if records[0].key is None:
+        assert walk_plain(body, len(records), needs_key=True) is None
+
+
+@given(alike_strategy, st.data())
+def test_damage_among_records_that_are_built_alike(records, data):
+    body = bytearray(encode_batch(records)[61:])
+    start = len(body) // len(records) * data.draw(st.integers(0, len(records) - 1))
+    for _ in range(data.draw(st.integers(1, 2))):
+        at = min(start + data.draw(st.integers(-3, 12)), len(body) - 1)
+        body[max(at, 0)] = data.draw(st.integers(0, 255))
+    agree(bytes(body), len(records))
+
+
 @given(st.binary(max_size=40), st.integers(0, 4))
 @example(b"\x0d\x00\x00\x00\x01\x01\x00", 1)
 @example(b"\x0c\x00\x00\x00\x01\x01\x00", 1)
