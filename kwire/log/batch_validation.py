@@ -58,14 +58,6 @@ class AppendOrigin(Enum):
     RAFT_LEADER = "raft leader"
 
 
-class RecordValidationError(KafkaError):
-    """A batch refused because of some of its records; produce answers list them (KIP-467)."""
-
-    def __init__(self, code: ErrorCode, message: str, faults: list[RecordFault]) -> None:
-        super().__init__(code, message)
-        self.faults = faults
-
-
 def check_frame(batches: memoryview) -> BatchHeader:
     """The header of the one batch that a leader's append must consist of."""
     size = len(batches)
@@ -222,14 +214,16 @@ def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: 
     return max_timestamp
 
 
-def _refuse_records(faults: list[RecordFault]) -> None:
-    """Kafka answers with the first record's kind of fault."""
+def _refuse_records(faults: list[RecordFault]) -> NoReturn:
+    """Kafka answers with the first record's kind of fault, and lists them all (KIP-467)."""
+    code, what = ErrorCode.INVALID_RECORD, f"{len(faults)} record errors in total"
     if faults[0].is_timestamp:
-        raise RecordValidationError(
-            ErrorCode.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", faults
-        )
-    message = f"One or more records have been rejected due to {len(faults)} record errors in total"
-    raise RecordValidationError(ErrorCode.INVALID_RECORD, message, faults)
+        code, what = ErrorCode.INVALID_TIMESTAMP, "invalid timestamp"
+    raise KafkaError(
+        code,
+        f"One or more records have been rejected due to {what}",
+        record_errors=[(fault.batch_index, fault.message) for fault in faults],
+    )
 
 
 def _validate_compressed(

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kwire.log.batch_validation import AppendOrigin, RecordValidationError, check_frame, validate_batch
+from kwire.log.batch_validation import AppendOrigin, check_frame, validate_batch
 from kwire.log.config import LogConfig
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -133,9 +133,9 @@ def test_a_compacted_topic_needs_keys(codec):
 
 def test_a_refusal_names_the_records():
     records = [Record(key=b"a"), Record(key=None), Record(key=b"b"), Record(key=None)]
-    with pytest.raises(RecordValidationError) as caught:
+    with pytest.raises(KafkaError) as caught:
         validated(encode_batch(records), LogConfig(cleanup_policy=("compact", "delete")))
-    assert [fault.batch_index for fault in caught.value.faults] == [1, 3]
+    assert [index for index, _ in caught.value.record_errors] == [1, 3]
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 
 from kwire.log.disk import DiskFailure
+from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -20,6 +21,7 @@ from kwire.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from kwire.protocol.records import CODEC_MASK
 from kwire.server.authorization import ResourceType
 from kwire.server.connection import CloseConnection
 from kwire.server.context import RequestContext
@@ -28,6 +30,8 @@ from kwire.server.dispatch import Api
 logger = logging.getLogger("kwire.server.produce")
 
 TOPIC_IDS_SINCE = 13
+ZSTD_SINCE = 7
+ATTRIBUTES_LOW_BYTE = 22
 _ACKS = (-1, 0, 1)
 
 
@@ -92,6 +96,12 @@ def _append(name: str, data: PartitionProduceData, acks: int, context: RequestCo
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch per partition"
             )
+        if (
+            context.version < ZSTD_SINCE
+            and len(records) > ATTRIBUTES_LOW_BYTE
+            and records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK == Codec.ZSTD
+        ):
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
         result = partition.append(records, acks)
     except KafkaError as error:
         return _error(data.index, error)
