@@ -1,17 +1,16 @@
 """Control batches of the metadata log: what KRaft itself writes between the records of the controller.
 
-A control record's key is int16 version 0 and int16 type; its value is a message of its own.
+Their keys and types are in kwire.protocol.control_records; a value is a message of its own.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
 from kwire.protocol.codec import encode
+from kwire.protocol.control_records import ControlRecordType, control_record_key
 from kwire.protocol.messages.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -27,27 +26,17 @@ from kwire.protocol.records import Record, encode_batch
 
 KRAFT_VERSION = 1
 """Voters are known by id and directory id (KIP-853)."""
-_KEY = struct.Struct(">hh")
-
-
-class ControlType(IntEnum):
-    """Types of control records."""
-
-    ABORT = 0
-    COMMIT = 1
-    LEADER_CHANGE = 2
-    SNAPSHOT_HEADER = 3
-    SNAPSHOT_FOOTER = 4
-    KRAFT_VERSION = 5
-    KRAFT_VOTERS = 6
 
 
 def control_batch(
-    records: Sequence[tuple[ControlType, Any]], *, base_offset: int, epoch: int, timestamp_ms: int
+    records: Sequence[tuple[ControlRecordType, Any]], *, base_offset: int, epoch: int, timestamp_ms: int
 ) -> bytearray:
     """One control batch with these messages."""
     return encode_batch(
-        [Record(key=_KEY.pack(0, kind), value=_encoded(message), timestamp=timestamp_ms) for kind, message in records],
+        [
+            Record(key=control_record_key(kind), value=_encoded(message), timestamp=timestamp_ms)
+            for kind, message in records
+        ],
         base_offset=base_offset,
         partition_leader_epoch=epoch,
         control=True,
@@ -60,14 +49,16 @@ def _encoded(message: Any) -> bytes:
     return bytes(out)
 
 
-def leader_change(leader_id: int) -> tuple[ControlType, Any]:
+def leader_change(leader_id: int) -> tuple[ControlRecordType, Any]:
     """The first record of a leader's epoch; in a quorum of one it voted for itself."""
     voters = [LeaderChangeVoter(voter_id=leader_id)]
     message = LeaderChangeMessage(leader_id=leader_id, voters=voters, granting_voters=list(voters))
-    return ControlType.LEADER_CHANGE, message
+    return ControlRecordType.LEADER_CHANGE, message
 
 
-def quorum_of_one(voter_id: int, directory_id: UUID, endpoint: tuple[str, str, int]) -> list[tuple[ControlType, Any]]:
+def quorum_of_one(
+    voter_id: int, directory_id: UUID, endpoint: tuple[str, str, int]
+) -> list[tuple[ControlRecordType, Any]]:
     """The kraft.version and the voter set of a cluster with one voter: (listener name, host, port) is where it is."""
     name, host, port = endpoint
     voter = VotersVoter(
@@ -77,14 +68,16 @@ def quorum_of_one(voter_id: int, directory_id: UUID, endpoint: tuple[str, str, i
         kraft_version_feature=VotersKRaftVersionFeature(min_supported_version=0, max_supported_version=KRAFT_VERSION),
     )
     return [
-        (ControlType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION)),
-        (ControlType.KRAFT_VOTERS, VotersRecord(voters=[voter])),
+        (ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION)),
+        (ControlRecordType.KRAFT_VOTERS, VotersRecord(voters=[voter])),
     ]
 
 
-def snapshot_header(last_contained_timestamp_ms: int) -> tuple[ControlType, Any]:
-    return ControlType.SNAPSHOT_HEADER, SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_timestamp_ms)
+def snapshot_header(last_contained_timestamp_ms: int) -> tuple[ControlRecordType, Any]:
+    return ControlRecordType.SNAPSHOT_HEADER, SnapshotHeaderRecord(
+        last_contained_log_timestamp=last_contained_timestamp_ms
+    )
 
 
-def snapshot_footer() -> tuple[ControlType, Any]:
-    return ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord()
+def snapshot_footer() -> tuple[ControlRecordType, Any]:
+    return ControlRecordType.SNAPSHOT_FOOTER, SnapshotFooterRecord()
