@@ -1,4 +1,4 @@
-"""FIELD 2.B 1: a Metadata request that allows it creates an unknown topic; one that forbids it does not."""
+"""Pitfall 1: a Metadata request that allows it creates an unknown topic; one that forbids it does not."""
 
 import pytest
 

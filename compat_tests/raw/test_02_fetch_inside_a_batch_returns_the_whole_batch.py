@@ -1,4 +1,4 @@
-"""FIELD 2.B 2: a fetch from the middle of a batch gets the batch from its start, or its reader hangs for ever."""
+"""Pitfall 2: a fetch from the middle of a batch gets the batch from its start, or its reader hangs for ever."""
 
 import pytest
 

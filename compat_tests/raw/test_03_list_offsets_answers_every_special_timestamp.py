@@ -1,4 +1,4 @@
-"""FIELD 2.B 3: ListOffsets knows its special timestamps, times, leader epochs and isolation levels."""
+"""Pitfall 3: ListOffsets knows its special timestamps, times, leader epochs and isolation levels."""
 
 import pytest
 

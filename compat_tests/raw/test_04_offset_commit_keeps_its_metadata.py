@@ -1,4 +1,4 @@
-"""FIELD 2.B 4: what was committed, metadata and leader epoch included, is what OffsetFetch returns."""
+"""Pitfall 4: what was committed, metadata and leader epoch included, is what OffsetFetch returns."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""FIELD 2.B 5: a transaction timeout above transaction.max.timeout.ms is refused; ids are never given twice."""
+"""Pitfall 5: a transaction timeout above transaction.max.timeout.ms is refused; ids are never given twice."""
 
 import pytest
 

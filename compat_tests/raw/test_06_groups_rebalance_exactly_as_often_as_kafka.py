@@ -1,4 +1,4 @@
-"""FIELD 2.B 6: no extra rebalance, no member lost under concurrent ones, and empty assignments are legal."""
+"""Pitfall 6: no extra rebalance, no member lost under concurrent ones, and empty assignments are legal."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""FIELD 2.B 8: a batch above max.message.bytes is MESSAGE_TOO_LARGE and leaves nothing behind."""
+"""Pitfall 8: a batch above max.message.bytes is MESSAGE_TOO_LARGE and leaves nothing behind."""
 
 import pytest
 

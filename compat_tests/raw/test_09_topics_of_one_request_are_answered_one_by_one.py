@@ -1,4 +1,4 @@
-"""FIELD 2.B 9: CreateTopics and CreatePartitions answer each topic, validate only when asked, and say what was made."""
+"""Pitfall 9: CreateTopics and CreatePartitions answer each topic, validate only when asked, and say what was made."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""FIELD 2.B 10: fetch sessions (KIP-227): only what changed is answered; forgotten partitions stay away."""
+"""Pitfall 10: fetch sessions (KIP-227): only what changed is answered; forgotten partitions stay away."""
 
 import pytest
 

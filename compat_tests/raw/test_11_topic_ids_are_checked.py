@@ -1,4 +1,4 @@
-"""FIELD 2.B 11: requests by topic id work, and unknown ids are UNKNOWN_TOPIC_ID, not an unknown name."""
+"""Pitfall 11: requests by topic id work, and unknown ids are UNKNOWN_TOPIC_ID, not an unknown name."""
 
 import uuid
 

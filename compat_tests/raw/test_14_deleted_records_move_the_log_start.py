@@ -1,4 +1,4 @@
-"""FIELD 2.B 14: DeleteRecords moves the log start offset, which every other answer then respects."""
+"""Pitfall 14: DeleteRecords moves the log start offset, which every other answer then respects."""
 
 import pytest
 

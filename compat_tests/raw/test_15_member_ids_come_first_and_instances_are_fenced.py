@@ -1,4 +1,4 @@
-"""FIELD 2.B 15: a dynamic member first gets an id (KIP-394); a static member's double is fenced (KIP-345)."""
+"""Pitfall 15: a dynamic member first gets an id (KIP-394); a static member's double is fenced (KIP-345)."""
 
 import pytest
 

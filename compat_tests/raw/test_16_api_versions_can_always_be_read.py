@@ -1,4 +1,4 @@
-"""FIELD 2.B 16: ApiVersions answers have header version 0, and a version too new is answered at version 0."""
+"""Pitfall 16: ApiVersions answers have header version 0, and a version too new is answered at version 0."""
 
 import struct
 
