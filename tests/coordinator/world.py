@@ -1,0 +1,99 @@
+"""A group coordinator over real logs in a directory, with virtual time; it can be stopped and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.partition import Partition
+from kwire.cluster.partitions import Partitions
+from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
+from kwire.coordinator.group.records import GroupRecord, decode_group_record
+from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
+from kwire.log.disk import RealDisk
+from kwire.log.log_manager import LogManager
+from kwire.log.recovery import Surroundings
+from kwire.protocol.records import decode_all
+from tests.log.support import FixedChance
+from tests.virtual_loop import VirtualClock
+
+BROKER_ID = 1
+
+
+def topic_image(name: str, number: int, partitions: int) -> TopicImage:
+    partition = PartitionImage(
+        replicas=(BROKER_ID,),
+        directories=(UUID(int=9),),
+        isr=(BROKER_ID,),
+        leader=BROKER_ID,
+        leader_epoch=0,
+        partition_epoch=0,
+    )
+    return TopicImage(name=name, topic_id=UUID(int=number), partitions=(partition,) * partitions)
+
+
+class World:
+    """What a broker gives its group coordinator."""
+
+    def __init__(self, directory: Path, loop: asyncio.AbstractEventLoop, *, offsets_partitions: int = 1) -> None:
+        self.clock = VirtualClock(loop)
+        self.chance = FixedChance()
+        self.config = GroupConfig()
+        self._directory = str(directory)
+        topics = [topic_image(GROUP_OFFSETS_TOPIC, 100, offsets_partitions), topic_image("t", 101, 2)]
+        topics.append(topic_image("u", 102, 2))
+        self.image = MetadataImage(
+            topics={topic.name: topic for topic in topics},
+            topic_names={topic.topic_id: topic.name for topic in topics},
+        )
+        self._read_up_to: dict[int, int] = {}
+
+    async def start(self) -> None:
+        surroundings = Surroundings(disk=RealDisk(), clock=self.clock, chance=self.chance)
+        self.logs = LogManager([self._directory], surroundings)
+        self.partitions = Partitions(broker_id=BROKER_ID, logs=self.logs, broker_values=lambda _: {})
+        self.partitions.start(self.image)
+        self.groups = GroupCoordinator(
+            config=self.config,
+            partitions=self.partitions,
+            image=lambda: self.image,
+            clock=self.clock,
+            chance=self.chance,
+        )
+        self.partitions.watch_removals(self.groups.topic_deleted)
+        await self.groups.start()
+        await self.groups.loaded()
+
+    def stop(self) -> None:
+        self.groups.stop()
+        self.logs.close(clean=True)
+
+    def offsets_partition(self, index: int = 0) -> Partition:
+        return self.partitions.find(GROUP_OFFSETS_TOPIC, index)
+
+    def delete_topic(self, name: str) -> None:
+        topics = {key: topic for key, topic in self.image.topics.items() if key != name}
+        old, self.image = self.image, dataclasses.replace(self.image, topics=topics)
+        self.partitions.follow(old, self.image)
+
+    def refuse_appends(self, *, refuse: bool) -> None:
+        """With more in-sync replicas asked for than there are, the partition takes nothing."""
+        for partition in self.partitions:
+            replicas = 2 if refuse else 1
+            partition.log.update_config(dataclasses.replace(partition.log.config, min_insync_replicas=replicas))
+
+    def new_records(self, index: int = 0) -> Iterator[GroupRecord]:
+        """What was stored since the last call."""
+        log = self.offsets_partition(index).log
+        offset = self._read_up_to.get(index, 0)
+        self._read_up_to[index] = log.log_end_offset
+        while offset < log.log_end_offset:
+            for record in decode_all(log.read(offset, 1 << 20)):
+                if record.offset >= offset:
+                    offset = record.offset + 1
+                    assert record.key is not None
+                    yield decode_group_record(record.key, record.value)
