@@ -68,7 +68,8 @@ def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
             error_code=error.code,
             error_message=error.message or error.code.meaning,
         )
-    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=ErrorCode.NONE.name)
+    message = "" if context.version >= MANY_KEYS_SINCE else ErrorCode.NONE.name
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=message)
 
 
 def _locate(key: str, key_type: int, context: RequestContext) -> tuple[int, str, int]:

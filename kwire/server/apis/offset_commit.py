@@ -54,7 +54,8 @@ def _sort(
         rest = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=unknown)
         refused += refused_commit([rest], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         topic.partitions = known
-    if known:
+    if known and image is not None:
+        topic.topic_id = image.topic_id  # stored with the offset, whatever the request's version
         accepted.append(topic)
 
 
@@ -64,12 +65,12 @@ def _merged(
     """One entry for each topic, though some of its partitions were refused and others committed."""
     if not refused:
         return committed
-    by_topic: dict[tuple[str, object], list[OffsetCommitResponsePartition]] = {
-        (topic.name, topic.topic_id): topic.partitions for topic in refused
+    by_topic: dict[str, list[OffsetCommitResponsePartition]] = {
+        topic.name: topic.partitions for topic in refused if topic.name
     }
     merged = list(refused)
     for topic in committed:
-        partitions = by_topic.get((topic.name, topic.topic_id))
+        partitions = by_topic.get(topic.name)
         if partitions is None:
             merged.append(topic)
         else:
