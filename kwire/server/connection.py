@@ -72,10 +72,12 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_answers",
+        "_closing",
         "_frame_bytes_max",
         "_frames",
         "_held_back",
         "_listener",
+        "_mute_timer",
         "_muted_until",
         "_partial",
         "_partial_size",
@@ -90,6 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         "peer_port",
         "principal",
         "write_blocked_since",
+        "write_blocked_size",
     )
 
     def __init__(self, listener: Listener) -> None:
@@ -103,6 +106,9 @@ class Connection(asyncio.BufferedProtocol):
         self._held_back = False
         """Whether a request that is not pipelined is being served."""
         self._muted_until = 0.0
+        self._mute_timer: asyncio.TimerHandle | None = None
+        self._closing = False
+        """Whether it was decided to close: nothing of what the client sent besides is served."""
         self._writable = True
         self._ready = True
         self._frame_bytes_max = listener.limits.request_bytes_max
@@ -110,6 +116,8 @@ class Connection(asyncio.BufferedProtocol):
         self._stored_bytes = 0
         self.last_active = 0.0
         self.write_blocked_since: float | None = None
+        """When the full output buffer last became smaller; None while it is not full."""
+        self.write_blocked_size = 0
         self.peer_host = ""
         self.peer_port = 0
         self.principal = "User:ANONYMOUS"
@@ -131,6 +139,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._listener.receive_view
 
     def buffer_updated(self, count: int) -> None:
+        if self._closing:
+            return
         listener = self._listener
         self.last_active = listener.now()
         view = listener.receive_view
@@ -150,8 +160,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._closing = True
+        self._ready = False
         self._frames.clear()
         self._partial = None
+        if self._mute_timer is not None:
+            self._mute_timer.cancel()
         for answer in self._answers:
             if answer.waiting_for is not None and not isinstance(answer.waiting_for, asyncio.Task):
                 answer.waiting_for.cancel()
@@ -164,6 +178,7 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         self._writable = self._ready = False
         self.write_blocked_since = self._listener.now()
+        self.write_blocked_size = self._transport.get_write_buffer_size() if self._transport is not None else 0
         self._pause_reading("output")
 
     def resume_writing(self) -> None:
@@ -190,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._queue(frame)
             else:
                 self._serve(frame)
-                if self._transport is None:
+                if self._closing:
                     return
         if position < count:
             self._partial = bytearray(view[position:count])
@@ -222,7 +237,7 @@ class Connection(asyncio.BufferedProtocol):
             self._queue(partial)
         else:
             self._serve(partial)
-        if position < count and self._transport is not None:
+        if position < count and not self._closing:
             self._cut(view[position:count], count - position)
 
     def _frame_size(self, buffer: memoryview | bytearray, position: int) -> int:
@@ -248,12 +263,13 @@ class Connection(asyncio.BufferedProtocol):
             not self._held_back
             and self._writable
             and self._muted_until == 0.0
+            and not self._closing
             and len(self._answers) < PIPELINE_DEPTH_MAX
         )
 
     def _serve_queue(self) -> None:
         self._look_ready()
-        while self._frames and self._transport is not None and self._ready:
+        while self._frames and self._ready:
             frame = self._frames.popleft()
             self._unstore(len(frame))
             self._serve(frame)
@@ -313,6 +329,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close("its request failed")
             return
         answer.done = True
+        self.last_active = self._listener.now()
         self._unstore(answer.frame_size)
         if answer.holds_back:
             self._held_back = False
@@ -336,14 +353,20 @@ class Connection(asyncio.BufferedProtocol):
     # --- holding back
 
     def _mute(self, throttle_ms: int) -> None:
-        """Serve nothing for a while: the broker's half of a quota (KIP-219)."""
-        self._muted_until = self._listener.now() + throttle_ms / 1000.0
+        """Serve nothing for a while: the broker's half of a quota (KIP-219). The longest of several counts."""
+        until = self._listener.now() + throttle_ms / 1000.0
+        if until <= self._muted_until:
+            return
+        self._muted_until = until
         self._ready = False
         self._pause_reading("quota")
-        asyncio.get_running_loop().call_later(throttle_ms / 1000.0, self._unmute)
+        if self._mute_timer is not None:
+            self._mute_timer.cancel()
+        self._mute_timer = asyncio.get_running_loop().call_later(throttle_ms / 1000.0, self._unmute)
 
     def _unmute(self) -> None:
         self._muted_until = 0.0
+        self._mute_timer = None
         self.last_active = self._listener.now()
         self._resume_reading("quota")
         self._serve_queue()
@@ -373,6 +396,8 @@ class Connection(asyncio.BufferedProtocol):
     def _unstore(self, size: int) -> None:
         self._stored_bytes -= size
         self._listener.memory.give(self, size)
+        if self._stored_bytes == 0:
+            self._listener.memory.holds_nothing(self)
 
     # --- the end
 
@@ -385,16 +410,30 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the broker owes this client an answer, or has muted it: not idle, however long it takes."""
         return bool(self._answers) or self._muted_until != 0.0
 
+    def is_stalled(self, now: float, seconds: float) -> bool:
+        """Whether the client has taken nothing out of a full output buffer for so long."""
+        if self.write_blocked_since is None or self._transport is None:
+            return False
+        size = self._transport.get_write_buffer_size()
+        if size < self.write_blocked_size:
+            self.write_blocked_since = now
+        self.write_blocked_size = size
+        return now - self.write_blocked_since > seconds
+
     def close(self, why: str) -> None:
         """Close, answers that are ready first; one log line says why."""
         self._frames.clear()
         self._partial = None
-        if self._transport is not None:
+        self._ready = False
+        if self._transport is not None and not self._closing:
+            self._closing = True
             logger.info("closing connection from %s: %s", self.peer_name, why)
             self._transport.close()
 
     def abort(self, why: str) -> None:
         """Close at once, whatever is unsent."""
+        self._closing = True
+        self._ready = False
         if self._transport is not None:
             logger.info("dropping connection from %s: %s", self.peer_name, why)
             self._transport.abort()

@@ -124,8 +124,7 @@ async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) ->
         await asyncio.sleep(SWEEP_SECONDS)
         now = loop.time()
         for connection in list(table.connections):
-            blocked_since = connection.write_blocked_since
-            if blocked_since is not None and now - blocked_since > STALLED_WRITE_SECONDS:
+            if connection.is_stalled(now, STALLED_WRITE_SECONDS):
                 connection.abort("reads nothing of its answers")
             elif 0 <= limits.idle_ms_max < (now - connection.last_active) * 1000 and not connection.busy:
                 connection.close("idle for connections.max.idle.ms")

@@ -1,9 +1,9 @@
 """The bytes of requests that the broker holds, over all connections, under queued.max.request.bytes.
 
 A connection takes what it stores (a frame that is still arriving, requests that wait, requests that are being served)
-and gives it back when it is done. Over the limit, connections stop reading until there is room again. One of them, the
-bearer, may always go on: otherwise many half-arrived frames could fill the budget with none ever complete. So memory is
-bounded by the limit plus one socket.request.max.bytes.
+and gives it back when it is done. Over the limit, connections that hold something stop reading until there is room
+again. One of them, the bearer, may always go on: otherwise many half-arrived frames could fill the budget with none
+ever complete. So memory is bounded by the limit plus one socket.request.max.bytes.
 """
 
 from __future__ import annotations
@@ -53,6 +53,12 @@ class RequestMemory:
                 self._waiting.popleft().resume_for_memory()
         elif reader is self._bearer:
             self._pass_on()
+
+    def holds_nothing(self, reader: Reader) -> None:
+        """The reader has given everything back: whoever else fills the memory, it may read on."""
+        if reader in self._waiting:
+            self._waiting.remove(reader)
+            reader.resume_for_memory()
 
     def forget(self, reader: Reader) -> None:
         """The reader is gone; it has given everything back."""
