@@ -1,0 +1,106 @@
+"""A client of nothing but frames: sends any request at any version and returns the whole decoded answer."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID
+
+from kwire.protocol.codec import decode_prefix, encode
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.schema import find_message, schema_of
+
+SECONDS = 15.0
+NO_ID = UUID(int=0)
+
+
+class RawClient:
+    """One connection. Answers are read in the order of the requests."""
+
+    def __init__(self, bootstrap_server: str, *, client_id: str | None = "raw", receive_buffer: int = 0) -> None:
+        host, port = bootstrap_server.rsplit(":", 1)
+        self.socket = socket.socket()
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(SECONDS)
+        self.socket.connect((host, int(port)))
+        self.client_id = client_id
+        self.correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.socket.close()
+
+    # --- frames
+
+    def header(self, api_key: int, version: int, *, flexible: bool) -> bytes:
+        self.correlation_id += 1
+        client = b"" if self.client_id is None else self.client_id.encode()
+        size = -1 if self.client_id is None else len(client)
+        header = struct.pack(">hhih", api_key, version, self.correlation_id, size) + client
+        return header + b"\x00" if flexible else header
+
+    def frame(self, request: Any, version: int) -> bytes:
+        """The request as it goes over the wire, its size in front."""
+        schema = schema_of(type(request))
+        assert schema.key is not None
+        body = bytearray()
+        encode(request, version, body)
+        return sized(self.header(schema.key, version, flexible=version in schema.flexible) + bytes(body))
+
+    def send_bytes(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def receive_frame(self) -> bytes:
+        (size,) = struct.unpack(">i", self._read(4))
+        return self._read(size)
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            part = self.socket.recv(min(size - len(data), 1 << 20))
+            if not part:
+                raise ConnectionError(f"closed after {len(data)} of {size} bytes")
+            data += part
+        return bytes(data)
+
+    def is_closed(self) -> bool:
+        """Whether the broker hangs up without another answer."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    # --- requests
+
+    def ask(self, request: Any, version: int) -> Any:
+        self.send_bytes(self.frame(request, version))
+        return self.receive(request, version)
+
+    def receive(self, request: Any, version: int, *, correlation_id: int | None = None) -> Any:
+        """Decode the next answer as one to this request; nothing may follow its body."""
+        frame = self.receive_frame()
+        (answered,) = struct.unpack_from(">i", frame)
+        assert answered == (self.correlation_id if correlation_id is None else correlation_id)
+        schema = schema_of(type(request))
+        assert schema.key is not None
+        has_tags = version in schema.flexible and not isinstance(request, ApiVersionsRequest)
+        response = find_message("response", schema.key)
+        assert response is not None
+        value: Any
+        value, end = decode_prefix(response.cls, version, frame, 5 if has_tags else 4)
+        assert end == len(frame), "bytes follow the answer"
+        return value
+
+
+def sized(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body

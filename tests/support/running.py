@@ -1,0 +1,94 @@
+"""A broker in a thread of the test's process, with its inside in reach: parts may be looked at and replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import uvloop
+
+from kwire.server.broker import BrokerServer
+from kwire.server.config import make_config
+from tests.support.raw_client import RawClient
+
+T = TypeVar("T")
+SECONDS = 30.0
+
+
+class RunningBroker:
+    """Starts at once; stop() or the end of a with block stops it. Seams are passed on to BrokerServer."""
+
+    def __init__(self, data_dir: Path, config: dict[str, str] | None = None, **seams: Any) -> None:
+        self._settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(data_dir), **(config or {})}
+        self._seams = seams
+        self._started: Future[BrokerServer] = Future()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=lambda: uvloop.run(self._run()), daemon=True)
+        self._thread.start()
+        try:
+            self.server = self._started.result(SECONDS)
+        except BaseException:
+            self._thread.join(SECONDS)
+            raise
+        self.bootstrap_server = self.server.bootstrap_server
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        server = BrokerServer(make_config(self._settings), **self._seams)
+        try:
+            await server.start()
+        except BaseException as error:  # noqa: BLE001 raised where the broker was wanted
+            self._started.set_exception(error)
+            return
+        self._started.set_result(server)
+        await self._stopping.wait()
+        await server.stop()
+
+    def call(self, function: Callable[[], T]) -> T:
+        """The function's result, run on the broker's event loop."""
+        result: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                result.set_result(function())
+            except BaseException as error:  # noqa: BLE001 raised where it was asked for
+                result.set_exception(error)
+
+        self._loop.call_soon_threadsafe(run)
+        return result.result(SECONDS)
+
+    def client(self, **settings: Any) -> RawClient:
+        return RawClient(self.bootstrap_server, **settings)
+
+    @property
+    def memory_used(self) -> int:
+        """Bytes of requests that the broker holds."""
+        return self.call(lambda: self.server._listeners[0].memory.used_bytes)
+
+    @property
+    def connection_count(self) -> int:
+        return self.call(lambda: len(self.server._table.connections))
+
+    def waiters(self, topic: str, partition: int = 0) -> int:
+        """Fetches that wait in a partition."""
+        return self.call(lambda: len(self.server.services.partitions.find(topic, partition)._waiters))
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(SECONDS)
+            assert not self._thread.is_alive(), "the broker did not stop"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,22 @@
+"""Waiting for a condition with a deadline: the only kind of waiting that tests do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(condition: Callable[[], T], what: str, seconds: float = 15.0) -> T:
+    """The condition's first true value."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        pause.wait(0.01)
+    raise AssertionError(f"{what}: not within {seconds} s")
