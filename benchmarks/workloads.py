@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from benchmarks.brokers import Run
@@ -19,7 +20,7 @@ from kwire.protocol.records import Record, encode_batch
 PARTITIONS = 6
 CONNECTIONS = 20
 SETTLE_SECONDS = 2.0
-WARM_UP_SECONDS = 3.0
+WARM_UP_SECONDS = 8.0
 MEASURED_SECONDS = 5.0
 TOPIC = "bench"
 PRODUCE_VERSION = 7
@@ -104,9 +105,14 @@ def _tool(name: str, *arguments: object) -> str:
 
 
 def _make_topic(run: Run, topic: str) -> None:
+    """Create a topic and wait until each of its partitions takes records."""
     admin = KafkaAdminClient(bootstrap_servers=run.broker.bootstrap)
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
     admin.close()
+    producer = KafkaProducer(bootstrap_servers=run.broker.bootstrap)
+    for partition in range(PARTITIONS):
+        producer.send(topic, b"first", partition=partition).get(30)
+    producer.close()
 
 
 def _produce_frame(topic: str, partition: int) -> bytes:

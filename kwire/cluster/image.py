@@ -111,7 +111,7 @@ class MetadataImage:
             if change is None:
                 raise UnknownRecord(f"cannot apply a {type(record).__name__} at or before offset {offset}")
             change(delta, record)
-        return dataclasses.replace(self, offset=offset, epoch=epoch, **delta.changed)
+        return dataclasses.replace(self, offset=offset, epoch=epoch, **delta.finish())
 
 
 class _Delta:
@@ -120,6 +120,25 @@ class _Delta:
     def __init__(self, base: MetadataImage) -> None:
         self.base = base
         self.changed: dict[str, Any] = {}
+        self._partitions: dict[UUID, list[PartitionImage]] = {}
+        """The partitions of topics that the batch changes; made into tuples once, at the end."""
+
+    def finish(self) -> dict[str, Any]:
+        """All changed maps."""
+        for topic_id, partitions in self._partitions.items():
+            topic = self.topic_of(topic_id)
+            self.map("topics")[topic.name] = dataclasses.replace(topic, partitions=tuple(partitions))
+        return self.changed
+
+    def partitions_of(self, topic_id: UUID) -> list[PartitionImage]:
+        partitions = self._partitions.get(topic_id)
+        if partitions is None:
+            partitions = self._partitions[topic_id] = list(self.topic_of(topic_id).partitions)
+        return partitions
+
+    def forget(self, topic_id: UUID) -> None:
+        """The topic is gone, and what was changed of it."""
+        self._partitions.pop(topic_id, None)
 
     def map(self, name: str) -> dict[Any, Any]:
         if name not in self.changed:
@@ -150,7 +169,6 @@ def _topic(delta: _Delta, record: records.TopicRecord) -> None:
 
 
 def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
-    topic = delta.topic_of(record.topic_id)
     image = PartitionImage(
         replicas=tuple(record.replicas),
         directories=tuple(record.directories),
@@ -163,12 +181,11 @@ def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
         eligible_leader_replicas=tuple(record.eligible_leader_replicas or ()),
         last_known_elr=tuple(record.last_known_elr or ()),
     )
-    _set_partition(delta, topic, record.partition_id, image)
+    _set_partition(delta, record.topic_id, record.partition_id, image)
 
 
 def _partition_change(delta: _Delta, record: records.PartitionChangeRecord) -> None:
-    topic = delta.topic_of(record.topic_id)
-    old = topic.partitions[record.partition_id]
+    old = delta.partitions_of(record.topic_id)[record.partition_id]
     changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
     if record.leader != UNCHANGED_LEADER:
         changes |= {"leader": record.leader, "leader_epoch": old.leader_epoch + 1}
@@ -184,17 +201,17 @@ def _partition_change(delta: _Delta, record: records.PartitionChangeRecord) -> N
         value = getattr(record, name)
         if value is not None:
             changes[name] = tuple(value)
-    _set_partition(delta, topic, record.partition_id, dataclasses.replace(old, **changes))
+    _set_partition(delta, record.topic_id, record.partition_id, dataclasses.replace(old, **changes))
 
 
-def _set_partition(delta: _Delta, topic: TopicImage, index: int, partition: PartitionImage) -> None:
-    partitions = list(topic.partitions)
-    assert index <= len(partitions), f"partition {index} of {topic.name} follows {len(partitions)} partitions"
+def _set_partition(delta: _Delta, topic_id: UUID, index: int, partition: PartitionImage) -> None:
+    partitions = delta.partitions_of(topic_id)
+    assert 0 <= index <= len(partitions), f"partition {index} of {topic_id} follows {len(partitions)} partitions"
     partitions[index : index + 1] = [partition]
-    delta.map("topics")[topic.name] = dataclasses.replace(topic, partitions=tuple(partitions))
 
 
 def _remove_topic(delta: _Delta, record: records.RemoveTopicRecord) -> None:
+    delta.forget(record.topic_id)
     name = delta.map("topic_names").pop(record.topic_id)
     del delta.map("topics")[name]
 

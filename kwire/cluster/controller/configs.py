@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
@@ -79,8 +80,8 @@ def _check_resource(image: MetadataImage, resource: ConfigResource) -> None:
 
 
 def _check_changes(changes: Sequence[Change]) -> None:
-    names = [name for name, _, _ in changes]
-    duplicates = sorted({name for name in names if names.count(name) > 1})
+    repeats = Counter(name for name, _, _ in changes)
+    duplicates = sorted(name for name, count in repeats.items() if count > 1)
     if duplicates:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys : {','.join(duplicates)}")
     for _, operation, _ in changes:

@@ -191,12 +191,12 @@ def _checked_assignment(image: MetadataImage, brokers: Sequence[int], factor: in
     refuse = "The manual partition assignment includes "
     if not brokers:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refuse}an empty replica list.")
-    for broker in sorted(brokers):
+    for position, broker in enumerate(ordered := sorted(brokers)):
         if broker not in image.brokers:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refuse}broker {broker}, but no such broker is registered."
             )
-        if brokers.count(broker) > 1:
+        if position and ordered[position - 1] == broker:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refuse}the broker {broker} more than once.")
     if factor is not None and len(brokers) != factor:
         raise KafkaError(

@@ -7,6 +7,8 @@ remote storage -4 is the start, and -5 and -6 have no answer.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kwire.cluster.partition import Partition
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -34,15 +36,16 @@ NOT_FOUND: Found = (-1, -1, -1)
 
 
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    asked = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
-    repeated = {key for key in asked if asked.count(key) > 1} if len(set(asked)) != len(asked) else set()
+    repeats = Counter(
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    )
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
                     _partition(
-                        topic.name, partition, request, context, (topic.name, partition.partition_index) in repeated
+                        topic.name, partition, request, context, repeats[topic.name, partition.partition_index] > 1
                     )
                     for partition in topic.partitions
                 ],
