@@ -6,7 +6,7 @@ Use it where code under test waits: timers fire in their order, at exactly their
         loop.run_until_complete(main())
 
 `loop.time()` starts at 0. A loop that has neither work nor timers while somebody waits for it would wait for ever: it
-raises Deadlock. There are no sockets and no threads here.
+raises DeadlockError. There are no sockets and no threads here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 WALL_START_MS = 1_700_000_000_000
 
 
-class Deadlock(AssertionError):
+class DeadlockError(AssertionError):
     """Everybody waits, and no timer will wake anyone."""
 
 
@@ -31,7 +31,7 @@ class _TimeSkipper:
 
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
-            raise Deadlock("nothing is left to run, and somebody still waits")
+            raise DeadlockError("nothing is left to run, and somebody still waits")
         self._loop.skip(timeout)
         return []
 

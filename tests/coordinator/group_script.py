@@ -1,14 +1,14 @@
 """Runs the group scripts: what a line asks for, and what is seen of it.
 
-A script opens with comments. A line that begins with ">" is a command; the lines up to the next one are all that happens
-because of it, in order. Clients have names; each remembers its member id and generation. Member ids are shown as
-name#number. Settings of the coordinator are given once, before the first other command.
+A script opens with comments. A line that begins with ">" is a command; the lines up to the next one are all that
+happens because of it, in order. Clients have names; each remembers its member id and generation. Member ids are shown
+as name#number. Settings of the coordinator are given once, before the first other command.
 
     > join a version=4 rebalance=60000        JoinGroup; others: instance= protocols=x,y type= session= member= topic=
     > sync a a=one b=two                      SyncGroup with assignments by client; others: generation= name= type=
     > heartbeat a                             others: generation= member= instance=
     > leave a b                               LeaveGroup with several members; "instance:i" stands for a static one
-    > commit a t-0=5                          OffsetCommit; "-" is nobody's; others: generation= member= metadata= retention=
+    > commit a t-0=5                          OffsetCommit; "-": nobody's; others: generation= member= metadata=
     > fetch t-0 t-1, fetch *                  OffsetFetch
     > delete-offsets t-0                      OffsetDelete
     > delete-group, describe, list            with states= and types= for list
@@ -76,7 +76,7 @@ class ScriptRunner:
         self.world = World(directory, loop)
         self._clients: dict[str, Client] = {}
         self._seen: list[str] = []
-        self._started = False
+        self.is_started = False
 
     async def run(self, command: str) -> list[str]:
         """Do what a line says; everything that was seen."""
@@ -84,12 +84,12 @@ class ScriptRunner:
         options = dict(word.split("=", 1) for word in words if "=" in word)
         names = [word for word in words if "=" not in word]
         if verb == "config":
-            assert not self._started
+            assert not self.is_started
             settings = {key: int(value) for key, value in options.items()}
             self.world.config = dataclasses.replace(self.world.config, **settings)
             return []
-        if not self._started:
-            self._started = True
+        if not self.is_started:
+            self.is_started = True
             await self.world.start()
         outcome = getattr(self, "_" + verb.replace("-", "_"))(names, options)
         if outcome is not None:
@@ -99,7 +99,7 @@ class ScriptRunner:
         return seen
 
     def stop(self) -> None:
-        if self._started:
+        if self.is_started:
             self.world.stop()
 
     # --- membership

@@ -12,6 +12,7 @@ from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
+from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.records import GroupRecord, decode_group_record
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.log.disk import RealDisk
@@ -71,6 +72,10 @@ class World:
     def stop(self) -> None:
         self.groups.stop()
         self.logs.close(clean=True)
+
+    def group_machine(self, index: int = 0) -> GroupMachine:
+        """The state behind the interface."""
+        return self.groups._runtime.active(index).machine
 
     def offsets_partition(self, index: int = 0) -> Partition:
         return self.partitions.find(GROUP_OFFSETS_TOPIC, index)
