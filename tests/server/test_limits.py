@@ -1,0 +1,265 @@
+"""Bounds on connections: memory for requests, how many, how long idle, and how long muted."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.server.context import RequestContext
+from kwire.server.request_memory import RequestMemory
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, create_topic, fetch_request, produce, produce_request
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
+
+VERSIONS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+MEGABYTE = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    """A broker with the smallest budget of request memory."""
+    with RunningBroker(
+        tmp_path_factory.mktemp("small"),
+        {"queued.max.request.bytes": str(MEGABYTE), "socket.request.max.bytes": str(2 * MEGABYTE)},
+    ) as running:
+        yield running
+
+
+def paused(broker: RunningBroker) -> int:
+    table = broker.server._table
+    return broker.call(lambda: sum("memory" in each._read_pauses for each in table.connections))
+
+
+def test_half_frames_of_many_fill_the_budget_and_no_more(small: RunningBroker) -> None:
+    clients = [small.client() for _ in range(8)]
+    with_room = small.client()
+    frames = [client.frame(produce_request("t", b"x" * 900_000), 11) for client in clients]
+    for client, frame in zip(clients, frames, strict=True):
+        client.send_bytes(frame[: len(frame) // 2])
+    eventually(lambda: paused(small) > 0, "readers to be paused")
+    assert small.memory_used < MEGABYTE + 2 * MEGABYTE
+    assert with_room.ask(VERSIONS, 3).error_code == 0, "a client that holds nothing is served"
+    # All of them come through when they go on: one after the other bears on.
+    for client in clients:
+        client.socket.setblocking(False)
+    rests = {client: frame[len(frame) // 2 :] for client, frame in zip(clients, frames, strict=True)}
+
+    def push() -> bool:
+        for client, rest in list(rests.items()):
+            try:
+                rests[client] = rest[client.socket.send(rest) :]
+            except BlockingIOError:
+                continue
+            if not rests[client]:
+                del rests[client]
+        return not rests
+
+    eventually(push, "all halves to arrive")
+    for client in clients:
+        client.socket.settimeout(10)
+        answer = client.receive(produce_request("t", b""), 11)
+        assert answer.responses[0].partition_responses[0].error_code == 3
+        client.close()
+    with_room.close()
+    assert small.memory_used == 0
+    assert paused(small) == 0
+
+
+def test_half_frames_that_never_end_do_not_stop_a_long_poll(small: RunningBroker) -> None:
+    """Those who hold the memory cannot keep others from reading on."""
+    with small.client() as client:
+        topic, _ = create_topic(client)
+        hogs = [small.client() for _ in range(3)]
+        for hog in hogs:
+            hog.send_bytes(struct.pack(">i", 2 * MEGABYTE) + b"x" * 600_000)
+        eventually(lambda: small.memory_used > MEGABYTE, "the budget to be spent")
+        for _ in range(3):
+            client.ask(fetch_request(topic, max_wait_ms=20), 12)
+            produce(client, topic, batch(b"v"))
+        for hog in hogs:
+            hog.close()
+    eventually(lambda: small.memory_used == 0, "the memory to be given back")
+
+
+class Reader:
+    def __init__(self) -> None:
+        self.paused = False
+
+    def pause_for_memory(self) -> None:
+        self.paused = True
+
+    def resume_for_memory(self) -> None:
+        self.paused = False
+
+
+def test_the_bearer_goes_on_and_passes_on() -> None:
+    memory = RequestMemory(100)
+    first, second, third = Reader(), Reader(), Reader()
+    memory.take(first, 60)
+    memory.take(second, 60)
+    memory.take(third, 10)
+    memory.take(first, 10)
+    assert (first.paused, second.paused, third.paused) == (True, False, True)
+    memory.take(second, 40)
+    assert not second.paused
+    memory.give(second, 10)
+    assert (second.paused, third.paused) == (False, False), "the one that waited longest bears on"
+    memory.give(second, 90)
+    assert memory.used_bytes == 80
+    assert not any(reader.paused for reader in (first, second, third))
+
+
+def test_a_bearer_that_leaves_passes_on() -> None:
+    memory = RequestMemory(100)
+    first, second, third = Reader(), Reader(), Reader()
+    memory.take(first, 90)
+    memory.take(second, 90)
+    memory.take(third, 90)
+    assert (second.paused, third.paused) == (False, True)
+    memory.give(second, 90)
+    memory.forget(second)
+    assert not third.paused
+    memory.forget(third)
+    memory.give(first, 90)
+    assert memory.used_bytes == 90
+
+
+def test_more_is_never_given_back_than_was_taken() -> None:
+    memory = RequestMemory(100)
+    memory.take(Reader(), 5)
+    with pytest.raises(AssertionError):
+        memory.give(Reader(), 6)
+
+
+def test_connections_over_max_connections_per_ip_are_closed(data_dir: Path) -> None:
+    with RunningBroker(data_dir, {"max.connections.per.ip": "3"}) as broker:
+        allowed = [broker.client() for _ in range(3)]
+        assert all(client.ask(VERSIONS, 3).error_code == 0 for client in allowed)
+        with broker.client() as extra:
+            assert extra.is_closed()
+        allowed.pop().close()
+        eventually(lambda: broker.connection_count == 2, "a place to be free")
+        with broker.client() as next_one:
+            assert next_one.ask(VERSIONS, 3).error_code == 0
+        for client in allowed:
+            assert client.ask(VERSIONS, 3).error_code == 0
+            client.close()
+
+
+def test_max_connections_closes_the_one_that_is_idle_longest(data_dir: Path) -> None:
+    with RunningBroker(data_dir, {"max.connections": "2"}) as broker:
+        waiting, idle = broker.client(), broker.client()
+        topic, _ = create_topic(waiting)
+        waiting.send_bytes(waiting.frame(fetch_request(topic, max_wait_ms=10_000), 12))
+        eventually(lambda: broker.waiters(topic) == 1, "the fetch to wait")
+        assert idle.ask(VERSIONS, 3).error_code == 0
+        with broker.client() as late:
+            assert late.ask(VERSIONS, 3).error_code == 0
+            assert idle.is_closed()
+            produce(late, topic, batch(b"v"))
+            assert waiting.receive(fetch_request(topic), 12).responses
+        waiting.close()
+        idle.close()
+
+
+def test_idle_connections_are_closed_and_waiting_ones_are_not(data_dir: Path) -> None:
+    with (
+        RunningBroker(data_dir, {"connections.max.idle.ms": "400"}) as broker,
+        broker.client() as idle,
+        broker.client() as waiting,
+    ):
+        topic, _ = create_topic(waiting)
+        poll = fetch_request(topic, max_wait_ms=2_500)
+        waiting.send_bytes(waiting.frame(poll, 12))
+        began = time.monotonic()
+        assert idle.is_closed()
+        assert time.monotonic() - began < 2.4
+        waiting.receive(poll, 12)
+        # The clock of idleness starts anew with the answer.
+        assert waiting.ask(VERSIONS, 3).error_code == 0
+
+
+class Throttle:
+    """Quotas that throttle what they are told to."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def throttle_ms(self, context: RequestContext, response: Any, request_bytes: int) -> int:
+        assert request_bytes > 0
+        throttle, self.ms = self.ms, 0
+        return throttle
+
+
+@pytest.fixture
+def throttled(data_dir: Path) -> Iterator[tuple[RunningBroker, Throttle]]:
+    with RunningBroker(data_dir, {"connections.max.idle.ms": "100"}) as broker:
+        throttle = Throttle()
+        dispatcher = broker.server._listeners[0].handle.__self__  # type: ignore[attr-defined]
+        broker.call(lambda: setattr(dispatcher, "_quotas", throttle))
+        yield broker, throttle
+
+
+def test_a_throttled_client_is_told_and_muted(throttled: tuple[RunningBroker, Throttle]) -> None:
+    broker, throttle = throttled
+    with broker.client() as client:
+        throttle.ms = 700
+        began = time.monotonic()
+        assert client.ask(VERSIONS, 3).throttle_time_ms == 700
+        assert time.monotonic() - began < 0.6, "the answer itself is not held back"
+        assert client.ask(VERSIONS, 3).throttle_time_ms == 0
+        assert time.monotonic() - began >= 0.69
+        with broker.client() as other:
+            assert other.ask(VERSIONS, 3).error_code == 0
+
+
+def test_muting_counts_pipelined_requests_and_waiting_ones(throttled: tuple[RunningBroker, Throttle]) -> None:
+    broker, throttle = throttled
+    with broker.client() as client:
+        topic, _ = create_topic(client)
+        poll = fetch_request(topic, max_wait_ms=20)
+        throttle.ms = 300
+        frames = [client.frame(poll, 12), client.frame(VERSIONS, 3), client.frame(VERSIONS, 3)]
+        client.send_bytes(b"".join(frames))
+        first = client.correlation_id - 2
+        assert client.receive(poll, 12, correlation_id=first).throttle_time_ms == 300
+        began = time.monotonic()
+        client.receive(VERSIONS, 3, correlation_id=first + 1)
+        client.receive(VERSIONS, 3, correlation_id=first + 2)
+        assert time.monotonic() - began > 0.25
+
+
+def test_a_reader_that_is_slow_is_not_taken_for_one_that_stopped(data_dir: Path) -> None:
+    with RunningBroker(data_dir) as broker, broker.client() as client:
+        topic, _ = create_topic(client, max_message_bytes=20_000_000)
+        client_of = broker.client(receive_buffer=4096)
+        assert produce(client, topic, batch(b"x" * 12_000_000))
+        poll = fetch_request(topic, partition_max_bytes=20_000_000)
+        client_of.send_bytes(client_of.frame(poll, 12))
+        connection = eventually(lambda: stuck(broker), "the output to pile up")
+        since = broker.call(lambda: connection.write_blocked_since)
+        assert not broker.call(lambda: connection.is_stalled(since + 29, 30))
+        client_of.socket.recv(MEGABYTE)
+        before = broker.call(connection._transport.get_write_buffer_size)
+        eventually(lambda: read_some(client_of, broker, connection) < before, "the client to take something")
+        assert not broker.call(lambda: connection.is_stalled(since + 31, 30)), "it took something since"
+        assert broker.call(lambda: connection.is_stalled(since + 62, 30))
+        client_of.close()
+
+
+def read_some(client: RawClient, broker: RunningBroker, connection: Any) -> int:
+    client.socket.recv(4096)
+    size: int = broker.call(connection._transport.get_write_buffer_size)
+    return size
+
+
+def stuck(broker: RunningBroker) -> Any:
+    table = broker.server._table
+    return broker.call(lambda: next((each for each in table.connections if each.write_blocked_since is not None), None))
