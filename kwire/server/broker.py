@@ -101,6 +101,7 @@ class BrokerServer:
         self._partitions.start(self._metadata_log.image)
         self._metadata_log.watch(self._partitions.follow)
         self._groups = self._make_groups()
+        self._partitions.watch_removals(self._groups.topic_deleted)
         await self._groups.start()
         self._services = self._make_services()
         await self._listen()
