@@ -72,8 +72,6 @@ async def _serve(config: BrokerConfig) -> int:
         f"kwire: serving Kafka on {broker.bootstrap_server}, node {config.node_id}, "
         f"data in {', '.join(config.log_dirs)} (Ctrl-C stops)"
     )
-    # Waited for by tools that start Kafka servers in containers.
-    click.echo("Kafka Server started")
     stop = asyncio.Event()
     broker.failed.add_done_callback(lambda _: stop.set())
     for number in (signal.SIGINT, signal.SIGTERM):
