@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import click
-import uvloop
 
+from kwire import event_loop
 from kwire.cluster.directory import DirectoryRefused
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
@@ -49,7 +49,7 @@ def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool
     try:
         text = properties.read_text() if properties is not None else ""
         config = load_config(text, [parse_override(override) for override in overrides])
-        status = uvloop.run(_serve(config))
+        status = event_loop.run(_serve(config))
     except OSError as error:
         _refuse(f"{properties}: {error.strerror}")
     except UnicodeDecodeError:

@@ -19,8 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
-import uvloop
-
+from kwire import event_loop
 from kwire.server.broker import BrokerServer
 from kwire.server.config import SettingError, make_config
 
@@ -157,7 +156,7 @@ class _ThreadRunner:
 
     def _run(self, settings: Mapping[str, str]) -> None:
         try:
-            uvloop.run(self._serve(settings))
+            event_loop.run(self._serve(settings))
         except BaseException as error:  # noqa: BLE001 told to whoever started the broker
             self._error = error
         finally:
