@@ -37,6 +37,15 @@ $(VENV)-compat/.compat: pyproject.toml
 	$(VENV)-compat/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[compat]'
 	@touch $@
 
+# Spark's Kafka connector. ROW=batch (or a part of a test's name) runs one row; SHORT=1 in short; BROKER=kwire|kafka|both.
+spark: $(VENV)-spark/.spark
+	$(VENV)-spark/bin/python -m spark_jobs.run $(if $(ROW),--row $(ROW)) $(if $(SHORT),--short) $(if $(BROKER),--broker $(BROKER))
+
+$(VENV)-spark/.spark: pyproject.toml
+	test -x $(VENV)-spark/bin/python || $(PYTHON) -m venv $(VENV)-spark
+	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
+	@touch $@
+
 # kwire beside Apache Kafka, as both ship. ROW=start|small|perf-100|perf-1000 runs one row; ROUNDS=1 looks quickly.
 bench: $(VENV)-compat/.compat
 	$(VENV)-compat/bin/python -m benchmarks.run $(if $(ROW),--row $(ROW)) $(if $(ROUNDS),--rounds $(ROUNDS))

@@ -2,6 +2,8 @@
 # Installs what the compatibility suites need beyond Python, as far as it is missing:
 #   install.sh kcat           the command line client
 #   install.sh kafka          Java and Maven, for Apache Kafka
+#   install.sh java           Java, for Spark
+#   install.sh docker         Docker, its Compose, and what makes a base image where none can be pulled
 #   install.sh cc             a C compiler, for the load generator of the benchmarks
 # Debian and its relatives only; elsewhere install the same programs by hand.
 set -eu
@@ -15,8 +17,16 @@ for what in "$@"; do
     case "$what" in
         kcat) need kcat kcat ;;
         cc) need cc "gcc libc6-dev" ;;
+        java) need java openjdk-17-jre-headless ;;
+        docker)
+            need docker docker.io
+            need dockerd docker.io
+            need iptables iptables
+            need debootstrap debootstrap
+            docker compose version >/dev/null 2>&1 || need docker-compose docker-compose
+            ;;
         kafka) need java openjdk-17-jre-headless; need mvn maven ;;
-        *) echo "usage: $0 [cc] [kcat] [kafka]" >&2; exit 2 ;;
+        *) echo "usage: $0 [cc] [docker] [java] [kafka] [kcat]" >&2; exit 2 ;;
     esac
 done
 [ -n "$packages" ] || exit 0

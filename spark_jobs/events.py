@@ -1,0 +1,74 @@
+"""What the events job computes, as functions from data frame to data frame: no source, no sink, no state of its own.
+
+An event is a JSON object:
+    id      string, required
+    kind    string, required: what is counted
+    time    ISO 8601 timestamp, required: when it happened
+    user    string
+    amount  number
+Other fields are ignored, so that producers can add some.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import DoubleType, StringType, StructField, StructType, TimestampType
+
+CORRUPT = "_corrupt"
+REQUIRED = ("id", "kind", "time")
+
+EVENT = StructType(
+    [
+        StructField("id", StringType()),
+        StructField("kind", StringType()),
+        StructField("time", TimestampType()),
+        StructField("user", StringType()),
+        StructField("amount", DoubleType()),
+        StructField(CORRUPT, StringType()),  # set by from_json when the text does not fit the fields above
+    ]
+)
+
+
+def parsed(records: DataFrame) -> DataFrame:
+    """The source's columns, plus `event` and `reason`; a record with a reason is no event."""
+    text = f.col("value").cast("string")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    with_event = records.withColumn("event", f.from_json(text, EVENT, options))
+    missing = [f.when(f.col(f"event.{name}").isNull(), f.lit(f"no {name}")) for name in REQUIRED]
+    reason = f.coalesce(
+        f.when(f.col("value").isNull(), f.lit("no value")),
+        f.when(f.col("event").isNull() | f.col(f"event.{CORRUPT}").isNotNull(), f.lit("not an event in JSON")),
+        *missing,
+    )
+    return with_event.withColumn("reason", reason)
+
+
+def dead_letters(records: DataFrame) -> DataFrame:
+    """Bad records as they came, with headers that say why they are here and where they came from."""
+    bad = parsed(records).where(f.col("reason").isNotNull())
+    origin = [
+        _header("reason", f.col("reason")),
+        _header("topic", f.col("topic")),
+        _header("partition", f.col("partition").cast("string")),
+        _header("offset", f.col("offset").cast("string")),
+    ]
+    no_headers = f.array().cast("array<struct<key:string,value:binary>>")
+    return bad.select("key", "value", f.concat(f.coalesce("headers", no_headers), f.array(*origin)).alias("headers"))
+
+
+def _header(name: str, value: "f.Column") -> "f.Column":
+    return f.struct(f.lit(name).alias("key"), value.cast("binary").alias("value"))
+
+
+def counts(records: DataFrame, *, window: str, watermark: str) -> DataFrame:
+    """Events and their amounts per kind and window of event time; final once the watermark has passed the window."""
+    events = parsed(records).where(f.col("reason").isNull()).select("event.*")
+    grouped = events.withWatermark("time", watermark).groupBy(f.window("time", window), "kind")
+    totals = grouped.agg(f.count(f.lit(1)).alias("count"), f.round(f.sum("amount"), 2).alias("amount"))
+    return totals.select(
+        f.col("window.start").alias("window_start"), f.col("window.end").alias("window_end"), "kind", "count", "amount"
+    )
+
+
+def as_messages(totals: DataFrame) -> DataFrame:
+    """Counts as key and JSON value for a topic: keyed by kind, so that a kind's windows stay in order."""
+    return totals.select(f.col("kind").alias("key"), f.to_json(f.struct(*totals.columns)).alias("value"))

@@ -1,0 +1,143 @@
+"""Run the Spark suite against kwire, Apache Kafka or both, and print one table: `make spark`.
+
+A row is a test module: batch, streaming, pattern, records, sink, admission, data_loss, events_job. One Spark session
+serves all rows of a run. The exit status is 0 only when every test passed, and with both brokers gave the same on
+both, but for what docs/differences.md lists.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from compat_tests.harness.install import install
+from compat_tests.harness.outcomes import FAILED, PASSED, Outcomes, complaints, read_report
+from compat_tests.harness.paths import ROOT
+from compat_tests.harness.reference import KAFKA_VERSION, class_path
+from spark_jobs.versions import SPARK_VERSION
+
+TESTS = ROOT / "spark_jobs" / "tests"
+ROWS = [path.stem.removeprefix("test_") for path in sorted(TESTS.glob("test_*.py"))]
+JAVA_VERSION_MIN = 17
+SECONDS_MAX = 900
+
+console = Console(width=110)
+
+
+def require_java() -> None:
+    install("java")
+    text = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    found = re.search(r'version "(\d+)', text)
+    if found is None or int(found[1]) < JAVA_VERSION_MIN:
+        raise SystemExit(
+            f"Spark {SPARK_VERSION} needs Java {JAVA_VERSION_MIN} or newer, the java on the path says: {text}"
+        )
+
+
+def pytest_command(row: str | None, *, short: bool) -> list[str]:
+    """ROW is a row's name, or else a part of tests' names."""
+    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "spark_jobs" / "pytest.ini")]
+    command.append(str(TESTS / f"test_{row}.py" if row in ROWS else TESTS))
+    if row is not None and row not in ROWS:
+        command += ["-k", row]
+    return command + (["-m", "short"] if short else [])
+
+
+def run_suite(command: Sequence[str], broker: str) -> Outcomes:
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        options = ["--broker", broker, "--junitxml", str(report), "--basetemp", str(Path(scratch) / "tests")]
+        status, output = run_bounded([*command, *options, "-q", "--tb=short", "--show-capture=no"])
+        outcomes = Outcomes(tests=read_report(report) if report.exists() else {})
+    if not outcomes.tests:
+        outcomes.problem = f"no test ran, pytest ended with {status}:\n{output[-3000:]}"
+    elif outcomes.count(FAILED):
+        console.print(output[-12_000:], markup=False, highlight=False)
+    return outcomes
+
+
+def run_bounded(command: Sequence[str]) -> tuple[int | str, str]:
+    """Run pytest in a process group of its own, so that a suite that hangs takes Spark and its broker with it."""
+    with subprocess.Popen(
+        command, cwd=ROOT, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return f"no end within {SECONDS_MAX} s", process.communicate()[0]
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode, output
+
+
+def row_of(test: str) -> str:
+    return test.partition("::")[0].rpartition(".")[2].removeprefix("test_")
+
+
+def passed(outcomes: Outcomes | None, tests: Sequence[str]) -> str:
+    if outcomes is None:
+        return "-"
+    return "did not run" if outcomes.problem else str(sum(outcomes.tests.get(test) == PASSED for test in tests))
+
+
+def same(kwire: Outcomes | None, kafka: Outcomes | None, tests: Sequence[str]) -> str:
+    if kwire is None or kafka is None:
+        return "-"
+    return str(sum(kwire.tests.get(test) == kafka.tests.get(test) for test in tests))
+
+
+def table(kwire: Outcomes | None, kafka: Outcomes | None) -> Table:
+    shown = Table(title=f"PySpark {SPARK_VERSION} and its Kafka connector on kwire and Apache Kafka {KAFKA_VERSION}")
+    shown.add_column("row")
+    for heading in ("tests", "passed on kwire", "passed on Kafka", "same on Kafka"):
+        shown.add_column(heading, justify="right")
+    tests = sorted({test for outcomes in (kwire, kafka) if outcomes for test in outcomes.tests})
+    for row in sorted({row_of(test) for test in tests}):
+        own = [test for test in tests if row_of(test) == row]
+        shown.add_row(row, str(len(own)), passed(kwire, own), passed(kafka, own), same(kwire, kafka, own))
+    return shown
+
+
+def against(kwire: Outcomes | None, kafka: Outcomes | None) -> list[str]:
+    if kwire is not None:
+        return complaints(kwire, kafka)
+    assert kafka is not None
+    failed = [f"{test}: failed on Kafka" for test, outcome in kafka.tests.items() if outcome == FAILED]
+    return failed + ([kafka.problem] if kafka.problem else [])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--row", help=f"one of {', '.join(ROWS)}, or a part of tests' names")
+    parser.add_argument("--short", action="store_true", help="only the tests marked short")
+    parser.add_argument("--broker", choices=("kwire", "kafka", "both"), default="kwire")
+    arguments = parser.parse_args()
+    require_java()
+    if arguments.broker != "kwire":
+        install("kafka")
+        class_path()
+    started = time.monotonic()
+    command = pytest_command(arguments.row, short=arguments.short)
+    kwire = run_suite(command, "kwire") if arguments.broker != "kafka" else None
+    kafka = run_suite(command, "kafka") if arguments.broker != "kwire" else None
+    console.print(table(kwire, kafka))
+    console.print(f"{time.monotonic() - started:.0f} s")
+    found = against(kwire, kafka)
+    for each in found:
+        console.print(each, markup=False, highlight=False, soft_wrap=True)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""failOnDataLoss: what a stream and a batch do when records that they still wanted are gone."""
+
+import pytest
+from kafka import TopicPartition
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import StreamingQueryException
+
+from compat_tests.harness.payloads import numbered
+from compat_tests.harness.waiting import eventually
+from compat_tests.kafka_python.client import admin, create_topic
+from spark_jobs.tests.support import SECONDS, Files, rows, sent, source, topic_with
+
+LOSS = r"(?i)data (loss|.*lost|.*missed)|failOnDataLoss"
+
+
+def delete_records(bootstrap, topic, before):
+    with admin(bootstrap) as client:
+        client.delete_records({TopicPartition(topic, 0): before})
+
+
+def recreate(bootstrap, topic):
+    with admin(bootstrap) as client:
+        client.delete_topics([topic])
+        eventually(lambda: topic not in client.list_topics(), "the topic is gone", SECONDS)
+    create_topic(bootstrap, topic)
+
+
+@pytest.fixture
+def files(spark, tmp_path):
+    return Files(spark, tmp_path)
+
+
+@pytest.fixture
+def expected(files, bootstrap, topic):
+    """A stream has read 10 of 20 records when the first 15 are deleted."""
+    everything = topic_with(bootstrap, topic, numbered(10))
+    files.take_available(bootstrap, subscribe=topic)
+    everything += sent(bootstrap, topic, numbered(10, 10))
+    delete_records(bootstrap, topic, before=15)
+    return everything[:10] + everything[15:]
+
+
+@pytest.mark.short
+def test_a_stream_fails_when_records_were_deleted_before_it_came(files, bootstrap, topic, expected):
+    with pytest.raises(StreamingQueryException, match=LOSS):
+        files.take_available(bootstrap, subscribe=topic)
+    assert files.rows() == expected[:10]
+
+
+@pytest.mark.short
+def test_a_stream_goes_on_behind_the_deleted_records_if_told_so(files, bootstrap, topic, expected):
+    files.take_available(bootstrap, subscribe=topic, failOnDataLoss="false")
+    assert files.rows() == expected
+
+
+def test_a_stream_fails_when_its_topic_was_made_anew(files, bootstrap, topic):
+    topic_with(bootstrap, topic, numbered(10))
+    files.take_available(bootstrap, subscribe=topic)
+    recreate(bootstrap, topic)
+    sent(bootstrap, topic, numbered(4))
+    with pytest.raises(StreamingQueryException, match=LOSS):
+        files.take_available(bootstrap, subscribe=topic)
+
+
+def test_a_batch_that_starts_before_the_first_record_fails(spark, bootstrap, topic):
+    topic_with(bootstrap, topic, numbered(10))
+    delete_records(bootstrap, topic, before=6)
+    start = f'{{"{topic}":{{"0":2}}}}'
+    with pytest.raises(Py4JJavaError, match="Some data may have been lost"):
+        rows(source(spark.read, bootstrap, subscribe=topic, startingOffsets=start))
+
+
+def test_a_batch_takes_what_is_left_if_told_so(spark, bootstrap, topic):
+    everything = topic_with(bootstrap, topic, numbered(10))
+    delete_records(bootstrap, topic, before=6)
+    start = f'{{"{topic}":{{"0":2}}}}'
+    frame = source(spark.read, bootstrap, subscribe=topic, startingOffsets=start, failOnDataLoss="false")
+    assert rows(frame) == everything[6:]
+    assert rows(source(spark.read, bootstrap, subscribe=topic)) == everything[6:]
