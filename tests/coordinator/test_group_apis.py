@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
 from kwire.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -74,9 +75,12 @@ class Caller:
     def __init__(self, world: World, run: Callable[[Any], Any]) -> None:
         self.world = world
         self.gate = Gate()
-        self._run = run
+        self.run = run
 
     def call(self, api: Api, request: object, version: int) -> Any:
+        return self.run(self.answer(api, request, version))
+
+    async def answer(self, api: Api, request: object, version: int) -> Any:
         services = SimpleNamespace(
             groups=self.world.groups,
             image=self.world.image,
@@ -93,11 +97,8 @@ class Caller:
             client_id="client",
         )
 
-        async def main() -> Any:
-            answer = api.handle(request, context)
-            return await answer if hasattr(answer, "__await__") else answer
-
-        return self._run(main())
+        answer = api.handle(request, context)
+        return await answer if hasattr(answer, "__await__") else answer
 
     def commit(self, version: int, *topics: OffsetCommitRequestTopic) -> list[tuple[str, int, int]]:
         request = OffsetCommitRequest(group_id="g", topics=list(topics))
@@ -285,6 +286,54 @@ def test_offsets_are_deleted_for_partitions_that_exist(caller: Caller) -> None:
     assert found == {"t": [0, unknown], "nothing": [unknown, unknown]}
     nobody = caller.call(offset_delete.API, OffsetDeleteRequest(group_id="x", topics=topics), 0)
     assert (nobody.error_code, nobody.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
+
+
+def test_answers_wait_for_a_high_watermark_that_lags(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    caller.commit(9, offsets("t", 0))
+    advance = Partition._advance
+    monkeypatch.setattr(Partition, "_advance", lambda self, size: None)
+    topics = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("g", "h")]
+    deletion = [OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition()])]
+    requests: list[tuple[Api, object, int]] = [
+        (offset_commit.API, OffsetCommitRequest(group_id="g", topics=[offsets("t", 0, 7)]), 9),
+        (offset_fetch.API, OffsetFetchRequest(groups=topics), 8),
+        (offset_fetch.API, OffsetFetchRequest(group_id="g", topics=None), 7),
+        (offset_delete.API, OffsetDeleteRequest(group_id="g", topics=deletion), 0),
+        (delete_groups.API, DeleteGroupsRequest(groups_names=["x", "g"]), 2),
+    ]
+
+    async def main() -> list[Any]:
+        waiting = [asyncio.ensure_future(caller.answer(api, request, version)) for api, request, version in requests]
+        await asyncio.sleep(1)
+        assert not any(future.done() for future in waiting)
+        advance(caller.world.offsets_partition(), 0)
+        return await asyncio.gather(*waiting)
+
+    committed, fetched, fetched_alone, deleted, gone = caller.run(main())
+    assert [part.error_code for part in committed.topics[0].partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+    assert [(group.group_id, len(group.topics)) for group in fetched.groups] == [("g", 1), ("h", 0)]
+    assert len(fetched_alone.topics) == 1
+    assert deleted.topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert [result.error_code for result in gone.results] == [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE]
+
+
+def test_answers_that_wait_when_the_coordinator_stops_say_so(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Partition, "_advance", lambda self, size: None)
+
+    async def main() -> tuple[Any, Any]:
+        request = OffsetCommitRequest(group_id="g", topics=[offsets("t", 0)])
+        commit = asyncio.ensure_future(caller.answer(offset_commit.API, request, 9))
+        fetch_request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+        fetch = asyncio.ensure_future(caller.answer(offset_fetch.API, fetch_request, 8))
+        await asyncio.sleep(1)
+        caller.world.groups.stop()
+        return await commit, await fetch
+
+    committed, fetched = caller.run(main())
+    assert committed.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert fetched.groups[0].error_code == ErrorCode.NOT_COORDINATOR
+    afterwards = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert caller.call(heartbeat.API, HeartbeatRequest(group_id="g"), 4).error_code == afterwards
 
 
 def test_groups_are_deleted_once_each(caller: Caller) -> None:
