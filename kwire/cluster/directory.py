@@ -2,6 +2,7 @@
 
 meta.properties says which node and cluster a directory belongs to, so that a wrong or unmounted volume is noticed.
 Formatting writes it last: a directory without it was never finished, and holds nothing but what formatting itself left.
+The files that formatting writes are therefore named here.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 META_PROPERTIES = "meta.properties"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 LOCK_FILE = ".lock"
+METADATA_DIRECTORY = "__cluster_metadata-0"
+FIRST_SNAPSHOT = "00000000000000000000-0000000000.checkpoint"
 _LEFT_BY_FORMATTING = frozenset(
     {META_PROPERTIES + ".tmp", BOOTSTRAP_CHECKPOINT, BOOTSTRAP_CHECKPOINT + ".tmp", LOCK_FILE, "lost+found"}
 )
+_LEFT_IN_METADATA_DIRECTORY = frozenset({FIRST_SNAPSHOT, FIRST_SNAPSHOT + ".tmp"})
 
 
 class DirectoryRefused(Exception):  # noqa: N818 it is what happened
@@ -92,4 +96,9 @@ def is_blank(disk: Disk, directory: str) -> bool:
     """Whether a directory is missing, empty, or holds only what an interrupted formatting leaves behind."""
     if not disk.exists(directory):
         return True
-    return not (set(disk.list(directory)) - _LEFT_BY_FORMATTING)
+    names = set(disk.list(directory)) - _LEFT_BY_FORMATTING
+    if names != {METADATA_DIRECTORY}:
+        return not names
+    metadata = f"{directory}/{METADATA_DIRECTORY}"
+    # With more in it, this was a node's metadata log, and meta.properties is what got lost.
+    return disk.is_directory(metadata) and not (set(disk.list(metadata)) - _LEFT_IN_METADATA_DIRECTORY)

@@ -12,14 +12,18 @@ from typing import Any
 from uuid import UUID
 
 from kwire.cluster.control_batches import control_batch, quorum_of_one, snapshot_footer, snapshot_header
-from kwire.cluster.directory import BOOTSTRAP_CHECKPOINT, META_PROPERTIES, MetaProperties
+from kwire.cluster.directory import (
+    BOOTSTRAP_CHECKPOINT,
+    FIRST_SNAPSHOT,
+    META_PROPERTIES,
+    METADATA_DIRECTORY,
+    MetaProperties,
+)
 from kwire.cluster.features import FORMATTED
 from kwire.log.disk import Disk
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord, decode_metadata_record, encode_metadata_record
 from kwire.protocol.records import Record, decode_all, encode_batch, iterate_headers
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
-FIRST_SNAPSHOT = "00000000000000000000-0000000000.checkpoint"
 FIRST_OFFSET = 0
 
 

@@ -18,11 +18,13 @@ from typing import Any
 from uuid import UUID
 
 from kwire.cluster.control_batches import control_batch, leader_change, quorum_of_one
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.image import MetadataImage, UnknownRecord
 from kwire.cluster.quorum.state import QuorumState, load_quorum_state, store_quorum_state
 from kwire.log.batch_validation import AppendOrigin
-from kwire.log.disk import Disk
+from kwire.log.disk import Disk, DiskFailure
 from kwire.log.partition_log import PartitionLog
+from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -85,13 +87,14 @@ class MetadataLog:
         state = load_quorum_state(self._disk, self._directory)
         self.epoch = max(state.leader_epoch, self._log.leader_epochs.latest_epoch) + 1
         store_quorum_state(self._disk, self._directory, QuorumState(leader_id=node_id, leader_epoch=self.epoch))
-        is_new = self._log.log_end_offset == 0
-        first = [leader_change(node_id), *(quorum_of_one(node_id, directory_id, endpoint) if is_new else ())]
+        has_voters = self._log.log_end_offset > 0
+        first = [leader_change(node_id), *(() if has_voters else quorum_of_one(node_id, directory_id, endpoint))]
         batch = control_batch(
             first, base_offset=self._log.log_end_offset, epoch=self.epoch, timestamp_ms=self._clock.wall_ms()
         )
         self._log.append(memoryview(batch), leader_epoch=self.epoch, origin=AppendOrigin.RAFT_LEADER)
-        if is_new:
+        if self.newest_image.offset < 0:
+            # A crash may have come between an earlier epoch's first batch and these records.
             await self.committed(
                 self.append([BeginTransactionRecord(name="Bootstrap records"), *bootstrap, EndTransactionRecord()])
             )
@@ -99,8 +102,24 @@ class MetadataLog:
             await self.committed(self._log.log_end_offset - 1)
 
     def _replay(self) -> None:
-        image = self.newest_image
+        if self._log.log_start_offset > 0:
+            raise DirectoryRefused(
+                f"log.dirs: the metadata log in {self._directory} begins at offset {self._log.log_start_offset}, after "
+                "a snapshot, which cannot be read yet; keep this node on Apache Kafka"
+            )
+        try:
+            self.newest_image = self.image = self._stored_image()
+        except (UnknownRecord, ProtocolError) as error:
+            raise DirectoryRefused(
+                f"log.dirs: the metadata log in {self._directory} cannot be read ({error}); use what wrote it"
+            ) from error
+        logger.info("loaded the metadata log up to offset %d", self._log.log_end_offset)
+
+    def _stored_image(self) -> MetadataImage:
+        """The image after all records; those of a metadata transaction that did not end do not count."""
+        settled: list[Any] = []
         held: list[Any] | None = None
+        last: BatchHeader | None = None
         for header, records in self._stored_batches():
             for record in records:
                 if isinstance(record, BeginTransactionRecord):
@@ -108,14 +127,14 @@ class MetadataLog:
                 elif isinstance(record, AbortTransactionRecord):
                     held = None
                 elif isinstance(record, EndTransactionRecord):
-                    image = image.apply(held or (), offset=header.last_offset, epoch=header.partition_leader_epoch)
+                    settled += held or ()
                     held = None
-                elif held is not None:
-                    held.append(record)
                 else:
-                    image = image.apply([record], offset=header.last_offset, epoch=header.partition_leader_epoch)
-        self.newest_image = self.image = image
-        logger.info("loaded the metadata log up to offset %d", self._log.log_end_offset)
+                    (settled if held is None else held).append(record)
+            last = last if held is not None else header
+        if last is None:
+            return self.image
+        return self.image.apply(settled, offset=last.last_offset, epoch=last.partition_leader_epoch)
 
     def _stored_batches(self) -> Sequence[tuple[BatchHeader, list[Any]]]:
         batches: list[tuple[BatchHeader, list[Any]]] = []
@@ -132,7 +151,10 @@ class MetadataLog:
     # --- writing
 
     def append(self, records: Sequence[Any]) -> int:
-        """Write one batch and apply it to the newest image; the last record's offset, for `committed`."""
+        """Write one batch and apply it to the newest image; the last record's offset, for `committed`.
+
+        Raises KafkaError when the disk is full, DiskFailure for any other failure: the node must stop then.
+        """
         now = self._clock.wall_ms()
         base_offset = self._log.log_end_offset
         last_offset = base_offset + len(records) - 1
@@ -142,7 +164,11 @@ class MetadataLog:
             base_offset=base_offset,
             partition_leader_epoch=self.epoch,
         )
-        self._log.append(memoryview(batch), leader_epoch=self.epoch, origin=AppendOrigin.RAFT_LEADER)
+        try:
+            self._log.append(memoryview(batch), leader_epoch=self.epoch, origin=AppendOrigin.RAFT_LEADER)
+        except DiskFailure as failure:
+            self._fail(failure)
+            raise
         self.newest_image = image
         self._uncommitted.append(image)
         return last_offset
@@ -174,10 +200,13 @@ class MetadataLog:
                 if not waiter.done():
                     waiter.set_exception(error)
             self._waiters.clear()
-            if not self.failed.done():
-                self.failed.set_result(error)
+            self._fail(error)
         finally:
             self._flusher = None
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.failed.done():
+            self.failed.set_result(error)
 
     def _advance(self, end_offset: int) -> None:
         """Everything below end_offset is durable: move the committed image on, tell watchers, then answer."""

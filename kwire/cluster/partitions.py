@@ -96,8 +96,9 @@ class Partitions:
             )
 
     def _remove(self, topic: TopicImage) -> None:
-        for index, partition in self._by_topic.pop(topic.name, {}).items():
-            self._logs.delete(topic.name, index)
+        removed = self._by_topic.pop(topic.name, {})
+        self._logs.delete_all((topic.name, index) for index in removed)
+        for partition in removed.values():
             for watcher in self._removal_watchers:
                 watcher(partition)
             partition.wake()

@@ -1,8 +1,8 @@
 """A node: broker and controller in one process, put together and run. One event loop, one broker.
 
-Start goes bottom-up: directories, logs, metadata, partitions, coordinators, listeners, registration. Stop goes top-
-down, so that what is below outlives what uses it. A second process with the same node would be kept out by the
-directories' locks.
+Start takes the ports first, so that a taken one leaves the disk untouched, then goes bottom-up: directories, logs,
+metadata, partitions, coordinators, registration; last it accepts connections. Stop goes top-down, so that what is below
+outlives what uses it. A second process with the same node would be kept out by the directories' locks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
-from kwire.cluster.formatting import METADATA_DIRECTORY, bootstrap_records
+from kwire.cluster.directory import METADATA_DIRECTORY
+from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.image import Endpoint, MetadataImage
 from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
 from kwire.cluster.partitions import Partitions
@@ -77,11 +78,17 @@ class BrokerServer:
 
     async def start(self) -> None:
         """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
-        self._storage = open_storage(self.config, disk=self._disk, clock=self._clock, chance=self._chance)
         try:
-            await self._start()
+            await self._bind()
+            self._storage = open_storage(self.config, disk=self._disk, clock=self._clock, chance=self._chance)
+            try:
+                await self._start()
+            except BaseException:
+                self._storage.release()
+                raise
         except BaseException:
-            self._storage.release()
+            self._close_listeners()
+            self._workers.close()
             raise
 
     async def _start(self) -> None:
@@ -104,11 +111,9 @@ class BrokerServer:
         self._partitions.watch_removals(self._groups.topic_deleted)
         await self._groups.start()
         self._services = self._make_services()
-        await self._listen()
         await self._register()
+        await self._serve()
         self._start_tasks()
-        for listener in self._listeners:
-            await listener.serve()
 
     async def _open_metadata(self) -> MetadataLog:
         directory = self.config.metadata_dir
@@ -179,7 +184,7 @@ class BrokerServer:
         broker = self._metadata_log.image.brokers[self.config.node_id]
         return await self._controller.allocate_producer_ids(broker.broker_id, broker.broker_epoch)
 
-    async def _listen(self) -> None:
+    async def _bind(self) -> None:
         config = self.config
         memory_max = config["queued.max.request.bytes"]
         memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
@@ -193,7 +198,6 @@ class BrokerServer:
         for address in config.listeners:
             listener = Listener(
                 name=address.name,
-                handle=Dispatcher(SERVED, self._services, address.name).handle,
                 limits=self._limits,
                 memory=memory,
                 table=self._table,
@@ -202,12 +206,15 @@ class BrokerServer:
             try:
                 await listener.bind(address.host, address.port)
             except OSError as error:
-                self._close_listeners()
-                raise SettingError(
-                    f"listeners: cannot listen on {address.host}:{address.port} ({error.strerror or error}); "
-                    "free the port or choose another, or port 0 for any free one"
-                ) from error
+                raise _cannot_listen(address, error) from error
             self._listeners.append(listener)
+
+    async def _serve(self) -> None:
+        for address, listener in zip(self.config.listeners, self._listeners, strict=True):
+            try:
+                await listener.serve(Dispatcher(SERVED, self._services, address.name).handle)
+            except OSError as error:
+                raise _cannot_listen(address, error) from error
 
     async def _register(self) -> None:
         await self._controller.register_controller(
@@ -297,6 +304,13 @@ class BrokerServer:
     def _close_listeners(self) -> None:
         for listener in self._listeners:
             listener.stop_accepting()
+
+
+def _cannot_listen(address: ListenerAddress, error: OSError) -> SettingError:
+    return SettingError(
+        f"listeners: cannot listen on {address.host}:{address.port} ({error.strerror or error}); "
+        "free the port or choose another, or port 0 for any free one"
+    )
 
 
 def _endpoint(address: tuple[str, str, int]) -> Endpoint:

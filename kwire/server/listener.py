@@ -68,7 +68,6 @@ class Listener:
         self,
         *,
         name: str,
-        handle: Handle,
         limits: ConnectionLimits,
         memory: RequestMemory,
         table: ConnectionTable,
@@ -76,7 +75,8 @@ class Listener:
     ) -> None:
         assert len(receive_buffer) >= RECEIVE_BUFFER_BYTES
         self.name = name
-        self.handle = handle
+        self.handle: Handle
+        """What serves requests; known from serve() on."""
         self.limits = limits
         self.memory = memory
         self.receive_view = memoryview(receive_buffer)
@@ -93,9 +93,10 @@ class Listener:
         )
         self.port = self._server.sockets[0].getsockname()[1]
 
-    async def serve(self) -> None:
-        """Accept connections from now on."""
+    async def serve(self, handle: Handle) -> None:
+        """Accept connections from now on. Raises OSError when somebody else listens there by now."""
         assert self._server is not None, "bind comes before serve"
+        self.handle = handle
         await self._server.start_serving()
 
     def stop_accepting(self) -> None:

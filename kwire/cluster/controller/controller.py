@@ -164,18 +164,20 @@ class Controller:
     async def _each(
         self, wishes: Sequence[Any], plan: Callable[[Any], tuple[list[Any], Any]], *, validate_only: bool
     ) -> list[Any]:
-        """Plan and append wish by wish, each on the image that the one before left; wait once for all."""
+        """Plan and append wish by wish, each on the image that the one before left; wait once for all.
+
+        A refusal, too, may rest on records that are not durable yet: it waits as well.
+        """
         results: list[Any] = []
-        last_offset: int | None = None
         for wish in wishes:
             try:
                 records, result = plan(wish)
+                if records and not validate_only:
+                    self._log.append(records)
             except KafkaError as error:
                 results.append(error)
                 continue
-            if records and not validate_only:
-                last_offset = self._log.append(records)
             results.append(result)
-        if last_offset is not None:
-            await self._log.committed(last_offset)
+        if self._log.newest_image is not self._log.image:
+            await self._log.committed(self._log.newest_image.offset)
         return results

@@ -14,7 +14,7 @@ from kwire.cluster.config_keys import ConfigError, ConfigResourceType
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.placement import place
 from kwire.cluster.topic_configs import check_topic_configs
-from kwire.cluster.topic_names import check_topic_name, collision_key
+from kwire.cluster.topic_names import METADATA_TOPIC, check_topic_name, collision_key
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 
@@ -55,6 +55,9 @@ def plan_topic(
     image: MetadataImage, wish: NewTopic, *, topic_id: UUID, defaults: TopicDefaults
 ) -> tuple[list[Any], CreatedTopic]:
     """The records of a new topic, and what the client is told."""
+    if wish.name == METADATA_TOPIC:
+        # Its directory would be that of the metadata log itself.
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     check_topic_name(wish.name)
     _check_collision(image, wish.name)
     if wish.name in image.topics:

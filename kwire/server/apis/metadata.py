@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterable
 from uuid import UUID
 
 from kwire.cluster.image import TopicImage
-from kwire.cluster.topic_names import INTERNAL_TOPICS, why_invalid
+from kwire.cluster.topic_names import INTERNAL_TOPICS, METADATA_TOPIC, why_invalid
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata import (
     MetadataRequest,
@@ -49,6 +49,7 @@ def _to_create(request: MetadataRequest, context: RequestContext) -> list[str]:
         name
         for name in names
         if name not in services.image.topics
+        and name != METADATA_TOPIC
         and not why_invalid(name)
         and context.allows_topic(name)
         and context.allows_cluster()

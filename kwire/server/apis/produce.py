@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 
+from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.log.disk import DiskFailure
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -30,6 +31,8 @@ from kwire.server.dispatch import Api
 logger = logging.getLogger("kwire.server.produce")
 
 TOPIC_IDS_SINCE = 13
+ADMIN_CLIENT_ID = "__admin_client"
+"""The client that may write to internal topics."""
 ZSTD_SINCE = 7
 ATTRIBUTES_LOW_BYTE = 22
 _ACKS = (-1, 0, 1)
@@ -91,6 +94,8 @@ def _resolve(
 def _append(name: str, data: PartitionProduceData, acks: int, context: RequestContext) -> PartitionProduceResponse:
     try:
         partition = context.services.partitions.find(name, data.index)
+        if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
         records = data.records
         if not records:
             raise KafkaError(
