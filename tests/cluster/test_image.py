@@ -1,0 +1,168 @@
+"""The metadata image: what each record does to it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.image import Endpoint, MetadataImage, UnknownRecord
+from kwire.protocol.messages import metadata_records as records
+
+A, B = UUID(int=1), UUID(int=2)
+EMPTY = MetadataImage()
+
+
+def after(*batch: Any, base: MetadataImage = EMPTY) -> MetadataImage:
+    return base.apply(batch, offset=base.offset + len(batch), epoch=5)
+
+
+def registration(broker_id: int = 1, **changes: Any) -> records.RegisterBrokerRecord:
+    fields: dict[str, Any] = {
+        "broker_id": broker_id,
+        "broker_epoch": 7,
+        "incarnation_id": A,
+        "end_points": [records.BrokerEndpoint(name="PLAINTEXT", host="h", port=9, security_protocol=0)],
+        "rack": "r",
+        "fenced": True,
+        "log_dirs": [B],
+    }
+    return records.RegisterBrokerRecord(**(fields | changes))
+
+
+def partition(index: int = 0, **changes: Any) -> records.PartitionRecord:
+    fields: dict[str, Any] = {
+        "partition_id": index,
+        "topic_id": A,
+        "replicas": [1, 2],
+        "isr": [1],
+        "leader": 1,
+        "leader_epoch": 3,
+        "partition_epoch": 4,
+        "directories": [B, B],
+    }
+    return records.PartitionRecord(**(fields | changes))
+
+
+TOPIC = records.TopicRecord(name="t", topic_id=A)
+
+
+def test_offset_and_epoch_follow_the_log() -> None:
+    image = after(records.NoOpRecord(), records.NoOpRecord())
+    assert (image.offset, image.epoch) == (1, 5)
+
+
+def test_a_topic_with_its_partitions() -> None:
+    image = after(TOPIC, partition(0), partition(1, leader=-1))
+    topic = image.topics["t"]
+    assert image.topic_by_id(A) is topic
+    assert image.topic_names == {A: "t"}
+    assert [each.leader for each in topic.partitions] == [1, -1]
+    first = topic.partitions[0]
+    assert (first.replicas, first.isr, first.leader_epoch, first.partition_epoch) == ((1, 2), (1,), 3, 4)
+    assert first.directories == (B, B)
+
+
+def test_an_image_never_changes() -> None:
+    before = after(TOPIC, partition())
+    changed = after(partition(1), records.RemoveTopicRecord(topic_id=A), base=before)
+    assert changed.topics == {}
+    assert len(before.topics["t"].partitions) == 1
+    assert before.topic_by_id(A) is not None
+
+
+def test_maps_that_did_not_change_are_shared() -> None:
+    before = after(TOPIC, partition())
+    changed = after(records.NoOpRecord(), base=before)
+    assert changed.topics is before.topics
+    assert changed.configs is before.configs
+
+
+def test_a_change_of_leader_raises_both_epochs() -> None:
+    base = after(TOPIC, partition())
+    change = records.PartitionChangeRecord(partition_id=0, topic_id=A, leader=2, isr=[2])
+    changed = after(change, base=base).topics["t"].partitions[0]
+    assert (changed.leader, changed.leader_epoch, changed.partition_epoch, changed.isr) == (2, 4, 5, (2,))
+
+
+def test_a_change_without_a_leader_keeps_the_leader_epoch() -> None:
+    base = after(TOPIC, partition())
+    change = records.PartitionChangeRecord(partition_id=0, topic_id=A, isr=[1, 2], eligible_leader_replicas=[3])
+    changed = after(change, base=base).topics["t"].partitions[0]
+    assert (changed.leader, changed.leader_epoch, changed.partition_epoch) == (1, 3, 5)
+    assert (changed.isr, changed.eligible_leader_replicas) == ((1, 2), (3,))
+
+
+def test_a_removed_topic_may_come_back_with_another_id() -> None:
+    image = after(TOPIC, partition(), records.RemoveTopicRecord(topic_id=A), records.TopicRecord(name="t", topic_id=B))
+    assert image.topics["t"].topic_id == B
+    assert image.topic_by_id(A) is None
+
+
+def test_configs_are_set_and_taken_away() -> None:
+    def config(name: str, value: str | None) -> records.ConfigRecord:
+        return records.ConfigRecord(resource_type=2, resource_name="t", name=name, value=value)
+
+    image = after(config("a", "1"), config("b", "2"), config("a", "3"))
+    assert image.config_of(2, "t") == {"a": "3", "b": "2"}
+    image = after(config("a", None), base=image)
+    assert image.config_of(2, "t") == {"b": "2"}
+    image = after(config("b", None), config("missing", None), base=image)
+    assert image.configs == {}
+    assert image.config_of(2, "t") == {}
+
+
+def test_features() -> None:
+    def level(number: int) -> records.FeatureLevelRecord:
+        return records.FeatureLevelRecord(name="f", feature_level=number)
+
+    image = after(level(3))
+    assert image.features == {"f": 3}
+    assert after(level(0), base=image).features == {}
+
+
+def test_a_broker_registers_unfences_and_goes() -> None:
+    image = after(registration())
+    broker = image.brokers[1]
+    assert broker.endpoints == (Endpoint(name="PLAINTEXT", host="h", port=9),)
+    assert (broker.fenced, broker.rack, broker.broker_epoch, broker.directories) == (True, "r", 7, (B,))
+    change = records.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=7, fenced=-1, log_dirs=[A])
+    image = after(change, base=image)
+    assert (image.brokers[1].fenced, image.brokers[1].directories) == (False, (A,))
+    down = records.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=7, in_controlled_shutdown=1)
+    image = after(down, base=image)
+    assert (image.brokers[1].fenced, image.brokers[1].in_controlled_shutdown) == (False, True)
+    assert after(records.UnregisterBrokerRecord(broker_id=1, broker_epoch=7), base=image).brokers == {}
+
+
+def test_the_old_fencing_records() -> None:
+    image = after(registration(), records.UnfenceBrokerRecord(id=1, epoch=7))
+    assert not image.brokers[1].fenced
+    assert after(records.FenceBrokerRecord(id=1, epoch=7), base=image).brokers[1].fenced
+
+
+def test_controllers_and_producer_ids() -> None:
+    end = records.ControllerEndpoint(name="CONTROLLER", host="h", port=1, security_protocol=0)
+    image = after(
+        records.RegisterControllerRecord(controller_id=4, end_points=[end]),
+        records.ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=2000),
+    )
+    assert image.controllers == {4: (Endpoint(name="CONTROLLER", host="h", port=1),)}
+    assert image.next_producer_id == 2000
+
+
+def test_a_record_that_is_not_known_is_refused_and_changes_nothing() -> None:
+    with pytest.raises(UnknownRecord, match="object"):
+        after(TOPIC, object())
+    assert EMPTY.topics == {}
+
+
+def test_a_partition_that_leaves_a_gap_is_refused() -> None:
+    with pytest.raises(AssertionError, match="partition 2"):
+        after(TOPIC, partition(0), partition(2))
+
+
+def test_a_partition_of_no_topic_is_refused() -> None:
+    with pytest.raises(AssertionError, match="unknown topic id"):
+        after(partition(0))

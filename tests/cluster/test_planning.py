@@ -1,0 +1,214 @@
+"""What the controller decides: records for what may be, Kafka's error code for what may not."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.controller.configs import AlterOperation, plan_incremental, plan_replacement
+from kwire.cluster.controller.topics import NewTopic, TopicDefaults, plan_partitions, plan_removal, plan_topic
+from kwire.cluster.image import MetadataImage
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages import metadata_records as records
+from kwire.server.broker_configs import BROKER_KEYS
+
+ID = UUID(int=9)
+DIRECTORY = UUID(int=3)
+DEFAULTS = TopicDefaults(num_partitions=2, replication_factor=1)
+TOPIC, BROKER = int(ConfigResourceType.TOPIC), int(ConfigResourceType.BROKER)
+SET, DELETE, APPEND, SUBTRACT = AlterOperation
+
+
+def brokers(*ids: int, fenced: tuple[int, ...] = (), topics: tuple[str, ...] = ()) -> MetadataImage:
+    batch: list[Any] = [
+        records.RegisterBrokerRecord(broker_id=each, fenced=each in fenced, log_dirs=[DIRECTORY]) for each in ids
+    ]
+    image = MetadataImage().apply(batch, offset=len(batch), epoch=1)
+    for number, name in enumerate(topics):
+        made, _ = plan_topic(image, wish(name), topic_id=UUID(int=100 + number), defaults=DEFAULTS)
+        image = image.apply(made, offset=image.offset + len(made), epoch=1)
+    return image
+
+
+def wish(name: str = "t", **fields: Any) -> NewTopic:
+    return NewTopic(**({"name": name, "configs": {}} | fields))
+
+
+def plan(image: MetadataImage, **fields: Any) -> list[Any]:
+    made, _ = plan_topic(image, wish(**fields), topic_id=ID, defaults=DEFAULTS)
+    return made
+
+
+THREE = brokers(1, 2, 3, topics=("there", "a.b"))
+
+
+def test_a_topic_takes_defaults_and_goes_round_the_brokers() -> None:
+    made, created = plan_topic(THREE, wish(num_partitions=4, replication_factor=2), topic_id=ID, defaults=DEFAULTS)
+    assert isinstance(made[0], records.TopicRecord)
+    assert [each.replicas for each in made[1:]] == [[1, 2], [2, 3], [3, 1], [1, 2]]
+    assert all(each.isr == each.replicas and each.leader == each.replicas[0] for each in made[1:])
+    assert (created.num_partitions, created.replication_factor) == (4, 2)
+    assert len(plan(THREE)) == 1 + DEFAULTS.num_partitions
+
+
+def test_configs_become_records_of_the_topic() -> None:
+    made = plan(THREE, configs={"retention.ms": "5"})
+    assert [(each.resource_type, each.resource_name, each.name, each.value) for each in made[1:2]] == [
+        (TOPIC, "t", "retention.ms", "5")
+    ]
+
+
+def test_a_fenced_broker_is_no_leader() -> None:
+    image = brokers(1, 2, fenced=(1,))
+    (made,) = plan(image, assignments=[(0, [1, 2])])[1:]
+    assert (made.replicas, made.isr, made.leader) == ([1, 2], [2], 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"name": "there"}, ErrorCode.TOPIC_ALREADY_EXISTS),
+        ({"name": ""}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "."}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": ".."}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "a/b"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "ä"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "t\n"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "x" * 250}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "a_b"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "__cluster_metadata"}, ErrorCode.INVALID_REQUEST),
+        ({"num_partitions": 0}, ErrorCode.INVALID_PARTITIONS),
+        ({"num_partitions": -2}, ErrorCode.INVALID_PARTITIONS),
+        ({"num_partitions": 10_001}, ErrorCode.POLICY_VIOLATION),
+        ({"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({"replication_factor": -2}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({"replication_factor": 4}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({"configs": {"no.such": "1"}}, ErrorCode.INVALID_CONFIG),
+        ({"configs": {"retention.ms": "soon"}}, ErrorCode.INVALID_CONFIG),
+        ({"configs": {"retention.ms": None}}, ErrorCode.INVALID_CONFIG),
+        ({"configs": {"cleanup.policy": "burn"}}, ErrorCode.INVALID_CONFIG),
+        ({"configs": {"min.insync.replicas": "0"}}, ErrorCode.INVALID_CONFIG),
+        ({"configs": {"remote.storage.enable": "true"}}, ErrorCode.INVALID_CONFIG),
+        (
+            {"configs": {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}},
+            ErrorCode.INVALID_CONFIG,
+        ),
+        ({"assignments": [(0, [1])], "num_partitions": 1}, ErrorCode.INVALID_REQUEST),
+        ({"assignments": [(0, [1])], "replication_factor": 1}, ErrorCode.INVALID_REQUEST),
+        ({"assignments": [(0, [])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": [(0, [9])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": [(0, [1, 1])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": [(0, [1]), (0, [2])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": [(1, [1])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": [(0, [1]), (1, [1, 2])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_a_topic_that_cannot_be(fields: dict[str, Any], code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as refused:
+        plan(THREE, **fields)
+    assert refused.value.code is code
+    assert refused.value.message
+
+
+def test_no_broker_is_alive() -> None:
+    with pytest.raises(KafkaError) as refused:
+        plan(brokers(1, fenced=(1,)))
+    assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    with pytest.raises(KafkaError) as refused:
+        plan(brokers(1, fenced=(1,)), assignments=[(0, [1])])
+    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_partitions_are_added_behind_those_there() -> None:
+    made = plan_partitions(THREE, "there", 4, None)
+    assert [(each.partition_id, each.replicas) for each in made] == [(2, [3]), (3, [1])]
+    made = plan_partitions(THREE, "there", 3, [[2]])
+    assert [(each.partition_id, each.replicas) for each in made] == [(2, [2])]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        (("missing", 3, None), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (("there", 2, None), ErrorCode.INVALID_PARTITIONS),
+        (("there", 1, None), ErrorCode.INVALID_PARTITIONS),
+        (("there", 0, None), ErrorCode.INVALID_PARTITIONS),
+        (("there", 3, []), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (("there", 3, [[1, 2]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (("there", 3, [[7]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (("there", 20_000, None), ErrorCode.POLICY_VIOLATION),
+    ],
+)
+def test_partitions_that_cannot_be(wanted: tuple[str, int, list[list[int]] | None], code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as refused:
+        plan_partitions(THREE, *wanted)
+    assert refused.value.code is code
+
+
+def test_a_topic_goes_with_its_configs() -> None:
+    made = plan(THREE, configs={"retention.ms": "5", "segment.ms": "7"})
+    image = THREE.apply(made, offset=50, epoch=1)
+    image = image.apply(plan_removal(image, image.topics["t"]), offset=60, epoch=1)
+    assert image.configs == {}
+    assert set(image.topics) == {"there", "a.b"}
+
+
+def alter(resource: tuple[int, str], *changes: tuple[str, int, str | None]) -> dict[str, str | None]:
+    made = plan_incremental(THREE_CONFIGURED, resource, changes, broker_keys=BROKER_KEYS)
+    return {each.name: each.value for each in made}
+
+
+THREE_CONFIGURED = THREE.apply(
+    [records.ConfigRecord(resource_type=TOPIC, resource_name="there", name="retention.ms", value="5")],
+    offset=90,
+    epoch=1,
+)
+THERE = (TOPIC, "there")
+
+
+def test_incremental_changes_are_written_as_far_as_they_change_something() -> None:
+    assert alter(THERE, ("segment.ms", SET, "9"), ("retention.ms", DELETE, None)) == {
+        "segment.ms": "9",
+        "retention.ms": None,
+    }
+    assert alter(THERE, ("retention.ms", SET, "5"), ("segment.ms", DELETE, None)) == {}
+    assert alter(THERE, ("cleanup.policy", APPEND, "compact")) == {"cleanup.policy": "delete,compact"}
+    assert alter(THERE, ("cleanup.policy", APPEND, "delete")) == {"cleanup.policy": "delete"}
+    assert alter((BROKER, ""), ("log.retention.ms", SET, "7")) == {"log.retention.ms": "7"}
+    assert alter((BROKER, "2"), ("plug.in", SET, "x")) == {"plug.in": "x"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "changes", "code"),
+    [
+        ((TOPIC, "missing"), [("retention.ms", 0, "1")], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ((TOPIC, "a/b"), [("retention.ms", 0, "1")], ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ((BROKER, "9"), [("log.retention.ms", 0, "1")], ErrorCode.INVALID_REQUEST),
+        ((BROKER, "one"), [("log.retention.ms", 0, "1")], ErrorCode.INVALID_REQUEST),
+        ((77, "x"), [("a", 0, "1")], ErrorCode.INVALID_REQUEST),
+        (THERE, [("retention.ms", 0, "1"), ("retention.ms", 0, "2")], ErrorCode.INVALID_REQUEST),
+        (THERE, [("retention.ms", 9, "1")], ErrorCode.INVALID_REQUEST),
+        (THERE, [("retention.ms", 0, None)], ErrorCode.INVALID_REQUEST),
+        (THERE, [("retention.ms", 2, "1")], ErrorCode.INVALID_CONFIG),
+        (THERE, [("no.such", 0, "1")], ErrorCode.INVALID_CONFIG),
+        (THERE, [("segment.bytes", 0, "x")], ErrorCode.INVALID_CONFIG),
+        (THERE, [("cleanup.policy", 2, "burn")], ErrorCode.INVALID_CONFIG),
+        ((BROKER, "1"), [("node.id", 0, "4")], ErrorCode.INVALID_REQUEST),
+        ((BROKER, "1"), [("log.retention.ms", 0, "x")], ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_changes_that_cannot_be(resource: tuple[int, str], changes: list[Any], code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as refused:
+        alter(resource, *changes)
+    assert refused.value.code is code
+
+
+def test_a_replacement_is_the_whole_configuration() -> None:
+    made = plan_replacement(THREE_CONFIGURED, THERE, {"segment.ms": "9"}, broker_keys=BROKER_KEYS)
+    assert {each.name: each.value for each in made} == {"retention.ms": None, "segment.ms": "9"}
+    with pytest.raises(KafkaError) as refused:
+        plan_replacement(THREE_CONFIGURED, THERE, {"segment.ms": None}, broker_keys=BROKER_KEYS)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
