@@ -15,6 +15,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from kwire.log.checkpoints import (
@@ -212,24 +213,39 @@ class LogManager:
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a partition away: its directory is renamed now and removed after file.delete.delay.ms."""
-        log = self.get(topic, partition)
-        if log is None:
-            return
-        directory = self.directory_of(log)
+        self.delete_all([(topic, partition)])
+
+    def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take partitions away; the renames of all of them become durable together."""
+        changed: dict[str, LogDirectory] = {}
+        for topic, partition in partitions:
+            log = self.get(topic, partition)
+            if log is not None:
+                directory = self.directory_of(log)
+                self._take_away(log, directory)
+                changed[directory.path] = directory
+        for directory in changed.values():
+            self._guard(directory, partial(self._disk.sync_directory, directory.path))
+
+    def _take_away(self, log: PartitionLog, directory: LogDirectory) -> None:
+        key = (log.topic, log.partition)
         log.close(clean=False)
-        suffix = f"-{partition}.{self._surroundings.chance.uuid().hex}-delete"
-        path = f"{directory.path}/{topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
+        suffix = f"-{log.partition}.{self._surroundings.chance.uuid().hex}-delete"
+        path = f"{directory.path}/{log.topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
+        self._guard(directory, lambda: self._disk.rename(log.directory, path))
+        log.moved_to(path)
+        for offsets in (directory.logs, directory.recovery_points, directory.log_starts, directory.high_watermarks):
+            offsets.pop(key, None)
+        due_ms = self._surroundings.clock.wall_ms() + log.config.file_delete_delay_ms
+        self._pending.append(PendingDeletion(due_ms, [path]))
+
+    def _guard(self, directory: LogDirectory, call: Callable[[], None]) -> None:
+        """Whatever fails here takes the directory offline."""
         try:
-            self._disk.rename(log.directory, path)
-            self._disk.sync_directory(directory.path)
+            call()
         except DiskFailure as failure:
             self._take_offline(directory, failure)
             raise
-        log.moved_to(path)
-        for offsets in (directory.logs, directory.recovery_points, directory.log_starts, directory.high_watermarks):
-            offsets.pop((topic, partition), None)
-        due_ms = self._surroundings.clock.wall_ms() + log.config.file_delete_delay_ms
-        self._pending.append(PendingDeletion(due_ms, [path]))
 
     # What the server calls from time to time
 
