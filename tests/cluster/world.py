@@ -21,6 +21,7 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.log.recovery import Surroundings, open_log
 from kwire.server.broker_configs import BROKER_KEYS
+from kwire.seams import SystemChance
 from tests.log.support import FixedChance, ManualClock
 
 T = TypeVar("T")
@@ -90,7 +91,7 @@ async def take_lead(opened: MetadataLog, disk: RealDisk, directory: Path) -> Non
 def controller_of(log: MetadataLog, broker_keys: dict[str, ConfigKey] | None = None) -> Controller:
     return Controller(
         metadata_log=log,
-        chance=FixedChance(),
+        chance=SystemChance(),
         defaults=TopicDefaults(num_partitions=2, replication_factor=1),
         broker_keys=broker_keys or dict(BROKER_KEYS),
     )
