@@ -52,9 +52,7 @@ def test_bad_headers_are_refused(frame: str) -> None:
 
 def test_a_response_without_records_is_one_buffer() -> None:
     (frame,) = encode_response(7, FetchResponse(session_id=3), 12)
-    assert bytes(frame) == bytes.fromhex(
-        "00000011" + "00000007" + "00" + "00000000" + "0000" + "00000003" + "0100"
-    )
+    assert bytes(frame) == bytes.fromhex("00000011" + "00000007" + "00" + "00000000" + "0000" + "00000003" + "0100")
     assert decode(FetchResponse, 12, bytes(frame), 9) == FetchResponse(session_id=3)
 
 
