@@ -20,8 +20,8 @@ from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.log.recovery import Surroundings, open_log
-from kwire.server.broker_configs import BROKER_KEYS
 from kwire.seams import SystemChance
+from kwire.server.broker_configs import BROKER_KEYS
 from tests.log.support import FixedChance, ManualClock
 
 T = TypeVar("T")
