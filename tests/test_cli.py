@@ -1,0 +1,159 @@
+"""`kwire server` from outside: starts, stops, and refuses in one line what cannot be."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kwire.cli import main
+from tests.support.processes import overrides, run_to_end, server
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, create_topic, fetch, fetch_request, produce, values_in
+
+FREE = "PLAINTEXT://127.0.0.1:0"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_cleanly(tmp_path: Path, number: int) -> None:
+    data = tmp_path / "data"
+    with server(data) as running, RawClient(running.bootstrap_server) as client:
+        assert f"node 1, data in {data}" in running.ready_line
+        topic, _ = create_topic(client)
+        produce(client, topic, batch(b"kept"))
+        client.send_bytes(client.frame(fetch_request(topic, 1, max_wait_ms=600_000), 12))
+        assert running.signal_and_wait(number) == 0
+        assert running.rest().splitlines() == ["kwire: stopped"]
+    assert (data / ".kafka_cleanshutdown").is_file()
+    with server(data) as running, RawClient(running.bootstrap_server) as client:
+        assert values_in(fetch(client, topic).records) == [b"kept"]
+
+
+def test_a_properties_file_is_read_and_overrides_win(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("# ours\nnode.id=3\nlog.dirs=/nowhere/at/all\nlisteners = PLAINTEXT://127.0.0.1:0\n")
+    with server(tmp_path / "data", str(properties)) as running:
+        assert "node 3" in running.ready_line
+    assert not Path("/nowhere").exists()
+
+
+def test_an_unknown_setting_is_warned_of_once(tmp_path: Path) -> None:
+    with server(tmp_path / "data", no_such_setting="1", num_io_threads="8") as running:
+        running.signal_and_wait(signal.SIGTERM)
+        said = running.said_before + running.rest()
+    assert said.count("no.such.setting") == 1
+    assert "num.io.threads" not in said
+
+
+def refused(tmp_path: Path, *arguments: str, naming: str) -> str:
+    """One line on standard error that names the culprit, status 1, and nothing made in the working directory."""
+    before = sorted(tmp_path.rglob("*"))
+    with contextlib.chdir(tmp_path):
+        ended = CliRunner().invoke(main, ["server", *arguments])
+    assert ended.exit_code == 1, ended
+    assert ended.stdout == ""
+    line = only_line(ended.stderr)
+    assert naming in line
+    assert sorted(tmp_path.rglob("*")) == before
+    return line
+
+
+def only_line(said: str) -> str:
+    (line,) = said.splitlines()
+    assert line.startswith("kwire: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("num.partitions", "many"),
+        ("num.partitions", "0"),
+        ("listeners", "127.0.0.1:9092"),
+        ("listeners", "PLAINTEXT://127.0.0.1:99999"),
+        ("listeners", "SSL://127.0.0.1:0"),
+        ("listener.security.protocol.map", "OTHER:PLAINTEXT"),
+        ("listeners", "CONTROLLER://127.0.0.1:0"),
+        ("advertised.listeners", "PLAINTEXT://0.0.0.0:1"),
+        ("advertised.listeners", "OTHER://host:1"),
+        ("process.roles", "broker"),
+        ("controller.quorum.voters", "1@a:1,2@b:2"),
+        ("log.cleanup.policy", "burn"),
+        ("queued.max.request.bytes", "5"),
+        ("auto.create.topics.enable", "perhaps"),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, setting: str, value: str) -> None:
+    refused(tmp_path, "--override", f"listeners={FREE}", "--override", f"{setting}={value}", naming=setting)
+
+
+def test_an_override_without_a_value_is_explained(tmp_path: Path) -> None:
+    assert "key=value" in refused(tmp_path, "--override", "num.partitions", naming="num.partitions")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    ended = run_to_end("missing.properties", cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "missing.properties: No such file" in only_line(ended.stderr)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "binary.properties").write_bytes(b"\xff\xfe\x00")
+    refused(tmp_path, "binary.properties", naming="binary.properties")
+
+
+def test_a_directory_as_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    refused(tmp_path, "folder", naming="folder")
+
+
+def test_a_taken_port_is_named_and_no_directory_is_made(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refused(tmp_path, *overrides(listeners=f"PLAINTEXT://127.0.0.1:{port}"), naming="listeners")
+    assert str(port) in line
+    assert "data" not in [path.name for path in tmp_path.iterdir()]
+
+
+def test_an_address_of_another_machine_is_named(tmp_path: Path) -> None:
+    refused(tmp_path, *overrides(listeners="PLAINTEXT://203.0.113.1:0"), naming="listeners")
+
+
+def test_a_file_in_place_of_a_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in ("file", "file/below"):
+        refused(tmp_path, *overrides(listeners=FREE, log_dirs=path), naming="log.dirs")
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    refused(tmp_path, *overrides(listeners=FREE, log_dirs="/proc/kwire"), naming="log.dirs")
+
+
+def test_a_foreign_directory_is_named_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "holiday.jpg").write_bytes(b"x")
+    refused(tmp_path, *overrides(listeners=FREE, log_dirs="photos"), naming="log.dirs")
+
+
+def test_a_directory_of_another_node_is_named(tmp_path: Path) -> None:
+    with server(tmp_path / "data") as running:
+        running.signal_and_wait(signal.SIGTERM)
+    line = refused(tmp_path, *overrides(listeners=FREE, log_dirs="data", node_id="2"), naming="node.id")
+    assert "node 1" in line
+
+
+def test_a_directory_in_use_is_named(tmp_path: Path) -> None:
+    with server(tmp_path / "data"):
+        ended = run_to_end(*overrides(listeners=FREE, log_dirs=str(tmp_path / "data")))
+    assert ended.returncode == 1
+    assert "in use by another broker" in only_line(ended.stderr)
+
+
+def test_a_blank_directory_of_a_configured_quorum_is_named(tmp_path: Path) -> None:
+    given = overrides(listeners=FREE, log_dirs="unmounted", controller_quorum_bootstrap_servers="localhost:1")
+    refused(tmp_path, *given, naming="log.dirs")
