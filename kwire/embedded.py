@@ -182,6 +182,7 @@ class _ProcessRunner:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
+        self._drain: threading.Thread | None = None
 
     def start(self, settings: Mapping[str, str]) -> str:
         try:
@@ -206,7 +207,8 @@ class _ProcessRunner:
         try:
             for line in process.stdout:
                 if line.startswith(READY_LINE):
-                    threading.Thread(target=_drain, args=(process,), daemon=True).start()
+                    self._drain = threading.Thread(target=_drain, args=(process,), daemon=True)
+                    self._drain.start()
                     return line.removeprefix(READY_LINE).partition(",")[0]
                 said.append(line.rstrip())
         finally:
@@ -225,6 +227,9 @@ class _ProcessRunner:
             process.kill()
             process.wait()
             raise
+        finally:
+            if self._drain is not None:
+                self._drain.join()
 
 
 def _drain(process: subprocess.Popen[str]) -> None:
