@@ -1,0 +1,151 @@
+"""kwire.Broker: a broker inside a program, in a thread or in a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+import kwire
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, create_topic, fetch, produce, values_in
+from tests.support.waiting import eventually
+
+Isolation = Literal["thread", "process"]
+both = pytest.mark.parametrize("isolation", ["thread", "process"])
+
+
+def round_trip(broker: kwire.Broker, value: bytes = b"v") -> str:
+    with RawClient(broker.bootstrap_server) as client:
+        topic, _ = create_topic(client)
+        assert produce(client, topic, batch(value)).error_code == 0
+        assert values_in(fetch(client, topic).records) == [value]
+    return topic
+
+
+@both
+def test_it_serves_within_its_block_and_not_after(isolation: Isolation) -> None:
+    with kwire.Broker(isolation=isolation) as broker:
+        round_trip(broker)
+        address = broker.bootstrap_server
+    with pytest.raises(ConnectionRefusedError):
+        RawClient(address)
+    with pytest.raises(RuntimeError, match="does not run"):
+        _ = broker.bootstrap_server
+
+
+def test_several_run_side_by_side() -> None:
+    with kwire.Broker() as one, kwire.Broker() as two, kwire.Broker(isolation="process") as three:
+        assert len({one.bootstrap_server, two.bootstrap_server, three.bootstrap_server}) == 3
+        for broker in (one, two, three):
+            round_trip(broker)
+
+
+@both
+def test_data_outlives_the_broker_in_a_directory_of_ones_own(isolation: Isolation, tmp_path: Path) -> None:
+    with kwire.Broker(data_dir=tmp_path, isolation=isolation) as broker:
+        topic = round_trip(broker, b"kept")
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    with kwire.Broker(data_dir=tmp_path, isolation=isolation) as broker, RawClient(broker.bootstrap_server) as client:
+        assert values_in(fetch(client, topic).records) == [b"kept"]
+
+
+@both
+def test_a_temporary_directory_goes_with_the_broker(
+    isolation: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with kwire.Broker(isolation=isolation) as broker:
+        round_trip(broker)
+        (made,) = tmp_path.iterdir()
+        assert made.name.startswith("kwire-")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(kwire.BrokerFailedError):
+        kwire.Broker({"num.partitions": 0}, isolation=isolation).start()
+    assert not list(tmp_path.iterdir())
+
+
+@both
+def test_a_broker_that_cannot_start_says_why(isolation: Isolation, tmp_path: Path) -> None:
+    (tmp_path / "foreign").touch()
+    with pytest.raises(kwire.BrokerFailedError, match=r"log\.dirs: .* holds files but no meta\.properties"):
+        kwire.Broker(data_dir=tmp_path, isolation=isolation).start()
+    with pytest.raises(kwire.BrokerFailedError, match=r"num\.partitions"):
+        kwire.Broker({"num.partitions": "x"}, isolation=isolation).start()
+    with kwire.Broker() as running:
+        taken = {"listeners": f"PLAINTEXT://{running.bootstrap_server}"}
+        with pytest.raises(kwire.BrokerFailedError, match="listeners: cannot listen on"):
+            kwire.Broker(taken, isolation=isolation).start()
+
+
+@both
+def test_it_may_be_started_again(isolation: Isolation) -> None:
+    broker = kwire.Broker(isolation=isolation)
+    for _ in range(2):
+        broker.start()
+        round_trip(broker)
+        with pytest.raises(RuntimeError, match="runs already"):
+            broker.start()
+        broker.stop()
+        broker.stop()
+
+
+def test_settings_are_given_as_python_values() -> None:
+    config = {"auto.create.topics.enable": False, "num.partitions": 3, "log.cleanup.policy": ["delete", "compact"]}
+    with kwire.Broker(config) as broker:
+        round_trip(broker)
+
+
+def test_isolation_is_one_of_two() -> None:
+    with pytest.raises(ValueError, match="isolation"):
+        kwire.Broker(isolation="container")  # type: ignore[arg-type]
+
+
+def test_it_is_used_from_many_threads() -> None:
+    with kwire.Broker() as broker, ThreadPoolExecutor(8) as pool:
+        topics = list(pool.map(lambda number: round_trip(broker, b"%d" % number), range(24)))
+    assert len(set(topics)) == 24
+
+
+@both
+def test_a_block_that_raises_stops_the_broker(isolation: Isolation) -> None:
+    with pytest.raises(KeyError), kwire.Broker(isolation=isolation) as broker:
+        address = broker.bootstrap_server
+        raise KeyError("mine")
+    with pytest.raises(ConnectionRefusedError):
+        RawClient(address)
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc")
+@both
+def test_nothing_is_left_behind(isolation: Isolation, tmp_path: Path) -> None:
+    (tmp_path / "foreign").touch()
+
+    def once() -> None:
+        with kwire.Broker(isolation=isolation) as broker:
+            round_trip(broker)
+        with pytest.raises(kwire.BrokerFailedError):
+            kwire.Broker(data_dir=tmp_path, isolation=isolation).start()
+
+    once()
+    threads, files = threading.active_count(), descriptors()
+    for _ in range(3):
+        once()
+    assert threading.active_count() <= threads, threading.enumerate()
+    eventually(lambda: descriptors() <= files, "descriptors to be given back")
+
+
+def test_a_program_that_ends_without_stop_ends() -> None:
+    program = "import kwire; broker = kwire.Broker().start(); print(broker.bootstrap_server)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ":" in ended.stdout
