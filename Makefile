@@ -46,9 +46,17 @@ $(VENV)-spark/.spark: pyproject.toml
 	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
 	@touch $@
 
+# The image, through testcontainers and through Compose. Installs Docker on Debian and starts it when none runs (as root).
+docker: $(VENV)-compat/.compat
+	PYTHONPATH=docker:. $(VENV)-compat/bin/python -m proof.run
+
 # kwire beside Apache Kafka, as both ship. ROW=start|small|perf-100|perf-1000 runs one row; ROUNDS=1 looks quickly.
 bench: $(VENV)-compat/.compat
 	$(VENV)-compat/bin/python -m benchmarks.run $(if $(ROW),--row $(ROW)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+# Long searches for trouble; what they find is noted in docs/evidence. KILLS=100 SEED=1
+campaign: $(VENV)/.test
+	$(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),100) --seed $(or $(SEED),1)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
