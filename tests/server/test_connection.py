@@ -44,7 +44,7 @@ def test_many_frames_of_one_segment_are_answered_in_order(client: RawClient) -> 
     frames = [client.frame(VERSIONS, 3) for _ in range(200)]
     client.send_bytes(b"".join(frames))
     for correlation_id in range(1, 201):
-        client.receive(VERSIONS, 3, correlation_id=correlation_id)
+        assert client.receive(VERSIONS, 3, correlation_id=correlation_id).error_code == 0
 
 
 def test_frames_cut_at_random_are_answered_in_order(broker: RunningBroker, client: RawClient) -> None:
