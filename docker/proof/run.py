@@ -1,0 +1,126 @@
+"""Build the image, run its tests through testcontainers and Compose, print one table: `make docker`.
+
+Containers, networks and volumes of the run are removed at its end, however it ends; the images stay,
+for the next build.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from proof.daemon import docker_daemon
+from proof.image import BASE_IMAGE, build, docker, require_base_image
+from rich.console import Console
+from rich.table import Table
+
+from compat_tests.harness.outcomes import FAILED, PASSED, Outcomes, read_report
+from compat_tests.harness.paths import ROOT
+
+IMAGE = "kwire:proof"
+TESTS = ROOT / "docker" / "tests"
+ROWS = [path.stem.removeprefix("test_") for path in sorted(TESTS.glob("test_*.py"))]
+SECONDS_MAX = 600
+
+console = Console(width=110)
+
+
+@contextlib.contextmanager
+def removed_afterwards(run: str) -> Iterator[None]:
+    """Nothing that carries the run's label, as ours or as a Compose project, is left behind."""
+    try:
+        yield
+    finally:
+        for label in (f"kwire.run={run}", f"com.docker.compose.project={run}"):
+            remove(("container", "ls", "--all"), ("rm", "--force", "--volumes"), label)
+            remove(("network", "ls"), ("network", "rm"), label)
+            remove(("volume", "ls"), ("volume", "rm", "--force"), label)
+
+
+def remove(listing: Sequence[str], removal: Sequence[str], label: str) -> None:
+    found = docker(*listing, "--quiet", "--filter", f"label={label}", check=False).split()
+    if found:
+        docker(*removal, *found, check=False)
+
+
+def run_suite(row: str, run: str) -> Outcomes:
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "docker" / "pytest.ini"), "-q", "--tb=short"]
+        command += [str(TESTS / f"test_{row}.py"), "--image", IMAGE, "--run", run, "--junitxml", str(report)]
+        status, output = run_bounded(command)
+        outcomes = Outcomes(tests=read_report(report) if report.exists() else {})
+    if not outcomes.tests:
+        outcomes.problem = f"no test ran, pytest ended with {status}"
+    if outcomes.problem or outcomes.count(FAILED):
+        console.print(output[-12_000:], markup=False, highlight=False)
+    return outcomes
+
+
+def run_bounded(command: Sequence[str]) -> tuple[int | str, str]:
+    # The library's own cleaner is an image that has to be pulled; the run removes its containers itself.
+    environment = os.environ | {"TESTCONTAINERS_RYUK_DISABLED": "true"}
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return f"no end within {SECONDS_MAX} s", process.communicate()[0]
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode, output
+
+
+def timed(what: str, started: float) -> None:
+    console.print(f"{what}: {time.monotonic() - started:.0f} s", highlight=False)
+
+
+def prove() -> bool:
+    started = time.monotonic()
+    timed(f"{BASE_IMAGE} {require_base_image()}", started)
+    started = time.monotonic()
+    build(IMAGE)
+    timed(f"{IMAGE} built", started)
+    table = Table(title="The image of kwire under outside clients")
+    table.add_column("row")
+    for heading in ("tests", "passed", "seconds"):
+        table.add_column(heading, justify="right")
+    good = True
+    for row in ROWS:
+        started = time.monotonic()
+        outcomes = run_row(row)
+        good = good and not outcomes.problem and outcomes.count(PASSED) == len(outcomes.tests)
+        passed = outcomes.problem or str(outcomes.count(PASSED))
+        table.add_row(row, str(len(outcomes.tests)), passed, f"{time.monotonic() - started:.0f}")
+    console.print(table)
+    return good
+
+
+def run_row(row: str) -> Outcomes:
+    run = f"kwire{uuid.uuid4().hex[:8]}"
+    with removed_afterwards(run):
+        return run_suite(row, run)
+
+
+def main() -> int:
+    with docker_daemon():
+        return 0 if prove() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

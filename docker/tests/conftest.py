@@ -1,0 +1,25 @@
+"""The image, and names that no other test uses."""
+
+import uuid
+
+import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption("--image", required=True, help="the image to test")
+    parser.addoption("--run", required=True, help="a label for what this run makes, so that it can be removed")
+
+
+@pytest.fixture(scope="session")
+def image(request):
+    return request.config.getoption("--image")
+
+
+@pytest.fixture(scope="session")
+def run(request):
+    return request.config.getoption("--run")
+
+
+@pytest.fixture
+def topic():
+    return f"topic-{uuid.uuid4().hex[:10]}"
