@@ -1,0 +1,186 @@
+"""Fetch sessions (KIP-227): every row of kwire.server.fetch_sessions' table, over the wire and with time in hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartitionData, FetchRequest
+from kwire.seams import SystemChance
+from kwire.server.fetch_sessions import EVICTION_MS, FetchSessions
+from tests.log.support import ManualClock
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, create_topic, fetch_request, produce, unique
+
+FULL, NONE = (0, 0), (0, -1)
+
+
+def ask(
+    client: RawClient, topic: str, session: tuple[int, int], *, offset: int = 0, version: int = 12, **more: Any
+) -> Any:
+    return client.ask(fetch_request(topic, offset, session=session, **more), version)
+
+
+def opened(client: RawClient, topic: str) -> int:
+    answer = ask(client, topic, FULL)
+    session_id: int = answer.session_id
+    assert session_id > 0
+    return session_id
+
+
+def test_a_full_fetch_opens_a_session_and_incremental_ones_carry_news_only(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    session = opened(client, topic)
+    quiet = ask(client, "", (session, 1))
+    assert (quiet.session_id, quiet.responses) == (session, [])
+    produce(client, topic, batch(b"a"))
+    news = ask(client, "", (session, 2))
+    assert len(news.responses[0].partitions[0].records) == len(batch(b"a"))
+    again = ask(client, "", (session, 3))
+    assert again.responses[0].partitions[0].records, "as long as the offset stays, so does the data"
+    moved = ask(client, topic, (session, 4), offset=1)
+    assert moved.responses == []
+
+
+def test_a_fetch_without_a_session(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    assert ask(client, topic, NONE).session_id == 0
+
+
+def test_a_session_is_closed_by_the_final_epoch(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    session = opened(client, topic)
+    closed = ask(client, topic, (session, -1))
+    assert closed.session_id == 0
+    assert len(closed.responses) == 1
+    assert ask(client, "", (session, 1)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_is_replaced_by_epoch_0(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    session = opened(client, topic)
+    other = ask(client, topic, (session, 0)).session_id
+    assert other not in (0, session)
+    assert ask(client, "", (session, 1)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert ask(client, "", (other, 1)).error_code == 0
+
+
+@pytest.mark.parametrize("epoch", [2, 3, 2**31 - 1])
+def test_an_epoch_out_of_turn(client: RawClient, epoch: int) -> None:
+    topic, _ = create_topic(client)
+    session = opened(client, topic)
+    assert ask(client, "", (session, epoch)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert ask(client, "", (session, 1)).error_code == 0
+    assert ask(client, "", (session, 1)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_a_session_that_never_was(client: RawClient) -> None:
+    assert ask(client, "", (123456, 5)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_topics_join_and_are_forgotten(client: RawClient) -> None:
+    one, _ = create_topic(client)
+    two, _ = create_topic(client)
+    session = opened(client, one)
+    joined = ask(client, two, (session, 1))
+    assert [topic.topic for topic in joined.responses] == [two], "a new partition is news"
+    for topic in (one, two):
+        produce(client, topic, batch(b"a"))
+    both = ask(client, "", (session, 2))
+    assert {topic.topic for topic in both.responses} == {one, two}
+    forgotten = [FetchForgottenTopic(topic=one, partitions=[0])]
+    rest = ask(client, "", (session, 3), forgotten=forgotten)
+    assert [topic.topic for topic in rest.responses] == [two]
+    nothing = ask(client, "", (session, 4), forgotten=[FetchForgottenTopic(topic=two, partitions=[0])])
+    assert (nothing.error_code, nothing.responses) == (0, [])
+    assert ask(client, "", (session, 5)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_names_and_ids_do_not_mix_in_a_session(client: RawClient) -> None:
+    topic, topic_id = create_topic(client)
+    session = opened(client, topic)
+    mixed = ask(client, "", (session, 1), version=13)
+    assert mixed.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    by_id = ask(client, "", FULL, version=13, topic_id=topic_id).session_id
+    assert ask(client, "", (by_id, 1), version=12).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_an_error_stays_news_until_it_is_gone(client: RawClient) -> None:
+    topic = unique()
+    answer = ask(client, topic, FULL)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    again = ask(client, "", (answer.session_id, 1))
+    assert again.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    create_topic(client, name=topic)
+    healed = ask(client, "", (answer.session_id, 2))
+    assert healed.responses[0].partitions[0].error_code == 0
+    assert ask(client, "", (answer.session_id, 3)).responses == []
+
+
+def test_an_empty_full_fetch_opens_no_session(client: RawClient) -> None:
+    assert ask(client, "", FULL).session_id == 0
+
+
+# --- with time in hand
+
+
+def request(topic: str, session: tuple[int, int]) -> FetchRequest:
+    return fetch_request(topic, session=session)
+
+
+def open_one(sessions: FetchSessions, topic: str) -> int:
+    plan = sessions.plan(request(topic, FULL), uses_topic_ids=False)
+    answers = [(key, FetchPartitionData(partition_index=key[1])) for key, _ in plan.partitions]
+    return sessions.conclude(plan, answers, uses_topic_ids=False)[0]
+
+
+def test_a_full_cache_gives_up_only_sessions_that_were_idle_long() -> None:
+    clock = ManualClock()
+    sessions = FetchSessions(slots=2, chance=SystemChance(1), clock=clock)
+    first, second = open_one(sessions, "a"), open_one(sessions, "b")
+    assert open_one(sessions, "c") == 0, "no room: served without a session"
+    clock.now_ms += EVICTION_MS - 1
+    sessions.plan(request("", (first, 1)), uses_topic_ids=False)
+    assert open_one(sessions, "c") == 0
+    clock.now_ms += 1
+    third = open_one(sessions, "c")
+    assert third > 0
+    with pytest.raises(KafkaError) as gone:
+        sessions.plan(request("", (second, 1)), uses_topic_ids=False)
+    assert gone.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    sessions.plan(request("", (first, 2)), uses_topic_ids=False)
+    assert len(sessions) == 2
+
+
+def test_no_slots_no_sessions() -> None:
+    sessions = FetchSessions(slots=0, chance=SystemChance(1), clock=ManualClock())
+    assert open_one(sessions, "a") == 0
+
+
+def test_the_epoch_goes_round() -> None:
+    sessions = FetchSessions(slots=1, chance=SystemChance(1), clock=ManualClock())
+    session = open_one(sessions, "a")
+    sessions._sessions[session].epoch = 2**31 - 1
+    sessions.plan(request("", (session, 2**31 - 1)), uses_topic_ids=False)
+    sessions.plan(request("", (session, 1)), uses_topic_ids=False)
+    assert sessions._sessions[session].epoch == 2
+
+
+def test_partitions_with_data_go_to_the_end() -> None:
+    sessions = FetchSessions(slots=1, chance=SystemChance(1), clock=ManualClock())
+    plan = sessions.plan(request("a", FULL), uses_topic_ids=False)
+    plan.partitions += [(("b", 0), plan.partitions[0][1])]
+    answers = [(key, FetchPartitionData(partition_index=0)) for key, _ in plan.partitions]
+    session, _ = sessions.conclude(plan, answers, uses_topic_ids=False)
+    plan = sessions.plan(request("", (session, 1)), uses_topic_ids=False)
+    assert [key for key, _ in plan.partitions] == [("a", 0), ("b", 0)]
+    answers = [
+        (("a", 0), FetchPartitionData(partition_index=0, records=b"x")),
+        (("b", 0), FetchPartitionData(partition_index=0)),
+    ]
+    _, news = sessions.conclude(plan, answers, uses_topic_ids=False)
+    assert [key for key, _ in news] == [("a", 0)]
+    plan = sessions.plan(request("", (session, 2)), uses_topic_ids=False)
+    assert [key for key, _ in plan.partitions] == [("b", 0), ("a", 0)]
