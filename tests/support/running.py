@@ -40,8 +40,8 @@ class RunningBroker:
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        server = BrokerServer(make_config(self._settings), **self._seams)
         try:
+            server = BrokerServer(make_config(self._settings), **self._seams)
             await server.start()
         except BaseException as error:  # noqa: BLE001 raised where the broker was wanted
             self._started.set_exception(error)
