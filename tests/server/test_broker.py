@@ -1,0 +1,114 @@
+"""The broker as a whole: what survives kill -9, and how it ends when its disk does."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kwire.protocol.messages.metadata import MetadataRequest
+from tests.log.faults import FaultyDisk, broken, full
+from tests.support.processes import server
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, create_request, create_topic, fetch, produce, values_in
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
+
+
+def set_retention(client: RawClient, topic: str, value: str) -> None:
+    config = IncrementalAlterConfigsAlterableConfig(name="retention.ms", config_operation=0, value=value)
+    resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=2, resource_name=topic, configs=[config])
+    (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    assert answer.error_code == 0
+
+
+def test_acknowledged_topics_and_configs_survive_kill_9(tmp_path: Path) -> None:
+    acknowledged: dict[str, str] = {}
+    for life in range(4):
+        with server(tmp_path) as running, RawClient(running.bootstrap_server) as client:
+            names = {topic.name for topic in client.ask(MetadataRequest(topics=None), 12).topics}
+            assert names == set(acknowledged)
+            for number in range(6):
+                name = f"life-{life}-{number}"
+                create_topic(client, name=name)
+                set_retention(client, name, str(number))
+                acknowledged[name] = str(number)
+            os.kill(running.process.pid, signal.SIGKILL)
+            running.process.wait()
+    with RunningBroker(tmp_path) as broker:
+        image = broker.call(lambda: broker.server.services.image)
+        assert {name: image.config_of(2, name)["retention.ms"] for name in image.topics} == acknowledged
+        assert image.epoch == 5, "each life took an epoch of its own"
+
+
+def test_data_that_was_answered_survives_kill_9(tmp_path: Path) -> None:
+    with server(tmp_path) as running, RawClient(running.bootstrap_server) as client:
+        topic, _ = create_topic(client)
+        for number in range(20):
+            assert produce(client, topic, batch(b"%d" % number)).error_code == 0
+        os.kill(running.process.pid, signal.SIGKILL)
+        running.process.wait()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        assert values_in(fetch(client, topic).records) == [b"%d" % number for number in range(20)]
+
+
+def test_a_failed_fsync_of_the_metadata_log_stops_the_broker(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    broker = RunningBroker(tmp_path, disk=disk)
+    with broker.client() as client:
+        create_topic(client)
+        disk.fail = lambda operation, path: (
+            broken(operation, path) if operation == "fsync" and "__cluster_metadata" in path else None
+        )
+        client.send_bytes(client.frame(create_request("lost"), 7))
+        assert client.is_closed(), "what is not durable is never answered"
+        eventually(lambda: broker.call(broker.server.failed.done), "the broker to know that it cannot go on")
+    disk.fail = lambda operation, path: None
+    broker.stop()
+
+
+def test_a_full_disk_refuses_records_and_goes_on(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    with RunningBroker(tmp_path, disk=disk) as broker, broker.client() as client:
+        topic, _ = create_topic(client)
+        disk.fail = lambda operation, path: full(operation, path) if operation == "append" else None
+        assert produce(client, topic, batch(b"a")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        (refused,) = client.ask(create_request("no-room"), 7).topics
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        disk.fail = lambda operation, path: None
+        assert produce(client, topic, batch(b"b")).base_offset == 0
+        create_topic(client)
+
+
+def test_a_broken_log_directory_is_offline_and_says_so(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    broker = RunningBroker(tmp_path, disk=disk)
+    with broker.client() as client:
+        topic, _ = create_topic(client)
+        produce(client, topic, batch(b"a"))
+        disk.fail = lambda operation, path: broken(operation, path) if operation == "append" and topic in path else None
+        assert produce(client, topic, batch(b"b")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        disk.fail = lambda operation, path: None
+        assert produce(client, topic, batch(b"c")).error_code == ErrorCode.KAFKA_STORAGE_ERROR, "nothing is retried"
+        assert fetch(client, topic).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    broker.stop()
+    with RunningBroker(tmp_path) as again, again.client() as client:
+        assert values_in(fetch(client, topic).records) == [b"a"]
+
+
+def test_a_start_that_fails_gives_everything_back(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    disk.fail = lambda operation, path: broken(operation, path) if path.endswith("quorum-state") else None
+    with pytest.raises(Exception, match="quorum-state"):
+        RunningBroker(tmp_path, disk=disk)
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        create_topic(client)
