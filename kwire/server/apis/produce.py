@@ -22,7 +22,7 @@ from kwire.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kwire.protocol.records import CODEC_MASK
+from kwire.protocol.records import CODEC_MASK, TRANSACTIONAL_FLAG
 from kwire.server.authorization import ResourceType
 from kwire.server.connection import CloseConnection
 from kwire.server.context import RequestContext
@@ -41,13 +41,16 @@ _ACKS = (-1, 0, 1)
 def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     acks = request.acks
     refused = None
-    if request.transactional_id is not None or acks not in _ACKS:
+    is_transactional = request.transactional_id is not None
+    if is_transactional or acks not in _ACKS:
         refused = _refusal(request, context)
     response = ProduceResponse()
     for topic in request.topic_data:
         name, why = _resolve(topic, context, refused)
         answers = [
-            _error(data.index, why) if why is not None else _append(name, data, acks, context)
+            _error(data.index, why)
+            if why is not None
+            else _append(name, data, acks, context, is_transactional=is_transactional)
             for data in topic.partition_data
         ]
         response.responses.append(
@@ -91,7 +94,9 @@ def _resolve(
     return name, refused
 
 
-def _append(name: str, data: PartitionProduceData, acks: int, context: RequestContext) -> PartitionProduceResponse:
+def _append(
+    name: str, data: PartitionProduceData, acks: int, context: RequestContext, *, is_transactional: bool
+) -> PartitionProduceResponse:
     try:
         partition = context.services.partitions.find(name, data.index)
         if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
@@ -101,12 +106,8 @@ def _append(name: str, data: PartitionProduceData, acks: int, context: RequestCo
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch per partition"
             )
-        if (
-            context.version < ZSTD_SINCE
-            and len(records) > ATTRIBUTES_LOW_BYTE
-            and records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK == Codec.ZSTD
-        ):
-            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
+        if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE]:
+            _check_attributes(records[ATTRIBUTES_LOW_BYTE], context, is_transactional=is_transactional)
         result = partition.append(records, acks)
     except KafkaError as error:
         return _error(data.index, error)
@@ -118,6 +119,20 @@ def _append(name: str, data: PartitionProduceData, acks: int, context: RequestCo
         base_offset=result.base_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
+    )
+
+
+def _check_attributes(attributes: int, context: RequestContext, *, is_transactional: bool) -> None:
+    if context.version < ZSTD_SINCE and attributes & CODEC_MASK == Codec.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
+    if not attributes & TRANSACTIONAL_FLAG:
+        return
+    # A transaction that nobody can end would hold back every reader of committed records for ever.
+    if not is_transactional:
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    raise KafkaError(
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        "Unable to verify the partition has been added to the transaction: COORDINATOR_NOT_AVAILABLE",
     )
 
 
