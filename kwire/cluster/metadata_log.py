@@ -41,7 +41,7 @@ METADATA_TOPIC_ID = UUID(int=1)
 READ_BYTES = 1024 * 1024
 
 Watcher = Callable[[MetadataImage, MetadataImage], None]
-"""Told of (old image, new image) when a change is committed."""
+"""Told of (old image, new image) when changes are committed: all that one fsync made durable together."""
 
 
 class MetadataLog:
@@ -54,6 +54,9 @@ class MetadataLog:
         self._clock = clock
         self._workers = workers
         self._uncommitted: deque[MetadataImage] = deque()
+        """The image that each fsync will commit: at most one for that under way and one for the next."""
+        self._flushed_to = 0
+        """The log's end when the last fsync began."""
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._watchers: list[Watcher] = []
         self._flusher: asyncio.Task[None] | None = None
@@ -170,6 +173,9 @@ class MetadataLog:
             self._fail(failure)
             raise
         self.newest_image = image
+        if self._uncommitted and self._uncommitted[-1].offset >= self._flushed_to:
+            # One fsync will commit both. To keep each image would cost a copy of its maps for every append.
+            self._uncommitted.pop()
         self._uncommitted.append(image)
         return last_offset
 
@@ -190,7 +196,7 @@ class MetadataLog:
     async def _flush_all(self) -> None:
         try:
             while self._waiters:
-                end = self._log.log_end_offset
+                end = self._flushed_to = self._log.log_end_offset
                 job = self._log.begin_flush()
                 await self._workers.run(job.run)
                 self._log.finish_flush(job)

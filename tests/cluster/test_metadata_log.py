@@ -155,10 +155,31 @@ def test_watchers_are_told_of_each_change_in_order(tmp_path: Path) -> None:
             controller = await registered(log)
             told: list[tuple[int, int]] = []
             log.watch(lambda old, new: told.append((old.offset, new.offset)))
-            await controller.create_topics([topic("a"), topic("b"), topic("c")], validate_only=False)
+            for name in ("a", "b", "c"):
+                await controller.create_topics([topic(name)], validate_only=False)
             assert len(told) == 3
             assert all(new > old for old, new in told)
             assert [old for old, _ in told[1:]] == [new for _, new in told[:-1]]
+
+    run(main())
+
+
+def test_changes_that_one_fsync_commits_are_kept_and_told_as_one_image(tmp_path: Path) -> None:
+    async def main() -> None:
+        workers = InlineWorkers()
+        async with metadata_log(tmp_path, workers=workers) as log:
+            controller = await registered(log)
+            told: list[set[str]] = []
+            log.watch(lambda _, new: told.append(set(new.topics)))
+            workers.held = True
+            first = asyncio.ensure_future(controller.create_topics([topic("a"), topic("b")], validate_only=False))
+            await turns()
+            second = asyncio.ensure_future(controller.create_topics([topic("c"), topic("d")], validate_only=False))
+            await turns()
+            assert len(log._uncommitted) == 2, "one image that is being flushed and the newest"
+            workers.release()
+            await asyncio.gather(first, second)
+            assert told == [{"a", "b"}, {"a", "b", "c", "d"}]
 
     run(main())
 

@@ -16,6 +16,7 @@ from kwire.cluster.controller.topics import (
     CreatedTopic,
     NewTopic,
     TopicDefaults,
+    check_total,
     plan_partitions,
     plan_removal,
     plan_topic,
@@ -69,6 +70,10 @@ class Controller:
         def plan(wish: NewTopic) -> tuple[list[Any], CreatedTopic]:
             return plan_topic(self.image, wish, topic_id=self._chance.uuid(), defaults=self._defaults)
 
+        try:
+            check_total(wishes, defaults=self._defaults)
+        except KafkaError as error:
+            return [error for _ in wishes]
         return await self._each(wishes, plan, validate_only=validate_only)
 
     async def create_partitions(

@@ -76,6 +76,16 @@ def plan_topic(
     return records, created
 
 
+def check_total(wishes: Sequence[NewTopic], *, defaults: TopicDefaults) -> None:
+    """Refuse a request whose topics together have too many partitions, however few each has."""
+    total = sum(
+        len(wish.assignments) or (defaults.num_partitions if wish.num_partitions == -1 else max(wish.num_partitions, 0))
+        for wish in wishes
+    )
+    if total > PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
 def plan_partitions(
     image: MetadataImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None
 ) -> list[Any]:
