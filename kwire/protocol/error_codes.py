@@ -184,6 +184,10 @@ class EncodeError(ValueError):
     """A value cannot be expressed in the version asked for."""
 
 
+MESSAGE_CHARACTERS_MAX = 8000
+"""Of an error's message: it may quote what a client sent, and must fit into a string of 32767 bytes all the same."""
+
+
 class KafkaError(Exception):
     """An outcome that Kafka's protocol has a code for.
 
@@ -193,6 +197,8 @@ class KafkaError(Exception):
     def __init__(
         self, code: ErrorCode, message: str | None = None, *, record_errors: Sequence[tuple[int, str | None]] = ()
     ) -> None:
+        if message is not None and len(message) > MESSAGE_CHARACTERS_MAX:
+            message = f"{message[: MESSAGE_CHARACTERS_MAX - 3]}..."
         super().__init__(f"{code.name}: {message or code.meaning}")
         self.code = code
         self.message = message

@@ -73,7 +73,7 @@ def _check_resource(image: MetadataImage, resource: ConfigResource) -> None:
         if name not in image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif kind == ConfigResourceType.BROKER:
-        if name and not (name.isdigit() and int(name) in image.brokers):
+        if name and name not in map(str, image.brokers):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"No broker with id {name} found.")
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {kind}.")

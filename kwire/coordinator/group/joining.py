@@ -26,6 +26,8 @@ logger = logging.getLogger("kwire.coordinator")
 
 UNKNOWN_MEMBER_ID = ""
 REASON_LENGTH_MAX = 255
+MEMBER_NAME_CHARACTERS_MAX = 8000
+"""Of a client or instance id that go into a member id, so that this still fits into a string of 32767 bytes."""
 """How much of a client's reason is logged (KIP-800)."""
 
 
@@ -151,7 +153,8 @@ class Joining:
 
     def _join_new_member(self, group: ClassicGroup, call: JoinCall) -> Change | None:
         instance_id = call.request.group_instance_id
-        member_id = f"{call.client_id if instance_id is None else instance_id}-{self._chance.uuid()}"
+        name = call.client_id if instance_id is None else instance_id
+        member_id = f"{name[:MEMBER_NAME_CHARACTERS_MAX]}-{self._chance.uuid()}"
         if instance_id is not None:
             held_by = group.static_members.get(instance_id)
             if held_by is not None:

@@ -21,7 +21,9 @@ from kwire.server.dispatch import Api
 
 
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_resource(resource, request, context) for resource in request.resources])
+    # What is named again is answered once: a short request must not make an answer without bounds.
+    wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    return DescribeConfigsResponse(results=[_resource(resource, request, context) for resource in wanted.values()])
 
 
 def _resource(

@@ -16,9 +16,10 @@ from kwire.server.dispatch import Api
 
 
 def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+    wanted = dict.fromkeys(request.groups)  # a group that is named again and again is told of once
     with_operations = request.include_authorized_operations
     return DescribeGroupsResponse(
-        groups=[_described(group_id, context, with_operations=with_operations) for group_id in request.groups]
+        groups=[_described(group_id, context, with_operations=with_operations) for group_id in wanted]
     )
 
 

@@ -8,6 +8,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
+    DescribeProducersTopicRequest,
     PartitionResponse,
     ProducerState,
     TopicResponse,
@@ -21,11 +22,19 @@ def handle(request: DescribeProducersRequest, context: RequestContext) -> Descri
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[_partition(topic.name, index, context) for index in topic.partition_indexes],
+                partitions=[_partition(topic.name, index, context) for index in dict.fromkeys(topic.partition_indexes)],
             )
-            for topic in request.topics
+            for topic in _without_repeats(request.topics)
         ]
     )
+
+
+def _without_repeats(topics: list[DescribeProducersTopicRequest]) -> list[DescribeProducersTopicRequest]:
+    """What is named again is answered once: a short request must not make an answer without bounds."""
+    indexes: dict[str, list[int]] = {}
+    for topic in topics:
+        indexes.setdefault(topic.name, []).extend(topic.partition_indexes)
+    return [DescribeProducersTopicRequest(name=name, partition_indexes=every) for name, every in indexes.items()]
 
 
 def _partition(topic: str, index: int, context: RequestContext) -> PartitionResponse:

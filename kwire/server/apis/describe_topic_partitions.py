@@ -26,7 +26,7 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
     for name in _names(request, context):
         if cursor is not None and name < cursor.topic_name:
             continue
-        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        first = max(cursor.partition_index, 0) if cursor is not None and name == cursor.topic_name else 0
         if remaining == 0:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=first)
             break
@@ -60,7 +60,7 @@ def _describe(
         name=name,
         topic_id=topic.topic_id,
         is_internal=name in INTERNAL_TOPICS,
-        partitions=[_partition(topic, index, context) for index in range(max(first, 0), last)],
+        partitions=[_partition(topic, index, context) for index in range(first, last)],
         topic_authorized_operations=authorized_operations(context, ResourceType.TOPIC, name),
     )
     return described, last if last < len(topic.partitions) else None

@@ -33,7 +33,8 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> Answer[Offse
         only = _as_group(request)
         answer = _fetch(only, request, context)
         return when_answered(answer, lambda group: _old_response(only, group, context.version))
-    answers = [_fetch(group, request, context) for group in request.groups]
+    wanted = {group.group_id: group for group in request.groups}  # what is named again is answered once
+    answers = [_fetch(group, request, context) for group in wanted.values()]
     return when_all_answered(answers, lambda groups: OffsetFetchResponse(groups=groups))
 
 

@@ -1,0 +1,54 @@
+"""A short request does not make the broker build an answer, or topics, without bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.protocol.messages.describe_groups import DescribeGroupsRequest
+from kwire.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersTopicRequest
+from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.support.raw_client import RawClient
+from tests.support.requests import create_topic, unique
+
+TIMES = 1000
+
+
+def test_a_resource_that_is_named_again_and_again_is_described_once(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    resource = DescribeConfigsResource(resource_type=ConfigResourceType.TOPIC, resource_name=topic)
+    (answer,) = client.ask(DescribeConfigsRequest(resources=[resource] * TIMES), 4).results
+    assert (answer.error_code, answer.resource_name) == (0, topic)
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (DescribeGroupsRequest(groups=["g"] * TIMES), 5),
+        (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)] * TIMES), 9),
+    ],
+)
+def test_a_group_that_is_named_again_and_again_is_told_of_once(client: RawClient, request_: Any, version: int) -> None:
+    (answer,) = client.ask(request_, version).groups
+    assert answer.group_id == "g"
+
+
+def test_a_partition_that_is_named_again_and_again_tells_its_producers_once(client: RawClient) -> None:
+    topic, _ = create_topic(client, 2)
+    asked = DescribeProducersTopicRequest(name=topic, partition_indexes=[1, 0, 1])
+    (answer,) = client.ask(DescribeProducersRequest(topics=[asked] * TIMES), 0).topics
+    assert [partition.partition_index for partition in answer.partitions] == [1, 0]
+
+
+def test_many_topics_together_may_not_have_too_many_partitions(client: RawClient) -> None:
+    names = [unique() for _ in range(3)]
+    topics = [CreatableTopic(name=name, num_partitions=5000, replication_factor=1) for name in names]
+    answers = client.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000, validate_only=True), 7).topics
+    assert {answer.error_code for answer in answers} == {ErrorCode.POLICY_VIOLATION}
+    one_less = CreateTopicsRequest(topics=topics[:2], timeout_ms=1000, validate_only=True)
+    assert {answer.error_code for answer in client.ask(one_less, 7).topics} == {ErrorCode.NONE}
