@@ -6,6 +6,7 @@ A value that cannot be used raises SettingError: one line with the setting's nam
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +85,8 @@ def make_config(values: Mapping[str, str]) -> BrokerConfig:
     typed = _typed(given)
     _check_roles(typed)
     controller_names = set(typed["controller.listener.names"])
+    if not controller_names:
+        raise SettingError("controller.listener.names: names no listener; the default is CONTROLLER")
     listeners = _listeners("listeners", typed["listeners"])
     _check_protocols(listeners, typed)
     client_listeners = tuple(listener for listener in listeners if listener.name not in controller_names)
@@ -136,7 +139,7 @@ def _listeners(setting: str, items: Sequence[str]) -> tuple[ListenerAddress, ...
 def _listener(setting: str, item: str) -> ListenerAddress:
     name, separator, address = item.partition("://")
     host, colon, port = address.rpartition(":")
-    if not (separator and colon and port.isdigit() and int(port) <= 65535 and name):
+    if not (separator and colon and port.isascii() and port.isdigit() and int(port[:6]) <= 65535 and name):
         raise SettingError(f"{setting}: {item!r} is no listener; write it as NAME://host:port")
     return ListenerAddress(name=name.upper(), host=host.strip("[]"), port=int(port))
 
@@ -183,6 +186,6 @@ def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:
     directories = [directory for directory in typed["log.dirs"] or [typed["log.dir"]] if directory]
     if not directories:
         raise SettingError("log.dirs: names no directory")
-    if len(set(directories)) != len(directories):
+    if len({os.path.realpath(directory) for directory in directories}) != len(directories):
         raise SettingError("log.dirs: names a directory twice")
     return tuple(directories)
