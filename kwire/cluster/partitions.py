@@ -26,6 +26,8 @@ class Partitions:
         self._logs = logs
         self._broker_values = broker_values
         self._by_topic: dict[str, dict[int, Partition]] = {}
+        self._damaged: set[tuple[str, int]] = set()
+        """Partitions whose logs cannot be opened: they stay closed, and the others are served."""
         self._removal_watchers: list[Callable[[Partition], None]] = []
 
     # --- finding
@@ -35,7 +37,8 @@ class Partitions:
         partitions = self._by_topic.get(topic)
         partition = partitions.get(index) if partitions is not None else None
         if partition is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            is_damaged = (topic, index) in self._damaged
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR if is_damaged else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.log.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         return partition
@@ -53,12 +56,12 @@ class Partitions:
     # --- following the metadata
 
     def start(self, image: MetadataImage) -> None:
-        """Take over what the committed image says, once, at start. Logs of topics that are gone are deleted."""
+        """Take over what the committed image says, once, at start. Logs of unknown topics are set aside."""
         for log in list(self._logs.load_one_by_one(lambda topic: self.config_of(topic, image))):
             topic = image.topics.get(log.topic)
             if topic is None or log.topic_id not in (None, topic.topic_id):
-                logger.warning("deleting %s-%d: its topic is not in the metadata any more", log.topic, log.partition)
-                self._logs.delete(log.topic, log.partition)
+                path = self._logs.set_aside(log.topic, log.partition)
+                logger.warning("%s-%d: its topic is not in the metadata; set aside as %s", log.topic, log.partition, path)
         for topic_image in image.topics.values():
             self._follow(topic_image, image)
 
@@ -90,13 +93,20 @@ class Partitions:
                 present.update(partition_image)
                 continue
             config = config or self.config_of(topic.name, image)
-            log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)
+            try:
+                log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)
+            except CorruptLogError as error:
+                if (topic.name, index) not in self._damaged:
+                    logger.error("%s-%d stays closed: %s", topic.name, index, error)  # noqa: TRY400 the error says all
+                self._damaged.add((topic.name, index))
+                continue
             partitions[index] = Partition(
                 topic=topic.name, topic_id=topic.topic_id, index=index, image=partition_image, log=log
             )
 
     def _remove(self, topic: TopicImage) -> None:
         removed = self._by_topic.pop(topic.name, {})
+        self._damaged -= {(topic.name, index) for index in range(len(topic.partitions))}
         self._logs.delete_all((topic.name, index) for index in removed)
         for partition in removed.values():
             for watcher in self._removal_watchers:

@@ -19,6 +19,7 @@ from kwire.cluster.controller.topics import TopicDefaults
 from kwire.cluster.directory import METADATA_DIRECTORY
 from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.image import Endpoint, MetadataImage
+from kwire.cluster.metadata_damage import refuse_damage
 from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.topic_names import METADATA_TOPIC
@@ -117,6 +118,7 @@ class BrokerServer:
 
     async def _open_metadata(self) -> MetadataLog:
         directory = self.config.metadata_dir
+        refuse_damage(self._disk, f"{directory}/{METADATA_DIRECTORY}")
         log = open_log(
             f"{directory}/{METADATA_DIRECTORY}",
             topic=METADATA_TOPIC,
