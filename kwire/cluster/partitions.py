@@ -10,6 +10,7 @@ from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.topic_configs import log_config
 from kwire.log.config import LogConfig
+from kwire.log.errors import CorruptLogError
 from kwire.log.log_manager import LogManager
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
@@ -61,7 +62,9 @@ class Partitions:
             topic = image.topics.get(log.topic)
             if topic is None or log.topic_id not in (None, topic.topic_id):
                 path = self._logs.set_aside(log.topic, log.partition)
-                logger.warning("%s-%d: its topic is not in the metadata; set aside as %s", log.topic, log.partition, path)
+                logger.warning(
+                    "%s-%d: its topic is not in the metadata; set aside as %s", log.topic, log.partition, path
+                )
         for topic_image in image.topics.values():
             self._follow(topic_image, image)
 

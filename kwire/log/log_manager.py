@@ -222,22 +222,35 @@ class LogManager:
             log = self.get(topic, partition)
             if log is not None:
                 directory = self.directory_of(log)
-                self._take_away(log, directory)
+                due_ms = self._surroundings.clock.wall_ms() + log.config.file_delete_delay_ms
+                self._pending.append(PendingDeletion(due_ms, [self._take_away(log, directory, "delete")]))
                 changed[directory.path] = directory
         for directory in changed.values():
             self._guard(directory, partial(self._disk.sync_directory, directory.path))
 
-    def _take_away(self, log: PartitionLog, directory: LogDirectory) -> None:
+    def set_aside(self, topic: str, partition: int) -> str:
+        """Take a partition away that the metadata does not know; its directory stays, under the name returned.
+
+        The metadata may be what is damaged: nobody's data is removed on its word alone.
+        """
+        log = self.get(topic, partition)
+        assert log is not None
+        directory = self.directory_of(log)
+        path = self._take_away(log, directory, "stray")
+        self._guard(directory, partial(self._disk.sync_directory, directory.path))
+        return path
+
+    def _take_away(self, log: PartitionLog, directory: LogDirectory, why: str) -> str:
+        """Close the log and rename its directory; the new path."""
         key = (log.topic, log.partition)
         log.close(clean=False)
-        suffix = f"-{log.partition}.{self._surroundings.chance.uuid().hex}-delete"
+        suffix = f"-{log.partition}.{self._surroundings.chance.uuid().hex}-{why}"
         path = f"{directory.path}/{log.topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
         self._guard(directory, lambda: self._disk.rename(log.directory, path))
         log.moved_to(path)
         for offsets in (directory.logs, directory.recovery_points, directory.log_starts, directory.high_watermarks):
             offsets.pop(key, None)
-        due_ms = self._surroundings.clock.wall_ms() + log.config.file_delete_delay_ms
-        self._pending.append(PendingDeletion(due_ms, [path]))
+        return path
 
     def _guard(self, directory: LogDirectory, call: Callable[[], None]) -> None:
         """Whatever fails here takes the directory offline."""
