@@ -230,6 +230,8 @@ class _ProcessRunner:
         finally:
             if self._drain is not None:
                 self._drain.join()
+        if process.returncode != 0:
+            raise BrokerFailedError(f"the broker's process ended with status {process.returncode}")
 
 
 def _drain(process: subprocess.Popen[str]) -> None:

@@ -245,14 +245,14 @@ class BrokerServer:
         return values
 
     def _start_tasks(self) -> None:
-        housekeeping = Housekeeping(
+        self._housekeeping = Housekeeping(
             config=self.config,
             partitions=self._partitions,
             logs=self._logs,
             workers=self._workers,
         )
         self._run(sweep_connections(self._table, self._limits))
-        for task in housekeeping.tasks():
+        for task in self._housekeeping.tasks():
             self._run(task)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
@@ -299,6 +299,7 @@ class BrokerServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         broker = self._metadata_log.image.brokers[self.config.node_id]
         await self._metadata_log.close()
+        self._housekeeping.checkpoint_high_watermarks()
         self._logs.close(clean=True, broker_epoch=broker.broker_epoch)
         self._workers.close()
         self._storage.release()

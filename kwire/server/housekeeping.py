@@ -9,7 +9,7 @@ from typing import Any
 
 from kwire.cluster.partitions import Partitions
 from kwire.log.disk import DiskFailure
-from kwire.log.log_manager import LogManager
+from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.seams import Workers
 from kwire.server.config import BrokerConfig
@@ -59,11 +59,17 @@ class Housekeeping:
     def _write_checkpoints(self) -> None:
         self._logs.checkpoint_recovery_points()
         self._logs.checkpoint_log_starts()
+        self.checkpoint_high_watermarks()
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Also to be called at the end: what the next start may take for committed."""
         self._logs.checkpoint_high_watermarks(
             {(partition.topic, partition.index): partition.high_watermark for partition in self._partitions}
         )
 
     def _remove_files(self) -> None:
+        if all(directory.failure is not None for directory in self._logs.directories):
+            raise LogDirectoryError("log.dirs: every log directory is offline; there is nothing left to serve")
         self._logs.remove_due_files()
 
     async def _flush(self) -> None:

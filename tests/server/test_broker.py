@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kwire.log.checkpoints import read_offsets
+from kwire.log.disk import DiskFailure, RealDisk
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterableConfig,
@@ -112,3 +114,23 @@ def test_a_start_that_fails_gives_everything_back(tmp_path: Path) -> None:
         RunningBroker(tmp_path, disk=disk)
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         create_topic(client)
+
+
+def test_a_clean_stop_writes_the_high_watermarks(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        topic, _ = create_topic(client)
+        assert produce(client, topic, batch(b"one", b"two")).error_code == 0
+    assert read_offsets(RealDisk(), str(tmp_path / "replication-offset-checkpoint")) == {(topic, 0): 2}
+
+
+def test_a_broker_without_any_log_directory_stops(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path) as broker:
+        failure = DiskFailure("write", "x", OSError(5, "Input/output error"))
+
+        def lose_all_directories() -> None:
+            for directory in broker.server.services.logs.directories:
+                directory.failure = failure
+
+        broker.call(lose_all_directories)
+        assert eventually(lambda: broker.call(broker.server.failed.done), "the broker gives up")
+        assert "every log directory is offline" in str(broker.call(broker.server.failed.result))

@@ -27,6 +27,8 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
     for topic in {(topic.name, topic.topic_id): topic for topic in wanted}.values():
         try:
             found = _find(topic, context, is_repeated=repeats[(topic.name, topic.topic_id)] > 1)
+            if found in doomed:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named by its id as well.")
         except KafkaError as error:
             responses.append(
                 DeletableTopicResult(

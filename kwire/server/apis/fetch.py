@@ -144,23 +144,24 @@ class Fetch:
         return services.partitions.find(name, index)
 
     def _read_partition(self, partition: Partition, asked: FetchPartition, remaining: int) -> FetchPartitionData:
+        last_stable_offset = partition.end_offset(READ_COMMITTED)
         data = FetchPartitionData(
             partition_index=partition.index,
             high_watermark=partition.high_watermark,
-            last_stable_offset=partition.end_offset(READ_COMMITTED),
+            last_stable_offset=last_stable_offset,
             log_start_offset=partition.log.log_start_offset,
             aborted_transactions=None,
             records=b"",
         )
         if asked.last_fetched_epoch != NO_EPOCH and self._diverges(partition, asked, data):
             return data
-        isolation_level = self._request.isolation_level
-        limit = partition.end_offset(isolation_level)
+        is_committed = self._request.isolation_level == READ_COMMITTED
+        limit = last_stable_offset if is_committed else partition.high_watermark
         max_bytes = min(asked.partition_max_bytes, remaining)
         data.records = partition.log.read(
             asked.fetch_offset, max(max_bytes, 0), limit_offset=limit, min_one_batch=self._size == 0
         )
-        if isolation_level == READ_COMMITTED:
+        if is_committed:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
                 for aborted in (partition.log.aborted_transactions(asked.fetch_offset, limit) if data.records else ())

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterable
 from uuid import UUID
 
 from kwire.cluster.image import TopicImage
-from kwire.cluster.topic_names import INTERNAL_TOPICS, METADATA_TOPIC, why_invalid
+from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, INTERNAL_TOPICS, METADATA_TOPIC, why_invalid
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata import (
     MetadataRequest,
@@ -22,6 +22,8 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 ZERO_UUID = UUID(int=0)
+OWN_TOPICS = INTERNAL_TOPICS | {METADATA_TOPIC}
+"""Made by the broker with settings of their own, or not at all."""
 
 
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | Awaitable[MetadataResponse]:
@@ -49,7 +51,7 @@ def _to_create(request: MetadataRequest, context: RequestContext) -> list[str]:
         name
         for name in names
         if name not in services.image.topics
-        and name != METADATA_TOPIC
+        and (name == GROUP_OFFSETS_TOPIC or name not in OWN_TOPICS)
         and not why_invalid(name)
         and context.allows_topic(name)
         and context.allows_cluster()
