@@ -300,7 +300,8 @@ class LogManager:
             self._write_recovery_points(directory)
 
     def _write_recovery_points(self, directory: LogDirectory) -> None:
-        offsets = {key: log.recovery_point for key, log in directory.logs.items()}
+        """A log that is damaged and stays closed keeps its entry: the next start must not take it for unflushed."""
+        offsets = directory.recovery_points | {key: log.recovery_point for key, log in directory.logs.items()}
         self._write_checkpoint(directory, RECOVERY_POINT_FILE, offsets)
 
     def checkpoint_log_starts(self) -> None:
@@ -311,7 +312,8 @@ class LogManager:
                 for key, log in directory.logs.items()
                 if log.log_start_offset > log.segments.first.base_offset
             }
-            self._write_checkpoint(directory, LOG_START_FILE, offsets)
+            closed = {key: offset for key, offset in directory.log_starts.items() if key not in directory.logs}
+            self._write_checkpoint(directory, LOG_START_FILE, closed | offsets)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         for directory in self.directories:

@@ -8,7 +8,8 @@ How hostile input is bounded. A Python slice behind the buffer's end is silently
 for a moment; but it never steps back (every length is checked to be no less than zero), every read of a number or of a
 length raises behind the end, and the function's last act is to compare `pos` with the end. Every array element has at
 least one such read, and counts are compared with the bytes that remain, so work and memory stay proportional to the
-input.
+input. A request may have ELEMENTS_MAX array elements in all: each becomes an object and a step of its handler, and one
+client's step is every client's wait.
 """
 
 import struct
@@ -20,6 +21,9 @@ from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.primitives import UUID16, Primitive
 from kwire.protocol.schema import Array, FieldSchema, Schema
 from kwire.protocol.source import Source
+
+ELEMENTS_MAX = 100_000
+"""Array elements of one request, over all its arrays."""
 
 
 def compile_decoder(schema: Schema, version: int) -> Callable[..., Any]:
@@ -48,6 +52,8 @@ class _DecoderSource(Source):
         title = f"{self.schema.name} v{self.version}"
         with self.block(f"def {self.name}(buf, pos):"):
             self.line("end = len(buf)")
+            if self.schema.kind == "request":
+                self.line("elements = 0")
             with self.block("try:"):
                 self._struct(self.schema, "message")
             with self.block("except underflow as error:"):
@@ -191,6 +197,10 @@ class _DecoderSource(Source):
             smallest = self._smallest_element(spec, element)
             with self.block(f"if count * {smallest} > end - pos:" if smallest > 1 else "if count > end - pos:"):
                 self.line(f"raise ProtocolError(f'{spec.name} claims {{count}} elements')")
+            if self.schema.kind == "request":
+                self.line("elements += count")
+                with self.block(f"if elements > {ELEMENTS_MAX}:"):
+                    self.line(f"raise ProtocolError(f'{spec.name} brings the request to {{elements}} elements')")
             if isinstance(element, Primitive) and element.format:
                 self._fixed_elements(element, target)
             else:

@@ -183,9 +183,10 @@ def _advertised(
 
 
 def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:
-    directories = [directory for directory in typed["log.dirs"] or [typed["log.dir"]] if directory]
+    given = typed["log.dirs"]
+    directories = [directory for directory in ([typed["log.dir"]] if given is None else given) if directory]
     if not directories:
-        raise SettingError("log.dirs: names no directory")
+        raise SettingError("log.dirs: names no directory; name one, or leave the setting out")
     if len({os.path.realpath(directory) for directory in directories}) != len(directories):
         raise SettingError("log.dirs: names a directory twice")
     return tuple(directories)

@@ -27,6 +27,8 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _EPOCH_MAX = 2**31 - 1
+PARTITIONS_MAX = 200_000
+"""Partitions remembered over all sessions: about 300 bytes each."""
 EVICTION_MS = 120_000
 """A session idle for so long may be dropped for a new one."""
 
@@ -102,6 +104,8 @@ class FetchSessions:
                 session.partitions[key] = SessionPartition(request=partition)
             else:
                 known.request = partition
+        if named:
+            self._check_size(session)
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
                 session.partitions.pop((topic.topic_id if uses_topic_ids else topic.topic, index), None)
@@ -114,6 +118,15 @@ class FetchSessions:
         return FetchPlan(
             partitions=[(key, known.request) for key, known in session.partitions.items()], session=session
         )
+
+    def _check_size(self, session: FetchSession) -> None:
+        """A session that grew too large is dropped: its client begins anew, without one."""
+        if self._partition_count() > PARTITIONS_MAX:
+            del self._sessions[session.session_id]
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+    def _partition_count(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
 
     def _checked(self, request: FetchRequest, *, uses_topic_ids: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
@@ -147,6 +160,8 @@ class FetchSessions:
 
     def _open(self, plan: FetchPlan, answers: list[tuple[Key, FetchPartitionData]], *, uses_topic_ids: bool) -> int:
         if not plan.partitions or not self._make_room():
+            return NO_SESSION
+        if self._partition_count() + len(plan.partitions) > PARTITIONS_MAX:
             return NO_SESSION
         session = FetchSession(
             session_id=self._new_id(), uses_topic_ids=uses_topic_ids, last_used_ms=self._clock.monotonic_ms()

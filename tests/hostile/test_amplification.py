@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from kwire.cluster.config_keys import ConfigResourceType
-from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.codec import decode, encode
+from kwire.protocol.decoder_source import ELEMENTS_MAX
+from kwire.protocol.error_codes import ErrorCode, ProtocolError
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.protocol.messages.describe_groups import DescribeGroupsRequest
 from kwire.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersTopicRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.support.raw_client import RawClient
-from tests.support.requests import create_topic, unique
+from tests.support.requests import create_topic, fetch_request, unique
 
 TIMES = 1000
 
@@ -52,3 +54,23 @@ def test_many_topics_together_may_not_have_too_many_partitions(client: RawClient
     assert {answer.error_code for answer in answers} == {ErrorCode.POLICY_VIOLATION}
     one_less = CreateTopicsRequest(topics=topics[:2], timeout_ms=1000, validate_only=True)
     assert {answer.error_code for answer in client.ask(one_less, 7).topics} == {ErrorCode.NONE}
+
+
+def test_a_request_may_not_have_elements_without_end(client: RawClient) -> None:
+    """Each element is an object and a step of the handler, and all other clients wait meanwhile."""
+    half = DescribeProducersTopicRequest(name="t", partition_indexes=list(range(ELEMENTS_MAX // 2)))
+    frame = bytearray()
+    encode(DescribeProducersRequest(topics=[half, half]), 0, frame)
+    with pytest.raises(ProtocolError, match="elements"):
+        decode(DescribeProducersRequest, 0, bytes(frame))
+    few = DescribeProducersTopicRequest(name="t", partition_indexes=list(range(ELEMENTS_MAX // 2 - 2)))
+    frame.clear()
+    encode(DescribeProducersRequest(topics=[half, few]), 0, frame)
+    assert len(decode(DescribeProducersRequest, 0, bytes(frame)).topics) == 2
+    with pytest.raises(ConnectionError):
+        client.ask(DescribeProducersRequest(topics=[half, half]), 0)
+
+
+def test_an_isolation_level_that_does_not_exist(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    assert client.ask(fetch_request(topic, isolation_level=2), 11).error_code == ErrorCode.UNKNOWN_SERVER_ERROR

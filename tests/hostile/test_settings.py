@@ -25,3 +25,8 @@ def test_a_setting_that_cannot_be_read_is_named(name: str, value: str) -> None:
 def test_a_directory_named_in_two_ways_is_named_twice(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="names a directory twice"):
         make_config({"log.dirs": f"{tmp_path},{tmp_path}/"})
+
+
+def test_an_empty_list_of_directories_is_no_default() -> None:
+    with pytest.raises(SettingError, match=r"^log\.dirs: names no directory"):
+        make_config({"log.dirs": ""})

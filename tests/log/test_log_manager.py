@@ -194,6 +194,21 @@ def test_a_damaged_log_does_not_stop_the_others(tmp_path):
     again.close(clean=False)
 
 
+def test_a_closed_log_keeps_its_recovery_point(tmp_path):
+    manager = managed(tmp_path)
+    for partition in range(2):
+        log = manager.get_or_create("t", partition, CONFIG, None)
+        log.append(batch(b"a", b"b"), leader_epoch=0)
+    manager.close(clean=True)
+    again = managed(tmp_path)
+    again.get_or_create("t", 0, CONFIG, None)
+    again.checkpoint_recovery_points()
+    again.close(clean=False)
+    third = managed(tmp_path)
+    assert third.directories[0].recovery_points == {("t", 0): 2, ("t", 1): 2}
+    third.close(clean=False)
+
+
 def test_a_failing_directory_goes_offline_as_a_whole(tmp_path):
     disk = FaultyDisk()
     manager = managed(tmp_path, surroundings(disk), count=2)

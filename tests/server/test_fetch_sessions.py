@@ -154,6 +154,18 @@ def test_a_full_cache_gives_up_only_sessions_that_were_idle_long() -> None:
     assert len(sessions) == 2
 
 
+def test_partitions_are_bounded_over_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 2)
+    sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
+    first, second = open_one(sessions, "a"), open_one(sessions, "b")
+    assert open_one(sessions, "c") == 0, "served without a session"
+    with pytest.raises(KafkaError) as dropped:
+        sessions.plan(request("d", (first, 1)), uses_topic_ids=False)
+    assert dropped.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 1
+    assert sessions.plan(request("", (second, 1)), uses_topic_ids=False).partitions[0][0] == ("b", 0)
+
+
 def test_no_slots_no_sessions() -> None:
     sessions = FetchSessions(slots=0, chance=SystemChance(1), clock=ManualClock())
     assert open_one(sessions, "a") == 0

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable
 from uuid import UUID
 
-from kwire.cluster.partition import READ_COMMITTED, Partition
+from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.fetch import (
@@ -36,6 +36,8 @@ MAX_WAIT_MS = 2**31 - 1
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     uses_topic_ids = context.version >= TOPIC_IDS_SINCE
     try:
         plan = context.services.fetch_sessions.plan(request, uses_topic_ids=uses_topic_ids)
