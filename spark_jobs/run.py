@@ -61,8 +61,13 @@ def run_suite(command: Sequence[str], broker: str) -> Outcomes:
     if not outcomes.tests:
         outcomes.problem = f"no test ran, pytest ended with {status}:\n{output[-3000:]}"
     elif outcomes.count(FAILED):
-        console.print(output[-12_000:], markup=False, highlight=False)
+        console.print(shortened(output), markup=False, highlight=False)
     return outcomes
+
+
+def shortened(output: str) -> str:
+    """Without the stacks of the JVM, which are longer than everything else."""
+    return "\n".join(line for line in output.splitlines() if not re.match(r"E\s+at ", line))
 
 
 def run_bounded(command: Sequence[str]) -> tuple[int | str, str]:

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from pyspark.sql import functions as f
 
-from compat_tests.kafka_python.client import create_topic, producer, send_all
+from compat_tests.kafka_python import client as kafka_python
+from compat_tests.kafka_python.client import producer, send_all
 
 SECONDS = 60
 
@@ -18,6 +19,11 @@ class Row(NamedTuple):
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
+
+
+def create_topic(bootstrap, topic, partitions=1, **configs):
+    """A topic that keeps its records: theirs is a fixed moment, which retention would find too old in mid-test."""
+    kafka_python.create_topic(bootstrap, topic, partitions, **{"retention_ms": -1} | configs)
 
 
 def sent(bootstrap, topic, records, partition=0, **settings):

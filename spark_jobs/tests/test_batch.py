@@ -7,8 +7,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS, TIMESTAMP_STEP_MS, numbered
-from compat_tests.kafka_python.client import create_topic
-from spark_jobs.tests.support import rows, sent, source, topic_with
+from spark_jobs.tests.support import create_topic, rows, sent, source, topic_with
 
 EARLIEST, LATEST = -2, -1
 

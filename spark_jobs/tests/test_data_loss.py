@@ -7,8 +7,8 @@ from pyspark.errors import StreamingQueryException
 
 from compat_tests.harness.payloads import numbered
 from compat_tests.harness.waiting import eventually
-from compat_tests.kafka_python.client import admin, create_topic
-from spark_jobs.tests.support import SECONDS, Files, rows, sent, source, topic_with
+from compat_tests.kafka_python.client import admin
+from spark_jobs.tests.support import SECONDS, Files, create_topic, rows, sent, source, topic_with
 
 LOSS = r"(?i)data (loss|.*lost|.*missed)|failOnDataLoss"
 

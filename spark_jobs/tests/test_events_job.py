@@ -12,10 +12,10 @@ from pyspark.errors import StreamingQueryException
 from compat_tests.harness.paths import ROOT
 from compat_tests.harness.payloads import Record
 from compat_tests.harness.waiting import eventually
-from compat_tests.kafka_python.client import create_topic, read_from
+from compat_tests.kafka_python.client import read_from
 from spark_jobs.events_job import Options, start, wait
 from spark_jobs.sample_events import iso_time, sample_events
-from spark_jobs.tests.support import SECONDS, sent
+from spark_jobs.tests.support import SECONDS, create_topic, sent
 
 #: A second Spark beside the session's, on a machine with two cores.
 JOB_SECONDS = 150

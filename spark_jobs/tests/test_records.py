@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql import functions as f
 
 from compat_tests.harness.payloads import CODECS, FIRST_TIMESTAMP_MS, numbered, varied_records
-from compat_tests.kafka_python.client import as_record, create_topic, producer, read_from
-from spark_jobs.tests.support import as_bytes, rows, sent, source, taken, to_topic, topic_with
+from compat_tests.kafka_python.client import as_record, producer, read_from
+from spark_jobs.tests.support import as_bytes, create_topic, rows, sent, source, taken, to_topic, topic_with
 
 #: All that kafka-python can send; the other shapes come by Spark's sink.
 RECORDS = varied_records(40, null_headers=False, both_null=False)

@@ -3,8 +3,8 @@
 import pytest
 
 from compat_tests.harness.payloads import numbered, varied_records
-from compat_tests.kafka_python.client import create_topic, read_from
-from spark_jobs.tests.support import SECONDS, sent, source, to_topic, topic_with
+from compat_tests.kafka_python.client import read_from
+from spark_jobs.tests.support import SECONDS, create_topic, sent, source, to_topic, topic_with
 
 SCHEMA = "topic string, partition int, key binary, value binary, headers array<struct<key string, value binary>>"
 
