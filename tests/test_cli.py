@@ -79,6 +79,7 @@ def only_line(said: str) -> str:
         ("listener.security.protocol.map", "OTHER:PLAINTEXT"),
         ("listeners", "CONTROLLER://127.0.0.1:0"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:1"),
+        ("listeners", "PLAINTEXT://0.0.0.0:0"),
         ("advertised.listeners", "OTHER://host:1"),
         ("process.roles", "broker"),
         ("controller.quorum.voters", "1@a:1,2@b:2"),

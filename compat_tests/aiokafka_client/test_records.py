@@ -4,7 +4,7 @@ import pytest
 from aiokafka.errors import MessageSizeTooLargeError
 
 from compat_tests.aiokafka_client.client import as_record, create_topic, producer, read_from, send_all
-from compat_tests.harness.payloads import CODECS, Record, large_value, numbered, varied_records
+from compat_tests.harness.payloads import CODECS, FIRST_TIMESTAMP_MS, Record, large_value, numbered, varied_records
 
 # aiokafka refuses a record without key and value.
 RECORDS = varied_records(both_null=False)
@@ -55,12 +55,12 @@ async def test_a_batch_built_by_hand_is_one_batch(bootstrap, topic):
     async with producer(bootstrap) as client:
         batch = client.create_batch()
         for number in range(10):
-            batch.append(key=b"k", value=b"%d" % number, timestamp=1_720_000_000_000 + number)
+            batch.append(key=b"k", value=b"%d" % number, timestamp=FIRST_TIMESTAMP_MS + number)
         metadata = await (await client.send_batch(batch, topic, partition=1))
     assert (metadata.partition, metadata.offset) == (1, 0)
     received = await read_from(bootstrap, topic, 10, partition=1)
     assert [(each.value, each.timestamp) for each in received] == [
-        (b"%d" % number, 1_720_000_000_000 + number) for number in range(10)
+        (b"%d" % number, FIRST_TIMESTAMP_MS + number) for number in range(10)
     ]
 
 
@@ -92,4 +92,4 @@ async def test_log_append_time_replaces_the_senders_timestamps(bootstrap, topic)
         (metadata,) = await send_all(client, topic, [Record(value=b"v", timestamp_ms=1_000_000)])
     (received,) = await read_from(bootstrap, topic, 1)
     assert received.timestamp_type == metadata.timestamp_type == 1
-    assert received.timestamp == metadata.timestamp > 1_720_000_000_000
+    assert received.timestamp == metadata.timestamp > FIRST_TIMESTAMP_MS

@@ -13,7 +13,7 @@ from compat_tests.confluent_kafka_client.client import (
     read_from,
     send_all,
 )
-from compat_tests.harness.payloads import CODECS, Record, large_value, numbered, varied_records
+from compat_tests.harness.payloads import CODECS, FIRST_TIMESTAMP_MS, Record, large_value, numbered, varied_records
 
 RECORDS = varied_records()
 
@@ -104,7 +104,7 @@ def test_log_append_time_replaces_the_senders_timestamps(bootstrap, topic):
     (received,) = read_from(bootstrap, topic, 1)
     kind, timestamp = received.timestamp()
     assert kind == TIMESTAMP_LOG_APPEND_TIME
-    assert timestamp > 1_720_000_000_000
+    assert timestamp > FIRST_TIMESTAMP_MS
 
 
 def test_timestamps_out_of_the_topics_bounds_are_refused(bootstrap, topic):

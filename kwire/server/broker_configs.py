@@ -132,6 +132,13 @@ _OWN = (
         check=at_least(1),
     ),
     _key(
+        "log.initial.task.delay.ms",
+        _T.LONG,
+        "30000",
+        "Milliseconds from the start to the first application of retention.",
+        check=at_least(0),
+    ),
+    _key(
         "log.flush.offset.checkpoint.interval.ms",
         _T.INT,
         "60000",
@@ -172,7 +179,6 @@ ACCEPTED = frozenset(
         "broker.id",
         "log.cleaner.enable",
         "log.cleaner.threads",
-        "log.initial.task.delay.ms",
         "num.io.threads",
         "num.network.threads",
         "num.recovery.threads.per.data.dir",

@@ -166,18 +166,19 @@ def _advertised(
     typed: Mapping[str, Any], listeners: Sequence[ListenerAddress], controller_names: set[str]
 ) -> tuple[ListenerAddress, ...]:
     given = typed["advertised.listeners"]
-    if not given:
-        return tuple(listeners)
     advertised = tuple(
-        listener for listener in _listeners("advertised.listeners", given) if listener.name not in controller_names
+        listener
+        for listener in (_listeners("advertised.listeners", given) if given else listeners)
+        if listener.name not in controller_names
     )
     unknown = {listener.name for listener in advertised} - {listener.name for listener in listeners}
     if unknown:
         raise SettingError(f"advertised.listeners: {', '.join(sorted(unknown))} is not among listeners; add it there")
     for listener in advertised:
-        if listener.host in {"", "0.0.0.0", "::"}:  # noqa: S104 refused, not bound
+        if listener.host in {"0.0.0.0", "::"} or (given and not listener.host):  # noqa: S104 refused, not bound
             raise SettingError(
-                f"advertised.listeners: {listener.name} has the address of no machine; name one that clients can reach"
+                f"advertised.listeners: {listener.name} would be told as {listener.host or 'nothing'}, which is the "
+                "address of no machine; name one that clients can reach"
             )
     return advertised
 

@@ -32,19 +32,22 @@ class Housekeeping:
     def tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
         """Endless work, to be run as tasks and cancelled at the end."""
         config = self._config
-        yield self._every(config["log.retention.check.interval.ms"], self._apply_retention)
+        yield self._every(
+            config["log.retention.check.interval.ms"], self._apply_retention, config["log.initial.task.delay.ms"]
+        )
         yield self._every(config["producer.id.expiration.check.interval.ms"], self._expire_producers)
         yield self._every(max(config["log.flush.offset.checkpoint.interval.ms"], STEP_MS), self._write_checkpoints)
         yield self._every(STEP_MS, self._remove_files)
         yield self._flush()
 
-    async def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
+    async def _every(self, interval_ms: int, work: Callable[[], None], first_ms: int | None = None) -> None:
+        await asyncio.sleep((interval_ms if first_ms is None else first_ms) / 1000.0)
         while True:
-            await asyncio.sleep(interval_ms / 1000.0)
             try:
                 work()
             except DiskFailure:
                 logger.exception("a log directory went offline")
+            await asyncio.sleep(interval_ms / 1000.0)
 
     def _apply_retention(self) -> None:
         self._logs.apply_retention(self._high_watermark_of)

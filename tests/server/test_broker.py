@@ -134,3 +134,12 @@ def test_a_broker_without_any_log_directory_stops(tmp_path: Path) -> None:
         broker.call(lose_all_directories)
         assert eventually(lambda: broker.call(broker.server.failed.done), "the broker gives up")
         assert "every log directory is offline" in str(broker.call(broker.server.failed.result))
+
+
+def test_retention_begins_after_the_initial_delay(tmp_path: Path) -> None:
+    delays = {"log.initial.task.delay.ms": "2000", "log.retention.check.interval.ms": "3600000"}
+    with RunningBroker(tmp_path, delays) as broker, broker.client() as client:
+        topic, _ = create_topic(client)
+        assert produce(client, topic, batch(b"years old")).error_code == 0
+        partition = broker.server.services.partitions.find(topic, 0)
+        assert eventually(lambda: broker.call(lambda: partition.log.log_start_offset) == 1, "the old record goes")

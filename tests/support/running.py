@@ -24,7 +24,12 @@ class RunningBroker:
     """Starts at once; stop() or the end of a with block stops it. Seams are passed on to BrokerServer."""
 
     def __init__(self, data_dir: Path, config: dict[str, str] | None = None, **seams: Any) -> None:
-        self._settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(data_dir), **(config or {})}
+        own = {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": str(data_dir),
+            "log.initial.task.delay.ms": str(3600 * 1000),  # tests use old timestamps, which retention would delete
+        }
+        self._settings = {**own, **(config or {})}
         self._seams = seams
         self._started: Future[BrokerServer] = Future()
         self._stop = threading.Event()
