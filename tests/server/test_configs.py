@@ -28,7 +28,12 @@ DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = range(1, 6)
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    settings = {"log.retention.check.interval.ms": "50", "log.segment.delete.delay.ms": "10", "log.roll.hours": "5"}
+    settings = {
+        "log.initial.task.delay.ms": "50",
+        "log.retention.check.interval.ms": "50",
+        "log.segment.delete.delay.ms": "10",
+        "log.roll.hours": "5",
+    }
     with RunningBroker(tmp_path_factory.mktemp("configs"), settings) as running:
         yield running
 
