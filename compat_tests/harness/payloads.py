@@ -1,11 +1,10 @@
 """The records that every client sends: each awkward shape a record can have, with known bytes."""
 
 import random
-import time
 from dataclasses import dataclass, field
 
-#: An hour ago, so that what was sent can be told from what a broker makes up and retention leaves it alone.
-FIRST_TIMESTAMP_MS = int(time.time() - 3600) * 1000
+#: A fixed moment (2024-07-03), so that what was sent can be told from what a broker makes up.
+FIRST_TIMESTAMP_MS = 1_720_000_000_000
 TIMESTAMP_STEP_MS = 10
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

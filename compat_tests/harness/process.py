@@ -27,6 +27,8 @@ SETTINGS: Mapping[str, str] = {
     "share.coordinator.state.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    # Records have fixed timestamps; retention would take them away during a run.
+    "log.initial.task.delay.ms": "3600000",
 }
 
 
