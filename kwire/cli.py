@@ -81,16 +81,17 @@ def _refuse(message: str) -> None:
 
 
 async def _serve(config: BrokerConfig) -> int:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Before anybody is told that the broker serves: from then on a signal must find it ready to stop cleanly.
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     broker = BrokerServer(config)
     await broker.start()
     click.echo(
         f"kwire: serving Kafka on {broker.bootstrap_server}, node {config.node_id}, "
         f"data in {', '.join(config.log_dirs)} (Ctrl-C stops)"
     )
-    stop = asyncio.Event()
     broker.failed.add_done_callback(lambda _: stop.set())
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await stop.wait()
     failed = broker.failed.done()
     await broker.stop()
