@@ -1,55 +1,25 @@
-"""A group member in a thread of its own, as an application runs one."""
+"""A group member of kafka-python in a thread of its own."""
 
-import threading
-from contextlib import contextmanager
-
-from compat_tests.harness.waiting import eventually
+from compat_tests.harness.members import Member, running, wait_for_shares
 from compat_tests.kafka_python.client import consumer
 
-QUICK = {"heartbeat_interval_ms": 200, "session_timeout_ms": 6000}
+__all__ = ["member", "wait_for_shares"]
 
 
-class Member:
-    """Polls until it is told to stop. Only its thread calls the client; others read what it publishes."""
-
+class KafkaPythonMember(Member):
     def __init__(self):
-        self.assignment = frozenset()
+        super().__init__()
         self.generation = None
         self.records = []
-        self.stopping = threading.Event()
-        self.problem = None
 
-    def run(self, bootstrap, topic, settings):
-        try:
-            with consumer(bootstrap, topic, **QUICK | settings) as client:
-                while not self.stopping.is_set():
-                    for batch in client.poll(timeout_ms=500).values():
-                        self.records.extend(batch)
-                    self.assignment = frozenset(client.assignment())
-                    self.generation = client.group_metadata().generation_id
-        except Exception as error:
-            self.problem = error
+    def poll_until_stopped(self, bootstrap, topic, settings):
+        with consumer(bootstrap, topic, **settings) as client:
+            while not self.stopping.is_set():
+                for batch in client.poll(timeout_ms=500).values():
+                    self.records.extend(batch)
+                self.assignment = frozenset(client.assignment())
+                self.generation = client.group_metadata().generation_id
 
 
-@contextmanager
 def member(bootstrap, topic, **settings):
-    joined = Member()
-    thread = threading.Thread(target=joined.run, args=(bootstrap, topic, settings), daemon=True)
-    thread.start()
-    try:
-        yield joined
-    finally:
-        joined.stopping.set()
-        thread.join(30)
-    assert joined.problem is None
-    assert not thread.is_alive()
-
-
-def wait_for_shares(members, expected, seconds=40):
-    """Wait until the members share all partitions without overlap, in these numbers."""
-
-    def shared():
-        assigned = [each.assignment for each in members]
-        return [len(each) for each in assigned] == expected and len(frozenset().union(*assigned)) == sum(expected)
-
-    eventually(shared, f"partitions shared as {expected}", seconds)
+    return running(KafkaPythonMember(), bootstrap, topic, settings)

@@ -6,10 +6,11 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.structs import OffsetAndMetadata
 
+from compat_tests.harness.members import QUICK
 from compat_tests.harness.payloads import numbered
 from compat_tests.harness.waiting import eventually
 from compat_tests.kafka_python.client import admin, consumer, create_topic, producer, read, send_all
-from compat_tests.kafka_python.member import QUICK, member, wait_for_shares
+from compat_tests.kafka_python.member import member, wait_for_shares
 
 
 @pytest.fixture

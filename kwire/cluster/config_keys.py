@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from kwire.cluster.features import KRAFT_VERSION_LEVEL
 from kwire.protocol.codec import encode
 from kwire.protocol.control_records import ControlRecordType, control_record_key
 from kwire.protocol.messages.control_records import (
@@ -23,9 +24,6 @@ from kwire.protocol.messages.control_records import (
     VotersVoter,
 )
 from kwire.protocol.records import Record, encode_batch
-
-KRAFT_VERSION = 1
-"""Voters are known by id and directory id (KIP-853)."""
 
 
 def control_batch(
@@ -65,10 +63,10 @@ def quorum_of_one(
         voter_id=voter_id,
         voter_directory_id=directory_id,
         endpoints=[VotersEndpoint(name=name, host=host, port=port)],
-        kraft_version_feature=VotersKRaftVersionFeature(min_supported_version=0, max_supported_version=KRAFT_VERSION),
+        kraft_version_feature=VotersKRaftVersionFeature(min_supported_version=0, max_supported_version=KRAFT_VERSION_LEVEL),
     )
     return [
-        (ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION)),
+        (ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION_LEVEL)),
         (ControlRecordType.KRAFT_VOTERS, VotersRecord(voters=[voter])),
     ]
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kwire.log.disk import Disk
+from kwire.log.log_manager import LOCK_FILE, METADATA_DIRECTORY
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 
 META_PROPERTIES = "meta.properties"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
-LOCK_FILE = ".lock"
-METADATA_DIRECTORY = "__cluster_metadata-0"
 FIRST_SNAPSHOT = "00000000000000000000-0000000000.checkpoint"
 _LEFT_BY_FORMATTING = frozenset(
     {META_PROPERTIES + ".tmp", BOOTSTRAP_CHECKPOINT, BOOTSTRAP_CHECKPOINT + ".tmp", LOCK_FILE, "lost+found"}

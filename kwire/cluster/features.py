@@ -13,10 +13,12 @@ from collections.abc import Mapping
 METADATA_VERSION = "metadata.version"
 METADATA_VERSION_4_3_IV0 = 30
 KRAFT_VERSION = "kraft.version"
+KRAFT_VERSION_LEVEL = 1
+"""Voters are known by id and directory id (KIP-853); kept in the voters' own records, not in the image."""
 
 SUPPORTED: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_4_3_IV0, METADATA_VERSION_4_3_IV0),
-    KRAFT_VERSION: (0, 1),
+    KRAFT_VERSION: (0, KRAFT_VERSION_LEVEL),
 }
 """Lowest and highest level by feature."""
 

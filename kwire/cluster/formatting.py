@@ -16,15 +16,14 @@ from kwire.cluster.directory import (
     BOOTSTRAP_CHECKPOINT,
     FIRST_SNAPSHOT,
     META_PROPERTIES,
-    METADATA_DIRECTORY,
     MetaProperties,
 )
 from kwire.cluster.features import FORMATTED
 from kwire.log.disk import Disk
+from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord, decode_metadata_record, encode_metadata_record
 from kwire.protocol.records import Record, decode_all, encode_batch, iterate_headers
 
-FIRST_OFFSET = 0
 
 
 def format_directory(

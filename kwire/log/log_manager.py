@@ -40,7 +40,7 @@ from kwire.log.recovery import Surroundings, open_log
 logger = logging.getLogger(__name__)
 
 LOCK_FILE: Final = ".lock"
-METADATA_LOG_DIRECTORY: Final = "__cluster_metadata-0"
+METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 """The quorum's own log, which may share a directory with the partitions; not this module's."""
 DIRECTORY_NAME_MAX: Final = 255
 _PARTITION_DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
@@ -136,7 +136,7 @@ class LogManager:
         """The same, for a caller that does other things in between."""
         for directory in self.directories:
             for name in self._disk.list(directory.path):
-                if name == METADATA_LOG_DIRECTORY or not self._disk.is_directory(f"{directory.path}/{name}"):
+                if name == METADATA_DIRECTORY or not self._disk.is_directory(f"{directory.path}/{name}"):
                     continue
                 found = self._recognise(directory, name)
                 if found is not None and found not in directory.logs:

@@ -16,7 +16,6 @@ from typing import Any
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
-from kwire.cluster.directory import METADATA_DIRECTORY
 from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.image import Endpoint, MetadataImage
 from kwire.cluster.metadata_damage import refuse_damage
@@ -26,7 +25,7 @@ from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, RealDisk
-from kwire.log.log_manager import LogManager
+from kwire.log.log_manager import METADATA_DIRECTORY, LogManager
 from kwire.log.recovery import Surroundings, open_log
 from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
 from kwire.server.apis import SERVED

@@ -17,8 +17,6 @@ from kwire.server.broker_configs import ACCEPTED, BROKER_KEYS
 
 logger = logging.getLogger("kwire.server.config")
 
-DEFAULT_LISTENER_PORT = 9092
-
 
 class SettingError(Exception):
     """A setting cannot be used; the message is one line that names it and says what to do."""

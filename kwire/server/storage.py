@@ -10,9 +10,10 @@ import logging
 from dataclasses import dataclass
 from uuid import UUID
 
-from kwire.cluster.directory import LOCK_FILE, DirectoryRefused, MetaProperties, is_blank, load_meta_properties
+from kwire.cluster.directory import DirectoryRefused, MetaProperties, is_blank, load_meta_properties
 from kwire.cluster.formatting import format_directory, write_identity
 from kwire.log.disk import Disk, DiskFailure, DiskLock
+from kwire.log.log_manager import LOCK_FILE
 from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import Chance, Clock
 from kwire.server.config import BrokerConfig

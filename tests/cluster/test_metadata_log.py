@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kwire.cluster import image
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
-from kwire.cluster.directory import METADATA_DIRECTORY, DirectoryRefused
+from kwire.cluster.directory import DirectoryRefused
+from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.state import load_quorum_state

@@ -12,7 +12,7 @@ from uuid import UUID
 from kwire.cluster.config_keys import ConfigKey
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
-from kwire.cluster.directory import METADATA_DIRECTORY
+from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.image import Endpoint
 from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog

@@ -17,6 +17,7 @@ from kwire.cluster.topic_configs import check_topic_configs
 from kwire.cluster.topic_names import METADATA_TOPIC, check_topic_name, collision_key
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from kwire.protocol.primitives import ZERO_UUID
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
 """Kafka's limit on the records of one controller operation."""
@@ -250,4 +251,4 @@ def _partition_record(image: MetadataImage, topic_id: UUID, index: int, replicas
 def _directory(image: MetadataImage, broker: int) -> UUID:
     """The directory that holds a replica: a broker's only one, else unassigned until the broker chooses (KIP-858)."""
     directories = image.brokers[broker].directories
-    return directories[0] if len(directories) == 1 else UUID(int=0)
+    return directories[0] if len(directories) == 1 else ZERO_UUID

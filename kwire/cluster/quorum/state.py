@@ -11,11 +11,11 @@ from uuid import UUID
 
 from kwire.cluster.directory import DirectoryRefused
 from kwire.log.disk import Disk
+from kwire.protocol.primitives import ZERO_UUID
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 
 FILE_NAME = "quorum-state"
 NOBODY = -1
-NO_DIRECTORY = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class QuorumState:
     leader_id: int = NOBODY
     leader_epoch: int = 0
     voted_id: int = NOBODY
-    voted_directory_id: UUID = NO_DIRECTORY
+    voted_directory_id: UUID = ZERO_UUID
 
     def to_bytes(self) -> bytes:
         value = {

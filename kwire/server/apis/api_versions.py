@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kwire.cluster.features import SUPPORTED
+from kwire.cluster.features import KRAFT_VERSION, KRAFT_VERSION_LEVEL, SUPPORTED
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import (
@@ -39,7 +39,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         finalized_features_epoch=image.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in {**image.features, "kraft.version": 1}.items()
+            for name, level in {**image.features, KRAFT_VERSION: KRAFT_VERSION_LEVEL}.items()
         ],
     )
 

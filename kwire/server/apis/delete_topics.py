@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from uuid import UUID
 
 from kwire.cluster.image import TopicImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -13,10 +12,9 @@ from kwire.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from kwire.protocol.primitives import ZERO_UUID
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-
-ZERO_UUID = UUID(int=0)
 
 
 async def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:

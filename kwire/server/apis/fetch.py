@@ -30,7 +30,6 @@ from kwire.server.fetch_sessions import FetchPlan, Key
 logger = logging.getLogger("kwire.server.fetch")
 
 TOPIC_IDS_SINCE = 13
-NO_REPLICA = -1
 NO_EPOCH = -1
 MAX_WAIT_MS = 2**31 - 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from uuid import UUID
 
 from kwire.cluster.image import TopicImage
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, INTERNAL_TOPICS, METADATA_TOPIC, why_invalid
@@ -16,12 +15,12 @@ from kwire.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kwire.protocol.primitives import ZERO_UUID
 from kwire.server.authorization import ResourceType
 from kwire.server.authorized_operations import authorized_operations
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
-ZERO_UUID = UUID(int=0)
 OWN_TOPICS = INTERNAL_TOPICS | {METADATA_TOPIC}
 """Made by the broker with settings of their own, or not at all."""
 
