@@ -25,6 +25,7 @@ with warnings.catch_warnings():
     import kafka.protocol.consumer
     import kafka.protocol.metadata
     import kafka.protocol.producer
+    import kafka.protocol.sasl
     from kafka.protocol.schemas.fields.codecs import BitField
 
 _KAFKA_PYTHON = (
@@ -32,6 +33,7 @@ _KAFKA_PYTHON = (
     kafka.protocol.consumer,
     kafka.protocol.metadata,
     kafka.protocol.producer,
+    kafka.protocol.sasl,
 )
 
 
@@ -90,8 +92,8 @@ def _entity_in(hint: Any) -> Any:
 
 
 def known_to_kafka_python(schema: Schema) -> bool:
-    """kafka-python has what a client needs."""
-    return schema.kind in ("request", "response") or schema.name.startswith("ConsumerProtocol")
+    """kafka-python has what its clients send and read."""
+    return any(hasattr(module, schema.name) for module in _KAFKA_PYTHON)
 
 
 def encode_with_kafka_python(value: Any, version: int) -> bytes:
