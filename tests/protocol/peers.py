@@ -37,9 +37,13 @@ _KAFKA_PYTHON = (
 )
 
 
+_ON_DISK_ONLY = ("_records", "quorum_state", "producer_snapshot")
+
+
 def known_to_kio(schema: Schema) -> bool:
-    """kio has everything but the records of internal topics."""
-    return not schema.cls.__module__.endswith(("metadata_records", "group_records"))
+    """kio has everything but the records of internal topics, and the files beside them."""
+    module = schema.cls.__module__.rpartition(".")[2]
+    return module == "control_records" or not module.endswith(_ON_DISK_ONLY)
 
 
 def encode_with_kio(value: Any, version: int) -> bytes:

@@ -8,6 +8,13 @@ from kwire.protocol.schema import field, frozen_struct, message, struct
 
 
 @message(kind="data", versions="0")
+class ControlRecordTypeSchema:
+    """The key of a control record, behind its version as an int16."""
+
+    type: int16 = field("0+")
+
+
+@message(kind="data", versions="0")
 class EndTxnMarker:
     coordinator_epoch: int32 = field("0+")
 

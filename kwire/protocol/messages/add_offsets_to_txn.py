@@ -1,0 +1,24 @@
+"""AddOffsetsToTxn: a transaction will commit offsets of this group (KIP-98). It adds the group's partition of
+__consumer_offsets to the transaction.
+
+2  PRODUCER_FENCED may be answered (KIP-588)
+3  flexible
+4  TRANSACTION_ABORTABLE may be answered (KIP-890)
+"""
+
+from kwire.protocol.primitives import GroupId, ProducerId, TransactionalId, int16, int32
+from kwire.protocol.schema import field, message
+
+
+@message(key=25, kind="request", versions="0-4", flexible="3+")
+class AddOffsetsToTxnRequest:
+    transactional_id: TransactionalId = field("0+")
+    producer_id: ProducerId = field("0+")
+    producer_epoch: int16 = field("0+")
+    group_id: GroupId = field("0+")
+
+
+@message(key=25, kind="response", versions="0-4", flexible="3+")
+class AddOffsetsToTxnResponse:
+    throttle_time_ms: int32 = field("0+")
+    error_code: int16 = field("0+")

@@ -1,0 +1,57 @@
+"""DeleteAcls: remove the access control entries that match filters (KIP-140).
+
+create_acls.py has the numbers. In a filter, 1 is any type, operation or permission, and the pattern type 2 finds every
+pattern that applies to the resource's name.
+
+1  pattern types (KIP-290)
+2  flexible
+3  users as resources (KIP-373)
+"""
+
+from kwire.protocol.primitives import int8, int16, int32, string
+from kwire.protocol.schema import field, message, struct
+
+
+@struct
+class DeleteAclsFilter:
+    resource_type_filter: int8 = field("0+")
+    resource_name_filter: string | None = field("0+", nullable="0+")
+    """None matches every name."""
+    pattern_type_filter: int8 = field("1+", default=3)
+    principal_filter: string | None = field("0+", nullable="0+")
+    """None matches every principal."""
+    host_filter: string | None = field("0+", nullable="0+")
+    """None matches every host."""
+    operation: int8 = field("0+")
+    permission_type: int8 = field("0+")
+
+
+@message(key=31, kind="request", versions="1-3", flexible="2+")
+class DeleteAclsRequest:
+    filters: list[DeleteAclsFilter] = field("0+")
+
+
+@struct
+class DeleteAclsMatchingAcl:
+    error_code: int16 = field("0+")
+    error_message: string | None = field("0+", nullable="0+")
+    resource_type: int8 = field("0+")
+    resource_name: string = field("0+")
+    pattern_type: int8 = field("1+", default=3)
+    principal: string = field("0+")
+    host: string = field("0+")
+    operation: int8 = field("0+")
+    permission_type: int8 = field("0+")
+
+
+@struct
+class DeleteAclsFilterResult:
+    error_code: int16 = field("0+")
+    error_message: string | None = field("0+", nullable="0+")
+    matching_acls: list[DeleteAclsMatchingAcl] = field("0+")
+
+
+@message(key=31, kind="response", versions="1-3", flexible="2+")
+class DeleteAclsResponse:
+    throttle_time_ms: int32 = field("0+")
+    filter_results: list[DeleteAclsFilterResult] = field("0+")

@@ -1,0 +1,20 @@
+"""SaslHandshake: choose the SASL mechanism of a connection (KIP-43).
+
+0  what follows are bare SASL tokens
+1  what follows are SaslAuthenticate requests (KIP-152)
+"""
+
+from kwire.protocol.primitives import int16, string
+from kwire.protocol.schema import field, message
+
+
+@message(key=17, kind="request", versions="0-1")
+class SaslHandshakeRequest:
+    mechanism: string = field("0+")
+
+
+@message(key=17, kind="response", versions="0-1")
+class SaslHandshakeResponse:
+    error_code: int16 = field("0+")
+    mechanisms: list[string] = field("0+")
+    """Those that the listener has enabled."""
