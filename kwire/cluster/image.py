@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+from kwire.cluster.client_quotas import QuotaEntity, make_entity
 from kwire.protocol.messages import metadata_records as records
 
 NO_LEADER = -1
@@ -93,6 +94,7 @@ class MetadataImage:
     topics: Mapping[str, TopicImage] = field(default_factory=_empty)
     topic_names: Mapping[UUID, str] = field(default_factory=_empty)
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=_empty)
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=_empty)
     next_producer_id: int = 0
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
@@ -230,6 +232,20 @@ def _config(delta: _Delta, record: records.ConfigRecord) -> None:
         configs.pop(resource, None)
 
 
+def _client_quota(delta: _Delta, record: records.ClientQuotaRecord) -> None:
+    quotas = delta.map("client_quotas")
+    entity = make_entity((each.entity_type, each.entity_name) for each in record.entity)
+    values = dict(quotas.get(entity, {}))
+    if record.remove:
+        values.pop(record.key, None)
+    else:
+        values[record.key] = record.value
+    if values:
+        quotas[entity] = MappingProxyType(values)
+    else:
+        quotas.pop(entity, None)
+
+
 def _register_broker(delta: _Delta, record: records.RegisterBrokerRecord) -> None:
     delta.map("brokers")[record.broker_id] = BrokerRegistration(
         broker_id=record.broker_id,
@@ -294,6 +310,7 @@ _CHANGES: Mapping[type, Callable[[_Delta, Any], None]] = {
     records.PartitionChangeRecord: _partition_change,
     records.RemoveTopicRecord: _remove_topic,
     records.ConfigRecord: _config,
+    records.ClientQuotaRecord: _client_quota,
     records.RegisterBrokerRecord: _register_broker,
     records.BrokerRegistrationChangeRecord: _broker_change,
     records.UnregisterBrokerRecord: _unregister_broker,

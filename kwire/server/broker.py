@@ -40,7 +40,7 @@ from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
 from kwire.server.listener import ConnectionLimits, ConnectionTable, Listener, sweep_connections
 from kwire.server.producer_ids import ProducerIds
-from kwire.server.quotas import NoQuotas
+from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.request_memory import RequestMemory
 from kwire.server.services import Services
 from kwire.server.storage import controller_endpoint, open_storage
@@ -171,7 +171,7 @@ class BrokerServer:
             partitions=self._partitions,
             groups=self._groups,
             authorizer=AllowEverything(),
-            quotas=NoQuotas(),
+            quotas=self._make_quotas(),
             fetch_sessions=FetchSessions(
                 slots=config["max.incremental.fetch.session.cache.slots"], chance=self._chance, clock=self._clock
             ),
@@ -180,6 +180,21 @@ class BrokerServer:
             apis=SERVED,
             unsupported_api_versions=unsupported_version,
         )
+
+    def _make_quotas(self) -> ClientQuotaManager:
+        config = self.config
+        quotas = ClientQuotaManager(
+            clock=self._clock,
+            config=QuotaConfig(
+                samples_max=config["quota.window.num"],
+                window_ms=config["quota.window.size.seconds"] * 1000,
+                controller_samples_max=config["controller.quota.window.num"],
+                controller_window_ms=config["controller.quota.window.size.seconds"] * 1000,
+            ),
+        )
+        quotas.load(self._metadata_log.image)
+        self._metadata_log.watch(quotas.follow)
+        return quotas
 
     async def _allocate_producer_ids(self) -> range:
         broker = self._metadata_log.image.brokers[self.config.node_id]

@@ -48,6 +48,16 @@ _OWN = (
         "Replicas of a topic whose creator did not say.",
         check=at_least(1),
     ),
+    _key("quota.window.num", _T.INT, "11", "Samples over which the use of a client quota is taken.", check=at_least(1)),
+    _key("quota.window.size.seconds", _T.INT, "1", "Length of such a sample in seconds.", check=at_least(1)),
+    _key(
+        "controller.quota.window.num",
+        _T.INT,
+        "11",
+        "Samples whose quota together is the most that controller mutations may do at once.",
+        check=at_least(1),
+    ),
+    _key("controller.quota.window.size.seconds", _T.INT, "1", "Length of such a sample in seconds.", check=at_least(1)),
     _key("auto.create.topics.enable", _T.BOOLEAN, "true", "Whether asking for a topic's metadata creates it."),
     _key("delete.topic.enable", _T.BOOLEAN, "true", "Whether topics may be deleted."),
     _key(

@@ -91,6 +91,9 @@ class Dispatcher:
 
     def handle(self, connection: Connection, frame: bytearray) -> tuple[Buffers | None, int] | Pending:
         """Serve one request; raises ProtocolError or CloseConnection when it cannot be answered."""
+        quotas = self._quotas
+        if quotas.active:
+            quotas.begin()
         header = parse_request_header(frame)
         version = header.api_version
         route = self._routes.get((header.api_key, version)) or self._find(header.api_key, version)
@@ -110,9 +113,10 @@ class Dispatcher:
         route.count += 1
         if outcome.__class__ is route.response or outcome is None:
             return self._answer(route, context, len(frame), outcome)
+        spent_ms = quotas.spent_ms() if quotas.active else 0.0
         return Pending(
             outcome,
-            lambda response: self._answer(route, context, len(frame), response),
+            lambda response: self._answer_later(route, context, len(frame), response, spent_ms),
             pipelined=route.api.pipelined,
         )
 
@@ -130,14 +134,20 @@ class Dispatcher:
         route = self._routes[key, version] = Route(api, version)
         return route
 
+    def _answer_later(
+        self, route: Route, context: RequestContext, request_bytes: int, response: Any, spent_ms: float
+    ) -> tuple[Buffers | None, int]:
+        if self._quotas.active:
+            self._quotas.begin(spent_ms)
+        return self._answer(route, context, request_bytes, response)
+
     def _answer(
         self, route: Route, context: RequestContext, request_bytes: int, response: Any
     ) -> tuple[Buffers | None, int]:
+        quotas = self._quotas
+        throttle_ms = quotas.throttle_ms(context, response, request_bytes) if quotas.active else 0
         if response is None:
-            return None, 0
-        throttle_ms = self._quotas.throttle_ms(context, response, request_bytes)
-        if throttle_ms:
-            response.throttle_time_ms = throttle_ms
+            return None, throttle_ms
         return encode_response(context.correlation_id, response, route.version), throttle_ms
 
     def counts(self) -> dict[tuple[ApiKey, int], int]:

@@ -45,9 +45,13 @@ class SessionPartition:
     log_start_offset: int = -1
 
     def is_news(self, data: FetchPartitionData) -> bool:
-        """Whether an answer must carry this partition; remembers what it says."""
+        """Whether an answer must carry this partition."""
         news = bool(data.records) or data.error_code != ErrorCode.NONE or data.diverging_epoch.end_offset >= 0
-        news = news or self.high_watermark != data.high_watermark or self.log_start_offset != data.log_start_offset
+        return news or self.high_watermark != data.high_watermark or self.log_start_offset != data.log_start_offset
+
+    def tell(self, data: FetchPartitionData) -> bool:
+        """Whether an answer must carry this partition; remembers what it says."""
+        news = self.is_news(data)
         # After an error the partition is sent again as soon as the error is gone.
         self.high_watermark = data.high_watermark if data.error_code == ErrorCode.NONE else -1
         self.log_start_offset = data.log_start_offset
@@ -151,12 +155,21 @@ class FetchSessions:
         news = []
         for key, data in answers:
             known = session.partitions.get(key)
-            if known is None or not known.is_news(data):
+            if known is None or not known.tell(data):
                 continue
             news.append((key, data))
             if data.records:
                 session.partitions.move_to_end(key)
         return session.session_id, news
+
+    def news(
+        self, plan: FetchPlan, answers: Iterable[tuple[Key, FetchPartitionData]]
+    ) -> list[tuple[Key, FetchPartitionData]]:
+        """The partitions that `conclude` would answer; nothing is remembered of them."""
+        if plan.session is None:
+            return list(answers)
+        known = plan.session.partitions
+        return [(key, data) for key, data in answers if key in known and known[key].is_news(data)]
 
     def _open(self, plan: FetchPlan, answers: list[tuple[Key, FetchPartitionData]], *, uses_topic_ids: bool) -> int:
         if not plan.partitions or not self._make_room():
@@ -169,7 +182,7 @@ class FetchSessions:
         requests = dict(plan.partitions)
         for key, data in answers:
             known = SessionPartition(request=requests[key])
-            known.is_news(data)
+            known.tell(data)
             session.partitions[key] = known
         self._sessions[session.session_id] = session
         return session.session_id

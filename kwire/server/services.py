@@ -15,7 +15,7 @@ from kwire.log.log_manager import LogManager
 from kwire.seams import Chance, Clock, Workers
 from kwire.server.authorization import Authorizer
 from kwire.server.config import BrokerConfig
-from kwire.server.quotas import Quotas
+from kwire.server.quotas.manager import ClientQuotaManager
 
 if TYPE_CHECKING:
     from kwire.coordinator.group_coordinator import GroupCoordinator
@@ -42,7 +42,7 @@ class Services:
     partitions: Partitions
     groups: GroupCoordinator
     authorizer: Authorizer
-    quotas: Quotas
+    quotas: ClientQuotaManager
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
     topic_creator: TopicCreator

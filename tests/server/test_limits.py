@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.seams import SystemClock
 from kwire.server.context import RequestContext
+from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.request_memory import RequestMemory
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch_request, produce, produce_request
@@ -186,15 +188,18 @@ def test_idle_connections_are_closed_and_waiting_ones_are_not(data_dir: Path) ->
         assert waiting.ask(VERSIONS, 3).error_code == 0
 
 
-class Throttle:
+class Throttle(ClientQuotaManager):
     """Quotas that throttle what they are told to."""
 
     def __init__(self) -> None:
+        super().__init__(clock=SystemClock(), config=QuotaConfig())
+        self.active = True
         self.ms = 0
 
     def throttle_ms(self, context: RequestContext, response: Any, request_bytes: int) -> int:
         assert request_bytes > 0
         throttle, self.ms = self.ms, 0
+        response.throttle_time_ms = throttle
         return throttle
 
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from kwire.cluster.client_quotas import QuotaEntity, entity_text
 from kwire.cluster.config_keys import ConfigKey
+from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
 from kwire.cluster.controller.configs import Change, plan_incremental, plan_replacement
 from kwire.cluster.controller.topics import (
     CreatedTopic,
@@ -40,6 +42,13 @@ from kwire.seams import Chance
 PRODUCER_ID_BLOCK_SIZE = 1000
 """Producer ids that a broker takes at a time, as in Kafka."""
 
+Count = Callable[[int], None]
+"""Told how many partitions a change makes or removes before it is made; raises KafkaError when that is too much now."""
+
+
+def _no_quota(partitions: int) -> None:
+    """Everybody may change as much as they like."""
+
 
 class Controller:
     """The active controller of a quorum of one."""
@@ -63,12 +72,14 @@ class Controller:
         return self._log.newest_image
 
     async def create_topics(
-        self, wishes: Sequence[NewTopic], *, validate_only: bool
+        self, wishes: Sequence[NewTopic], *, validate_only: bool, count: Count = _no_quota
     ) -> list[CreatedTopic | KafkaError]:
         """Make topics; one that cannot be made leaves the others alone."""
 
         def plan(wish: NewTopic) -> tuple[list[Any], CreatedTopic]:
-            return plan_topic(self.image, wish, topic_id=self._chance.uuid(), defaults=self._defaults)
+            records, created = plan_topic(self.image, wish, topic_id=self._chance.uuid(), defaults=self._defaults)
+            count(created.num_partitions)
+            return records, created
 
         try:
             check_total(wishes, defaults=self._defaults)
@@ -77,22 +88,31 @@ class Controller:
         return await self._each(wishes, plan, validate_only=validate_only)
 
     async def create_partitions(
-        self, wishes: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]], *, validate_only: bool
+        self,
+        wishes: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
+        *,
+        validate_only: bool,
+        count: Count = _no_quota,
     ) -> list[None | KafkaError]:
         """Grow topics: (name, new count, replicas of each new partition or None)."""
-        return await self._each(
-            wishes, lambda wish: (plan_partitions(self.image, *wish), None), validate_only=validate_only
-        )
 
-    async def delete_topics(self, topics: Sequence[TopicImage]) -> None:
+        def plan(wish: tuple[str, int, Sequence[Sequence[int]] | None]) -> tuple[list[Any], None]:
+            records = list(plan_partitions(self.image, *wish))
+            count(len(records))
+            return records, None
+
+        return await self._each(wishes, plan, validate_only=validate_only)
+
+    async def delete_topics(self, topics: Sequence[TopicImage], *, count: Count = _no_quota) -> list[None | KafkaError]:
         """Delete topics that are in the newest image."""
 
         def plan(topic: TopicImage) -> tuple[list[Any], None]:
             if topic.topic_id not in self.image.topic_names:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            count(len(topic.partitions))
             return plan_removal(self.image, topic), None
 
-        await self._each(topics, plan, validate_only=False)
+        return await self._each(topics, plan, validate_only=False)
 
     async def alter_configs(
         self, changes: Sequence[tuple[ConfigResource, Sequence[Change]]], *, validate_only: bool
@@ -113,6 +133,31 @@ class Controller:
             return list(plan_replacement(self.image, *wish, broker_keys=self._broker_keys)), None
 
         return await self._each(wishes, plan, validate_only=validate_only)
+
+    async def alter_client_quotas(
+        self,
+        wishes: Sequence[tuple[QuotaEntity, Sequence[tuple[str, float | None]]]],
+        *,
+        is_host: Callable[[str], bool],
+        validate_only: bool,
+    ) -> dict[QuotaEntity, KafkaError | None]:
+        """Set and remove quotas of entities: (key, new value or None). What is refused, by entity.
+
+        An entity that is named twice keeps what it was told first, and is refused for the second, as in Kafka.
+        """
+        seen: set[QuotaEntity] = set()
+
+        def plan(wish: tuple[QuotaEntity, Sequence[tuple[str, float | None]]]) -> tuple[list[Any], None]:
+            entity, operations = wish
+            alterations: Alterations = dict(operations)
+            is_repeated = entity in seen
+            seen.add(entity)
+            if is_repeated or len(alterations) < len(operations):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {entity_text(entity)}")
+            return list(plan_client_quotas(self.image, entity, alterations, is_host=is_host)), None
+
+        outcomes = await self._each(wishes, plan, validate_only=validate_only)
+        return {entity: outcome for (entity, _), outcome in zip(wishes, outcomes, strict=True)}
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """A block of producer ids that nobody else will ever get."""

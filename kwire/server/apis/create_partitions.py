@@ -14,6 +14,8 @@ from kwire.protocol.messages.create_partitions import (
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
+STRICT_QUOTA_SINCE = 3
+
 
 async def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     repeats = Counter(topic.name for topic in request.topics)
@@ -35,10 +37,13 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
         )
         for topic in accepted
     ]
-    outcomes = await context.services.controller.create_partitions(wishes, validate_only=request.validate_only)
+    quota = context.services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
+    outcomes = await context.services.controller.create_partitions(
+        wishes, validate_only=request.validate_only, count=quota.record
+    )
     for topic, outcome in zip(accepted, outcomes, strict=True):
         results[topic.name] = _result(topic.name, outcome)
-    return CreatePartitionsResponse(results=list(results.values()))
+    return CreatePartitionsResponse(throttle_time_ms=quota.throttle_ms, results=list(results.values()))
 
 
 def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:

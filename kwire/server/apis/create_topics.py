@@ -18,6 +18,8 @@ from kwire.server.config_entries import topic_entries
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
+STRICT_QUOTA_SINCE = 6
+
 
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     results: dict[str, CreatableTopicResult] = {}
@@ -32,15 +34,16 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
             )
         else:
             accepted.append(topic)
+    quota = context.services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
     outcomes = await context.services.controller.create_topics(
-        [_wish(topic) for topic in accepted], validate_only=request.validate_only
+        [_wish(topic) for topic in accepted], validate_only=request.validate_only, count=quota.record
     )
     for topic, outcome in zip(accepted, outcomes, strict=True):
         if isinstance(outcome, KafkaError):
             results[topic.name] = _error(topic.name, outcome)
         else:
             results[topic.name] = _created(topic, outcome, context)
-    return CreateTopicsResponse(topics=list(results.values()))
+    return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))
 
 
 def _wish(topic: CreatableTopic) -> NewTopic:

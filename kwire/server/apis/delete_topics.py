@@ -16,31 +16,38 @@ from kwire.protocol.primitives import ZERO_UUID
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
+STRICT_QUOTA_SINCE = 5
+
 
 async def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     wanted = request.topics if context.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
     repeats = Counter((topic.name, topic.topic_id) for topic in wanted)
     responses = []
     doomed: list[TopicImage] = []
+    accepted: list[DeletableTopicResult] = []
     for topic in {(topic.name, topic.topic_id): topic for topic in wanted}.values():
         try:
             found = _find(topic, context, is_repeated=repeats[(topic.name, topic.topic_id)] > 1)
             if found in doomed:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named by its id as well.")
         except KafkaError as error:
-            responses.append(
-                DeletableTopicResult(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    error_code=error.code,
-                    error_message=error.message or error.code.meaning,
-                )
-            )
+            responses.append(_refused(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id), error))
             continue
         doomed.append(found)
-        responses.append(DeletableTopicResult(name=found.name, topic_id=found.topic_id))
-    await context.services.controller.delete_topics(doomed)
-    return DeleteTopicsResponse(responses=responses)
+        accepted.append(DeletableTopicResult(name=found.name, topic_id=found.topic_id))
+        responses.append(accepted[-1])
+    quota = context.services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
+    outcomes = await context.services.controller.delete_topics(doomed, count=quota.record)
+    for result, outcome in zip(accepted, outcomes, strict=True):
+        if outcome is not None and outcome.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+            _refused(result, outcome)
+    return DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=responses)
+
+
+def _refused(result: DeletableTopicResult, error: KafkaError) -> DeletableTopicResult:
+    result.error_code = error.code
+    result.error_message = error.message or error.code.meaning
+    return result
 
 
 def _find(wanted: DeleteTopicState, context: RequestContext, *, is_repeated: bool) -> TopicImage:

@@ -14,6 +14,7 @@ from uuid import UUID
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.framing import encode_response
 from kwire.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -23,15 +24,17 @@ from kwire.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
+from kwire.protocol.schema import schema_of
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.fetch_sessions import FetchPlan, Key
+from kwire.server.fetch_sessions import NO_SESSION, FetchPlan, Key
 
 logger = logging.getLogger("kwire.server.fetch")
 
 TOPIC_IDS_SINCE = 13
 NO_EPOCH = -1
 MAX_WAIT_MS = 2**31 - 1
+CORRELATION_ID_BYTES = 4
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
@@ -52,7 +55,17 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
 class Fetch:
     """One request's reading; may be done again after a wait."""
 
-    __slots__ = ("_context", "_plan", "_request", "_size", "_urgent", "partitions")
+    __slots__ = (
+        "_bytes_max",
+        "_context",
+        "_plan",
+        "_request",
+        "_size",
+        "_spent_ms",
+        "_urgent",
+        "bytes_min",
+        "partitions",
+    )
 
     def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
         self._request = request
@@ -62,6 +75,12 @@ class Fetch:
         self._urgent = False
         """Something was found that the client should hear of at once."""
         self.partitions: list[Partition] = []
+        services = context.services
+        self._bytes_max = min(request.max_bytes, services.config["fetch.max.bytes"])
+        if services.quotas.active:
+            self._bytes_max = min(self._bytes_max, services.quotas.fetch_bytes_max(context))
+        self.bytes_min = min(request.min_bytes, self._bytes_max)
+        self._spent_ms = 0.0
 
     @property
     def request(self) -> FetchRequest:
@@ -73,14 +92,14 @@ class Fetch:
 
     @property
     def is_satisfied(self) -> bool:
-        return self._urgent or self._size >= self._request.min_bytes
+        return self._urgent or self._size >= self.bytes_min
 
     def read(self) -> list[tuple[Key, FetchPartitionData]]:
         """Read all partitions, within the limits of bytes."""
         self._size = 0
         self._urgent = False
         self.partitions = []
-        remaining = min(self._request.max_bytes, self._context.services.config["fetch.max.bytes"])
+        remaining = self._bytes_max
         answers = []
         for key, asked in self._plan.partitions:
             data = self._read_one(key, asked, remaining)
@@ -92,10 +111,41 @@ class Fetch:
 
     def conclude(self, answers: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
         """The response, with what the session leaves out left out."""
-        uses_topic_ids = self._context.version >= TOPIC_IDS_SINCE
-        session_id, news = self._context.services.fetch_sessions.conclude(
-            self._plan, answers, uses_topic_ids=uses_topic_ids
+        services = self._context.services
+        if services.quotas.active:
+            throttle_ms = services.quotas.fetch_throttle_ms(self._context, lambda: self._answered_bytes(answers))
+            if throttle_ms:
+                # The client comes back for what it asked; until then its session has told it nothing.
+                return FetchResponse(throttle_time_ms=throttle_ms, session_id=self._session_id)
+        session_id, news = services.fetch_sessions.conclude(
+            self._plan, answers, uses_topic_ids=self._context.version >= TOPIC_IDS_SINCE
         )
+        return self._response(session_id, news)
+
+    def will_wait(self) -> None:
+        """The time until the wait counts as the client's; the wait itself does not."""
+        quotas = self._context.services.quotas
+        self._spent_ms = quotas.spent_ms() if quotas.active else 0.0
+
+    def goes_on(self) -> None:
+        """The wait is over."""
+        quotas = self._context.services.quotas
+        if quotas.active:
+            quotas.begin(self._spent_ms)
+
+    @property
+    def _session_id(self) -> int:
+        return NO_SESSION if self._plan.session is None else self._plan.session.session_id
+
+    def _answered_bytes(self, answers: list[tuple[Key, FetchPartitionData]]) -> int:
+        """What Kafka takes for the answer's size: its body and the length in front."""
+        response = self._response(self._session_id, self._context.services.fetch_sessions.news(self._plan, answers))
+        version = self._context.version
+        header_bytes = CORRELATION_ID_BYTES + (version in schema_of(FetchResponse).flexible)
+        return sum(len(buffer) for buffer in encode_response(0, response, version)) - header_bytes
+
+    @staticmethod
+    def _response(session_id: int, news: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
         topics: dict[str | UUID, FetchableTopicResponse] = {}
         for (topic, _), data in news:
             response = topics.get(topic)
@@ -188,8 +238,9 @@ class DelayedFetch:
 
     def __init__(self, fetch: Fetch) -> None:
         loop = asyncio.get_running_loop()
+        fetch.will_wait()
         self._fetch = fetch
-        self._missing = fetch.request.min_bytes - fetch.size
+        self._missing = fetch.bytes_min - fetch.size
         self._scheduled = False
         self._partitions = fetch.partitions
         self.future: asyncio.Future[FetchResponse] = loop.create_future()
@@ -208,6 +259,7 @@ class DelayedFetch:
     def _complete(self) -> None:
         if self.future.done():
             return
+        self._fetch.goes_on()
         try:
             self.future.set_result(self._fetch.conclude(self._fetch.read()))
         except Exception as error:  # noqa: BLE001 handed to the connection, which logs it and closes
