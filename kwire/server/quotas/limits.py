@@ -1,0 +1,73 @@
+"""Which quota counts for a client: the nearest of user and client id, of user, of client id, each with its default.
+
+The order is Kafka's: (user, client-id), (user, default client-id), (user), (default user, client-id), (default user,
+default client-id), (default user), (client-id), (default client-id). Clients that share a quota share its measure: all
+connections of a user whose quota is the user's; each client id of its own below a default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire.cluster.client_quotas import CLIENT_ID, USER, ClientQuotas
+
+Client = tuple[str, str]
+"""(user, client id); an empty one in a measure's key says that it does not count."""
+
+_DEFAULT = object()
+"""Stands for a type's default."""
+_ANY = object()
+"""Stands for a type that the entity does not have."""
+_Place = tuple[object, object]
+"""Where a limit is kept: a user and a client id, each a name, _DEFAULT or _ANY."""
+
+
+class QuotaLimits:
+    """The limits of one quota key, such as producer_byte_rate."""
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, quotas: ClientQuotas, key: str) -> None:
+        self._limits: Mapping[_Place, float] = {
+            _place(dict(entity)): values[key]
+            for entity, values in quotas.items()
+            if key in values and not {USER, CLIENT_ID}.isdisjoint(kind for kind, _ in entity)
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self._limits)
+
+    def find(self, user: str, client_id: str) -> tuple[Client, float] | None:
+        """Whose usage is counted together with this client's, and the limit; None without a limit."""
+        shared = self._shared_by(user, client_id)
+        limit = self._limit_of(*shared)
+        return None if limit is None else (shared, limit)
+
+    def _shared_by(self, user: str, client_id: str) -> Client:
+        limits = self._limits
+        for named_user in (user, _DEFAULT):
+            if (named_user, client_id) in limits or (named_user, _DEFAULT) in limits:
+                return user, client_id
+            if (named_user, _ANY) in limits:
+                return user, ""
+        return "", client_id
+
+    def _limit_of(self, user: str, client_id: str) -> float | None:
+        places: tuple[_Place, ...] = ()
+        if user and client_id:
+            places = ((user, client_id), (user, _DEFAULT), (_DEFAULT, client_id), (_DEFAULT, _DEFAULT))
+        elif user:
+            places = ((user, _ANY), (_DEFAULT, _ANY))
+        elif client_id:
+            places = ((_ANY, client_id), (_ANY, _DEFAULT))
+        return next((self._limits[place] for place in places if place in self._limits), None)
+
+
+def _place(entity: Mapping[str, str | None]) -> _Place:
+    def name(kind: str) -> object:
+        if kind not in entity:
+            return _ANY
+        given = entity[kind]
+        return _DEFAULT if given is None else given
+
+    return name(USER), name(CLIENT_ID)

@@ -1,0 +1,68 @@
+"""What clients have used of one kind of quota: one measure for each client that a limit counts for.
+
+Measures are kept for the clients seen last; a client that comes back after its measure was dropped begins anew, which
+is what it would find after a silence.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from kwire.server.quotas.limits import Client, QuotaLimits
+from kwire.server.quotas.rate import SampledRate
+
+MEASURES_MAX = 10_000
+"""Client ids are the clients' choice: a table of them needs a cap. A measure takes at most about 2 KB."""
+
+M = TypeVar("M")
+
+
+class Measures(Generic[M]):
+    """Limits of one quota key, and the measure of each client that has one."""
+
+    def __init__(self, make: Callable[[], M]) -> None:
+        self.limits = QuotaLimits({}, "")
+        self._make = make
+        self._by_client: OrderedDict[Client, M] = OrderedDict()
+
+    def set_limits(self, limits: QuotaLimits) -> None:
+        """What was used so far counts against the new limits as well."""
+        self.limits = limits
+        if not limits:
+            self._by_client.clear()
+
+    def find(self, client: Client) -> tuple[M, float] | None:
+        """The client's measure and limit; None when nothing limits it."""
+        found = self.limits.find(*client) if self.limits else None
+        if found is None:
+            return None
+        shared, limit = found
+        measure = self._by_client.get(shared)
+        if measure is None:
+            if len(self._by_client) >= MEASURES_MAX:
+                self._by_client.popitem(last=False)
+            measure = self._by_client[shared] = self._make()
+        else:
+            self._by_client.move_to_end(shared)
+        return measure, limit
+
+
+class Rates(Measures[SampledRate]):
+    """Quotas on a rate: of bytes, or of time."""
+
+    def record(self, client: Client, value: float, now_ms: int) -> int:
+        """Count what a client used; how long it has to wait."""
+        found = self.find(client)
+        if found is None:
+            return 0
+        rate, limit = found
+        rate.record(value, now_ms)
+        return rate.throttle_ms(limit, now_ms)
+
+    def take_back(self, client: Client, value: float, now_ms: int) -> None:
+        """Uncount what was counted and then not used."""
+        found = self.find(client)
+        if found is not None:
+            found[0].record(-value, now_ms)
