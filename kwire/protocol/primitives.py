@@ -1,8 +1,8 @@
 """The primitive types of Kafka's protocol, as annotations.
 
 A message declares `epoch: int32`; mypy sees `int`, the codec sees the Primitive beside it. Entity aliases (BrokerId,
-TopicName, ...) are the same wire types under the name of what they identify. They are capitalised because a field may
-not share its name with its own type: `producer_id: ProducerId`.
+TopicName, ...) are the same wire types under the name of what they identify; they stand where Kafka's schemas name an
+entity. They are capitalised because a field may not share its name with its own type: `producer_id: ProducerId`.
 
     type       bytes on the wire (all integers are big-endian)
     boolean    1, zero is false
@@ -37,6 +37,13 @@ class Primitive:
         return struct.calcsize(">" + self.format)
 
 
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """What a value identifies, by Kafka's name for it. The codec does not look at it."""
+
+    name: str
+
+
 BOOLEAN = Primitive("boolean", default=False, format="?")
 INT8 = Primitive("int8", default=0, format="b")
 INT16 = Primitive("int16", default=0, format="h")
@@ -63,8 +70,8 @@ string = Annotated[str, STRING]
 bytes_ = Annotated[bytes, BYTES]
 Records = Annotated[Buffer, RECORDS]
 
-BrokerId = Annotated[int, INT32]
-TopicName = Annotated[str, STRING]
-GroupId = Annotated[str, STRING]
-TransactionalId = Annotated[str, STRING]
-ProducerId = Annotated[int, INT64]
+BrokerId = Annotated[int, INT32, Entity("brokerId")]
+TopicName = Annotated[str, STRING, Entity("topicName")]
+GroupId = Annotated[str, STRING, Entity("groupId")]
+TransactionalId = Annotated[str, STRING, Entity("transactionalId")]
+ProducerId = Annotated[int, INT64, Entity("producerId")]

@@ -1,0 +1,48 @@
+"""The message schemas in the jars of Apache Kafka: JSON with comments, one file per message."""
+
+import json
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat_tests.harness.reference import HOME, class_path
+
+JARS = "kafka*.jar"
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*')
+_CLASS = re.compile(r"/(?:common/message|common/metadata|generated)/(\w+)\.class$")
+_WIRE_DATA = ("RequestData", "ResponseData", "HeaderData")
+_HELPERS = re.compile(r"(?:JsonConverters?|Type)$")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSchemas:
+    """By message name."""
+
+    messages: dict
+    generated: frozenset
+    """The messages that Kafka has a class for, which might have come from a schema that no jar has."""
+
+    @property
+    def living(self):
+        """Those with a version: Kafka 4 keeps a file without one for each API that it dropped."""
+        return {name: schema for name, schema in self.messages.items() if schema["validVersions"] != "none"}
+
+
+def read_schemas():
+    class_path()
+    messages, generated = {}, set()
+    for jar in sorted((HOME / "lib").glob(JARS)):
+        _read_jar(jar, messages, generated)
+    return KafkaSchemas(messages, frozenset(generated))
+
+
+def _read_jar(jar: Path, messages: dict, generated: set):
+    with zipfile.ZipFile(jar) as archive:
+        for path in archive.namelist():
+            if path.endswith(".json"):
+                schema = json.loads(_COMMENT.sub(lambda match: match[1] or "", archive.read(path).decode()))
+                assert schema["name"] not in messages, f"{jar.name} has a second {schema['name']}"
+                messages[schema["name"]] = schema
+            elif (found := _CLASS.search(path)) and not _HELPERS.search(found[1]):
+                generated.add(found[1].removesuffix("Data") if found[1].endswith(_WIRE_DATA) else found[1])

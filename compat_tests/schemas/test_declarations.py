@@ -1,0 +1,54 @@
+"""Every message of Apache Kafka 4.3.1 is declared, and each declaration says what Kafka's schema says.
+
+The schemas are read from the jars of the reference; no broker runs.
+"""
+
+import importlib
+import pkgutil
+
+import pytest
+
+import kwire.protocol.messages
+from compat_tests.schemas.comparison import fields_of_ours, fields_of_theirs, heading_of_ours, heading_of_theirs
+from compat_tests.schemas.jars import read_schemas
+from kwire.protocol.schema import declared_messages
+
+for module in pkgutil.iter_modules(kwire.protocol.messages.__path__):
+    importlib.import_module(f"{kwire.protocol.messages.__name__}.{module.name}")
+DECLARED = {schema.name: schema for schema in declared_messages()}
+
+DROPPED = {"ControlledShutdown", "LeaderAndIsr", "StopReplica", "UpdateMetadata"}
+"""Kafka 4 has files for them, so that their keys stay taken, but no versions and no fields."""
+each_message = pytest.mark.parametrize("name", sorted(DECLARED))
+
+
+@pytest.fixture(scope="session")
+def schemas():
+    return read_schemas()
+
+
+def test_every_message_of_kafka_is_declared_and_no_other(schemas):
+    assert set(DECLARED) == set(schemas.living)
+    assert len(schemas.living) == 272
+
+
+def test_the_rest_has_nothing_to_declare(schemas):
+    rest = {name: schema for name, schema in schemas.messages.items() if name not in schemas.living}
+    assert set(rest) == {api + kind for api in DROPPED for kind in ("Request", "Response")}
+    assert not any(schema.get("fields") for schema in rest.values())
+
+
+def test_no_jar_has_a_message_without_its_schema(schemas):
+    assert schemas.generated - set(schemas.messages) == set()
+    assert set(schemas.living) - schemas.generated == set()
+
+
+@each_message
+def test_kind_key_and_versions_agree(schemas, name):
+    assert heading_of_ours(DECLARED[name]) == heading_of_theirs(schemas.messages[name])
+
+
+@each_message
+def test_fields_agree(schemas, name):
+    ours, theirs = fields_of_ours(DECLARED[name]), fields_of_theirs(schemas.messages[name])
+    assert list(ours) == list(theirs)
