@@ -86,6 +86,8 @@ ACCESS: Mapping[ApiKey, Mapping[ResourceType, Operation]] = {
     ApiKey.DESCRIBE_CLUSTER: {_CLUSTER: _O.DESCRIBE},
     ApiKey.DESCRIBE_PRODUCERS: {_TOPIC: _O.READ},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {_TOPIC: _O.DESCRIBE},
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: {_CLUSTER: _O.DESCRIBE_CONFIGS},
+    ApiKey.ALTER_CLIENT_QUOTAS: {_CLUSTER: _O.ALTER_CONFIGS},
 }
 """What each served API needs, by kind of resource. ApiVersions is for everybody."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kwire.server.apis import (
+    alter_client_quotas,
     alter_configs,
     api_versions,
     create_partitions,
@@ -10,6 +11,7 @@ from kwire.server.apis import (
     delete_groups,
     delete_records,
     delete_topics,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -38,6 +40,7 @@ from kwire.server.dispatch import Api
 SERVED: tuple[Api, ...] = tuple(
     sorted(
         (
+            alter_client_quotas.API,
             alter_configs.API,
             api_versions.API,
             create_partitions.API,
@@ -45,6 +48,7 @@ SERVED: tuple[Api, ...] = tuple(
             delete_groups.API,
             delete_records.API,
             delete_topics.API,
+            describe_client_quotas.API,
             describe_cluster.API,
             describe_configs.API,
             describe_groups.API,

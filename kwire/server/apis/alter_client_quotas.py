@@ -1,0 +1,59 @@
+"""AlterClientQuotas: set and remove quotas of users, client ids and addresses (KIP-546)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from kwire.cluster.client_quotas import IP, QuotaEntity, make_entity
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasEntity,
+    AlterClientQuotasEntryResponse,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+)
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+
+async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
+    wishes = [
+        (
+            make_entity((each.entity_type, each.entity_name) for each in entry.entity),
+            [(operation.key, None if operation.remove else operation.value) for operation in entry.ops],
+        )
+        for entry in request.entries
+    ]
+    if not context.allows_cluster():
+        refusal = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return AlterClientQuotasResponse(entries=[_entry(entity, refusal) for entity, _ in wishes])
+    hosts = await _resolvable({name for entity, _ in wishes for kind, name in entity if kind == IP and name})
+    outcomes = await context.services.controller.alter_client_quotas(
+        wishes, is_host=hosts.__contains__, validate_only=request.validate_only
+    )
+    return AlterClientQuotasResponse(entries=[_entry(entity, error) for entity, error in outcomes.items()])
+
+
+async def _resolvable(names: set[str]) -> set[str]:
+    """The names that stand for an address."""
+    loop = asyncio.get_running_loop()
+    found = set()
+    for name in names:
+        try:
+            await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            continue
+        found.add(name)
+    return found
+
+
+def _entry(entity: QuotaEntity, error: KafkaError | None) -> AlterClientQuotasEntryResponse:
+    return AlterClientQuotasEntryResponse(
+        error_code=error.code if error else 0,
+        error_message=error.message or error.code.meaning if error else None,
+        entity=[AlterClientQuotasEntity(entity_type=kind, entity_name=name) for kind, name in entity],
+    )
+
+
+API = Api(request=AlterClientQuotasRequest, response=AlterClientQuotasResponse, handle=handle)
