@@ -7,21 +7,26 @@ other bytes. Fields are matched by their place among the version's fields, and t
 import dataclasses
 import datetime as dt
 import importlib
+import importlib.resources
 import io
 import re
 import typing
 import warnings
+from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
 import kio.schema.errors
 import kio.serial
 
+from kwire.protocol import messages
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.protocol.schema import FieldSchema, Schema, schema_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its schemas through a deprecated function
     import kafka.protocol.admin
+    import kafka.protocol.api_header
     import kafka.protocol.consumer
     import kafka.protocol.metadata
     import kafka.protocol.producer
@@ -30,6 +35,7 @@ with warnings.catch_warnings():
 
 _KAFKA_PYTHON = (
     kafka.protocol.admin,
+    kafka.protocol.api_header,
     kafka.protocol.consumer,
     kafka.protocol.metadata,
     kafka.protocol.producer,
@@ -37,19 +43,43 @@ _KAFKA_PYTHON = (
 )
 
 
-_ON_DISK_ONLY = ("_records", "quorum_state", "producer_snapshot")
+_UNKNOWN_TO_KIO = frozenset(
+    f"{messages.__name__}.{module}"
+    for module in (
+        "consumer_group_records",
+        "group_records",
+        "metadata_records",
+        "producer_snapshot",
+        "quorum_state",
+        "remote_log_records",
+        "share_group_records",
+        "share_state_records",
+        "streams_group_records",
+        "transaction_records",
+    )
+)
 
 
 def known_to_kio(schema: Schema) -> bool:
-    """kio has everything but the records of internal topics, and the files beside them."""
-    module = schema.cls.__module__.rpartition(".")[2]
-    return module == "control_records" or not module.endswith(_ON_DISK_ONLY)
+    """kio has everything but the records of internal topics and the files beside them."""
+    return schema.cls.__module__ not in _UNKNOWN_TO_KIO
+
+
+def module_of_kio(schema: Schema, version: int) -> str:
+    package = re.sub(r"(?<!^)(?=[A-Z])", "_", re.sub(r"(Request|Response)$", "", schema.name)).lower()
+    return f"kio.schema.{package}.v{version}.{schema.kind}"
+
+
+def modules_of_kio() -> set[str]:
+    """One for each message and version."""
+    (folder,) = map(Path, kio.schema.__path__)
+    paths = (path.relative_to(folder).with_suffix("") for path in folder.glob("*/v*/*.py"))
+    return {".".join(("kio.schema", *path.parts)) for path in paths if path.name != "__init__"}
 
 
 def encode_with_kio(value: Any, version: int) -> bytes:
     schema = schema_of(type(value))
-    package = re.sub(r"(?<!^)(?=[A-Z])", "_", re.sub(r"(Request|Response)$", "", schema.name)).lower()
-    entity = getattr(importlib.import_module(f"kio.schema.{package}.v{version}.{schema.kind}"), schema.name)
+    entity = getattr(importlib.import_module(module_of_kio(schema, version)), schema.name)
     buffer = io.BytesIO()
     kio.serial.entity_writer(entity)(buffer, _to_kio(value, entity, version))
     return buffer.getvalue()
@@ -97,13 +127,23 @@ def _entity_in(hint: Any) -> Any:
 
 def known_to_kafka_python(schema: Schema) -> bool:
     """kafka-python has what its clients send and read."""
-    return any(hasattr(module, schema.name) for module in _KAFKA_PYTHON)
+    return schema.name in names_in_kafka_python()
+
+
+@cache
+def names_in_kafka_python() -> frozenset[str]:
+    """Every message that kafka-python has a schema for."""
+    resources = importlib.resources.files("kafka.protocol.schemas.resources")
+    return frozenset(path.name.removesuffix(".json") for path in resources.iterdir() if path.name.endswith(".json"))
 
 
 def encode_with_kafka_python(value: Any, version: int) -> bytes:
     name = type(value).__name__
     cls = next(getattr(module, name) for module in _KAFKA_PYTHON if hasattr(module, name))
-    encoded = cast("bytes", _to_kafka_python(value, cls, version).encode(version=version))
+    theirs = _to_kafka_python(value, cls, version)
+    if schema_of(type(value)).kind == "header":
+        return cast("bytes", theirs.encode(flexible=version in schema_of(type(value)).flexible))
+    encoded = cast("bytes", theirs.encode(version=version))
     return encoded[2:] if name.startswith("ConsumerProtocol") else encoded  # those carry their version in front
 
 

@@ -1,0 +1,19 @@
+"""Starting a broker reads the declarations of what it serves, and no others: they are a good part of its start time."""
+
+import subprocess
+import sys
+
+from kwire.server.apis import SERVED
+
+BESIDE_REQUESTS = {"consumer_protocol", "control_records", "group_records", "header", "metadata_records"}
+PROGRAM = """
+import sys
+import kwire.cli
+print(*(name.removeprefix("kwire.protocol.messages.") for name in sys.modules if "protocol.messages." in name))
+"""
+
+
+def test_a_broker_imports_only_the_messages_that_it_serves() -> None:
+    output = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
+    served = {api.request.__module__.rpartition(".")[2] for api in SERVED}
+    assert served <= set(output.split()) <= served | BESIDE_REQUESTS
