@@ -1,0 +1,48 @@
+"""Whose quota counts: Kafka's eight places, in their order."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kwire.cluster.client_quotas import QuotaEntity
+from tests.server.quotas.world import limits_of
+
+ALICE, ANY_USER, APP, ANY_APP = ("user", "alice"), ("user", None), ("client-id", "app"), ("client-id", None)
+IN_ORDER: list[tuple[QuotaEntity, tuple[str, str]]] = [
+    ((ALICE, APP), ("alice", "app")),
+    ((ALICE, ANY_APP), ("alice", "app")),
+    ((ALICE,), ("alice", "")),
+    ((ANY_USER, APP), ("alice", "app")),
+    ((ANY_USER, ANY_APP), ("alice", "app")),
+    ((ANY_USER,), ("alice", "")),
+    ((APP,), ("", "app")),
+    ((ANY_APP,), ("", "app")),
+]
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_the_nearest_quota_counts(count: int) -> None:
+    for chosen in itertools.combinations(range(8), count):
+        limits = limits_of({IN_ORDER[place][0]: float(place + 1) for place in chosen})
+        nearest = min(chosen)
+        assert limits.find("alice", "app") == (IN_ORDER[nearest][1], nearest + 1)
+
+
+def test_others_are_not_limited_by_names() -> None:
+    limits = limits_of({(ALICE, APP): 1.0, (ALICE,): 2.0, (APP,): 3.0})
+    assert limits.find("bob", "other") is None
+    assert limits.find("bob", "app") == (("", "app"), 3.0)
+    assert limits.find("alice", "other") == (("alice", ""), 2.0)
+
+
+def test_a_client_without_an_id_has_its_users_quota() -> None:
+    limits = limits_of({(ANY_USER, ANY_APP): 1.0, (ALICE,): 2.0, (ANY_APP,): 3.0})
+    assert limits.find("alice", "") == (("alice", ""), 2.0)
+    assert limits_of({(ANY_APP,): 3.0}).find("alice", "") is None
+
+
+def test_addresses_have_no_part_in_it() -> None:
+    assert not limits_of({(("ip", None),): 1.0})
+    assert not limits_of({})
