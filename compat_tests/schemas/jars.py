@@ -20,8 +20,8 @@ class KafkaSchemas:
     """By message name."""
 
     messages: dict
-    generated: frozenset
-    """The messages that Kafka has a class for, which might have come from a schema that no jar has."""
+    classes: dict
+    """The Java classes: a message whose schema no jar has would still be among them."""
 
     @property
     def living(self):
@@ -31,13 +31,13 @@ class KafkaSchemas:
 
 def read_schemas():
     class_path()
-    messages, generated = {}, set()
+    messages, classes = {}, {}
     for jar in sorted((HOME / "lib").glob(JARS)):
-        _read_jar(jar, messages, generated)
-    return KafkaSchemas(messages, frozenset(generated))
+        _read_jar(jar, messages, classes)
+    return KafkaSchemas(messages, classes)
 
 
-def _read_jar(jar: Path, messages: dict, generated: set):
+def _read_jar(jar: Path, messages: dict, classes: dict):
     with zipfile.ZipFile(jar) as archive:
         for path in archive.namelist():
             if path.endswith(".json"):
@@ -45,4 +45,5 @@ def _read_jar(jar: Path, messages: dict, generated: set):
                 assert schema["name"] not in messages, f"{jar.name} has a second {schema['name']}"
                 messages[schema["name"]] = schema
             elif (found := _CLASS.search(path)) and not _HELPERS.search(found[1]):
-                generated.add(found[1].removesuffix("Data") if found[1].endswith(_WIRE_DATA) else found[1])
+                name = found[1].removesuffix("Data") if found[1].endswith(_WIRE_DATA) else found[1]
+                classes[name] = path.removesuffix(".class").replace("/", ".")

@@ -136,19 +136,23 @@ class _DecoderSource(Source):
         if isinstance(spec.type, Array):
             self._array(spec, spec.type.element, target, nullable=nullable)
         elif isinstance(spec.type, Schema):
-            self._nested_struct(spec.type, target, nullable=nullable)
+            self._nested_struct(spec.type, target, nullable=nullable, tagged=spec.in_tags(self.version))
         else:
             self._primitive(spec, spec.type, target, nullable=nullable)
 
-    def _nested_struct(self, schema: Schema, target: str, *, nullable: bool) -> None:
+    def _nested_struct(self, schema: Schema, target: str, *, nullable: bool, tagged: bool) -> None:
+        """Null is -1, but 0 among the tags, where Kafka writes a varint."""
         inner = self.fresh("struct")
         if not nullable:
             self._struct(schema, inner)
             self.line(f"{target} = {inner}")
             return
-        self._read_fixed("b", 1, "presence")
+        self._read_fixed("B" if tagged else "b", 1, "presence")
         self._flush()
-        with self.block("if presence < 0:"):
+        if tagged:
+            with self.block("if presence > 1:"):
+                self.line(f"raise ProtocolError(f'{schema.name} has presence {{presence}}')")
+        with self.block("if presence == 0:" if tagged else "if presence < 0:"):
             self.line(f"{target} = None")
         with self.block("else:"):
             self._struct(schema, inner)

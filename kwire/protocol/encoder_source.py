@@ -114,11 +114,12 @@ class _EncoderSource(Source):
         if isinstance(spec.type, Array):
             self._array(spec, spec.type.element, source, nullable=nullable)
         elif isinstance(spec.type, Schema):
-            self._nested_struct(spec.type, source, nullable=nullable)
+            self._nested_struct(spec.type, source, nullable=nullable, tagged=spec.in_tags(self.version))
         else:
             self._primitive(spec, spec.type, source, nullable=nullable)
 
-    def _nested_struct(self, schema: Schema, source: str, *, nullable: bool) -> None:
+    def _nested_struct(self, schema: Schema, source: str, *, nullable: bool, tagged: bool) -> None:
+        """Null is -1, but 0 among the tags, where Kafka writes a varint."""
         inner = self.fresh("struct")
         self.line(f"{inner} = {source}")
         if not nullable:
@@ -126,7 +127,7 @@ class _EncoderSource(Source):
             return
         self._flush()
         with self.block(f"if {inner} is None:"):
-            self.line(f"{self._out}.append(255)")
+            self.line(f"{self._out}.append({0 if tagged else 255})")
         with self.block("else:"):
             self._write_fixed("b", "1")
             self._struct(schema, inner)

@@ -7,6 +7,10 @@ import pytest
 from kwire.protocol.codec import EncodeError, decode, decode_prefix, decoder, encode, encoder
 from kwire.protocol.error_codes import ProtocolError, UnknownRecordTypeError
 from kwire.protocol.messages.api_versions import ApiVersionsResponse
+from kwire.protocol.messages.consumer_group_records import (
+    ConsumerGroupClassicMemberMetadata,
+    ConsumerGroupMemberMetadataValue,
+)
 from kwire.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, decode_consumer_protocol
 from kwire.protocol.messages.fetch import FetchPartitionData, FetchResponse
 from kwire.protocol.messages.group_records import decode_group_key
@@ -53,6 +57,21 @@ def test_bytes_behind_a_message_are_ignored() -> None:
     frame = produce_bytes(9)
     assert decode_prefix(ProduceRequest, 9, frame + b"tail")[1] == len(frame)
     assert decode(ProduceRequest, 9, frame + b"tail") == decode(ProduceRequest, 9, frame)
+
+
+def test_a_tagged_struct_may_be_null() -> None:
+    """Its default is an empty one; the bytes were written by Apache Kafka 4.3.1."""
+    fixed = "010101010101ffffffff01"
+    struct = ConsumerGroupClassicMemberMetadata
+    cases = ((None, "01000100"), (struct(), "00"), (struct(session_timeout_ms=5), "01000701000000050100"))
+    for metadata, tags in cases:
+        value = ConsumerGroupMemberMetadataValue(classic_member_metadata=metadata)
+        out = bytearray()
+        encode(value, 0, out)
+        assert out.hex() == fixed + tags
+        assert decode(ConsumerGroupMemberMetadataValue, 0, out) == value
+    with pytest.raises(ProtocolError, match="presence"):
+        decode(ConsumerGroupMemberMetadataValue, 0, bytes.fromhex(fixed + "01000702000000050100"))
 
 
 def test_unknown_tags_are_skipped() -> None:
