@@ -1,17 +1,18 @@
-"""What a configuration key is: its type, default, check and place in the chain of synonyms.
+"""What a configuration key is: its type, default, check, and what kwire does with it.
 
-The tables of keys are in topic_configs (here) and in kwire.server.broker_configs. Values travel and are stored as text,
-as in Kafka's records; `parse` gives the typed value or raises ConfigError with Kafka's wording.
+The tables of keys are in kwire.cluster.configs. Values travel and are stored as text, as in Kafka's records; `parse`
+gives the typed value or raises ConfigError with Kafka's wording, `render` gives the text that Kafka would show of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any
+from enum import Enum, IntEnum
+from typing import Any, Final
 
-INT64_MAX = 2**63 - 1
+INT64_MAX: Final = 2**63 - 1
 
 
 class ConfigError(ValueError):
@@ -21,10 +22,18 @@ class ConfigError(ValueError):
         super().__init__(f"Invalid value {value} for configuration {name}" + (f": {why}" if why else ""))
         self.name = name
 
+    @classmethod
+    def saying(cls, name: str, message: str) -> ConfigError:
+        """An error whose message has another form than most."""
+        error = cls(name, "")
+        error.args = (message,)
+        return error
+
 
 class ConfigType(IntEnum):
     """Types of values, numbered as DescribeConfigs sends them."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -45,6 +54,9 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class ConfigResourceType(IntEnum):
@@ -58,106 +70,135 @@ class ConfigResourceType(IntEnum):
     GROUP = 32
 
 
-Check = Callable[[Any], str]
-"""Given a parsed value, what is wrong with it, or the empty string."""
+class Use(Enum):
+    """What kwire does with a key."""
+
+    HONOURED = "honoured"
+    IGNORED = "accepted and ignored"
+    """Known and checked; it concerns something that kwire does not have or need, and ignoring it harms nobody."""
+    REFUSED = "refused"
+    """It would promise what kwire does not do: any value but the default stops the start."""
 
 
-def at_least(low: float) -> Check:
-    return lambda value: "" if value >= low else f"Value must be at least {low}"
+class Update(Enum):
+    """Whether a broker key may change while the broker runs, in Kafka's words."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
 
 
-def between(low: float, high: float) -> Check:
-    def check(value: Any) -> str:
-        if value < low:
-            return f"Value must be at least {low}"
-        return "" if value <= high else f"Value must be no more than {high}"
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A validator: `accept` raises ConfigError, `text` says in short what is accepted."""
 
-    return check
-
-
-def one_of(*allowed: str) -> Check:
-    return lambda value: "" if value in allowed else f"String must be one of: {', '.join(allowed)}"
+    text: str
+    accept: Callable[[str, Any], None]
 
 
-def items_of(*allowed: str) -> Check:
-    def check(value: list[str]) -> str:
-        for item in value:
-            if item not in allowed:
-                return f"String must be one of: {', '.join(allowed)}"
-        return "" if len(set(value)) == len(value) else "duplicate values"
-
-    return check
-
-
-def anything(_: Any) -> str:
-    return ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class ConfigKey:
-    """One key: how to read its value and what to say of it.
+    """One key: how to read its value and what to say of it. Never changed once the tables are made.
 
-    `synonyms` are the broker keys that give a topic key its default, first wins, each with the factor that turns its
-    unit into this key's (log.retention.hours counts 3,600,000 ms).
+    `synonyms` are the broker keys that give a topic or group key its default, first wins. `kafka_default` is Kafka's
+    default where kwire has one of its own.
     """
 
     name: str
     type: ConfigType
     default: str | None
     doc: str
-    check: Check = anything
-    synonyms: tuple[tuple[str, int], ...] = ()
-    dynamic: bool = False
-    sensitive: bool = False
+    check: Check | None = None
+    use: Use = Use.HONOURED
+    update: Update = Update.READ_ONLY
+    synonyms: tuple[str, ...] = ()
+    internal: bool = False
+    """Of no interest to users: described only when it is set."""
+    kafka_default: str | None = None
+
+    @property
+    def dynamic(self) -> bool:
+        return self.update is not Update.READ_ONLY
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type is ConfigType.PASSWORD
 
 
-_INTEGER_RANGES = {
-    ConfigType.SHORT: (16, "SHORT"),
-    ConfigType.INT: (32, "INT"),
-    ConfigType.LONG: (64, "LONG"),
-}
+_INTEGER_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_INTEGER = re.compile(r"[+-]?\d+")
+_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?", re.ASCII)
+_COMMA = re.compile(r"\s*,\s*")
 
 
 def parse(key: ConfigKey, text: str | None) -> Any:
     """The typed value of `text`; None stays None. Raises ConfigError."""
     if text is None:
         return None
-    value = _convert(key, text.strip())
-    why = key.check(value)
-    if why:
-        raise ConfigError(key.name, text, why)
-    return value
+    value = _convert(key, text, text.strip())
+    if key.check is not None:
+        key.check.accept(key.name, value)
+    return list(dict.fromkeys(value)) if key.type is ConfigType.LIST else value
 
 
-def _convert(key: ConfigKey, text: str) -> Any:
+def _convert(key: ConfigKey, raw: str, text: str) -> Any:
     kind = key.type
-    if kind in _INTEGER_RANGES:
-        return _integer(key, text)
+    if kind in _INTEGER_BITS:
+        return _integer(key, raw, text)
     if kind is ConfigType.BOOLEAN:
         if text.lower() not in {"true", "false"}:
-            raise ConfigError(key.name, text, "Expected value to be either true or false")
+            raise ConfigError(key.name, raw, "Expected value to be either true or false")
         return text.lower() == "true"
     if kind is ConfigType.DOUBLE:
-        try:
-            return float(text)
-        except ValueError:
-            raise ConfigError(key.name, text, "Not a number of type DOUBLE") from None
+        if not _DOUBLE.fullmatch(text):
+            raise ConfigError(key.name, raw, "Not a number of type DOUBLE")
+        return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
     if kind is ConfigType.LIST:
-        return [item.strip() for item in text.split(",")] if text else []
+        return _COMMA.split(text) if text else []
+    if kind is ConfigType.CLASS and text not in {key.default, key.kafka_default}:
+        raise ConfigError(key.name, raw, f"Class {text} could not be found.")
     return text
 
 
-def _integer(key: ConfigKey, text: str) -> int:
-    bits, name = _INTEGER_RANGES[key.type]
-    try:
-        value = int(text, 10)
-    except ValueError:
-        raise ConfigError(key.name, text, f"Not a number of type {name}") from None
-    if "_" in text or not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-        raise ConfigError(key.name, text, f"Not a number of type {name}")
-    return value
+def _integer(key: ConfigKey, raw: str, text: str) -> int:
+    edge = 1 << _INTEGER_BITS[key.type] - 1
+    if _INTEGER.fullmatch(text) and len(text) < 100:
+        value = int(text)
+        if -edge <= value < edge:
+            return value
+    raise ConfigError(key.name, raw, f"Not a number of type {key.type.name}")
 
 
-def table(*keys: ConfigKey) -> Mapping[str, ConfigKey]:
+def render(value: Any) -> str | None:
+    """A parsed value as text."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(value)
+    if isinstance(value, float):
+        return _double_text(value)
+    return str(value)
+
+
+def _double_text(value: float) -> str:
+    """As Java prints a double."""
+    if value != value:  # noqa: PLR0124 the one number that is not itself
+        return "NaN"
+    if value in {float("inf"), float("-inf")}:
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return f"{value:.1f}" if value == int(value) else repr(value)
+    digits, _, exponent = f"{value!r}".partition("e")
+    if not exponent:
+        mantissa, _, exponent = f"{value:.16e}".partition("e")
+        digits = mantissa.rstrip("0")
+    if digits.endswith("."):
+        digits += "0"
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
+
+
+def table(*groups: Iterable[ConfigKey]) -> Mapping[str, ConfigKey]:
     """Keys by name."""
-    return {key.name: key for key in keys}
+    return {key.name: key for group in groups for key in group}

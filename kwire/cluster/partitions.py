@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.image import MetadataImage, TopicImage
@@ -21,11 +22,11 @@ class Partitions:
     """Topic partitions led by this broker, by name and by topic id."""
 
     def __init__(
-        self, *, broker_id: int, logs: LogManager, broker_values: Callable[[MetadataImage], Mapping[str, str]]
+        self, *, broker_id: int, logs: LogManager, settings_of: Callable[[MetadataImage], Mapping[str, Any]]
     ) -> None:
         self._broker_id = broker_id
         self._logs = logs
-        self._broker_values = broker_values
+        self._settings_of = settings_of
         self._by_topic: dict[str, dict[int, Partition]] = {}
         self._damaged: set[tuple[str, int]] = set()
         """Partitions whose logs cannot be opened: they stay closed, and the others are served."""
@@ -83,7 +84,7 @@ class Partitions:
 
     def config_of(self, topic: str, image: MetadataImage) -> LogConfig:
         """What a topic's logs do, by its own settings and the broker's."""
-        return log_config(image.config_of(ConfigResourceType.TOPIC, topic), self._broker_values(image))
+        return log_config(image.config_of(ConfigResourceType.TOPIC, topic), self._settings_of(image))
 
     def _follow(self, topic: TopicImage, image: MetadataImage) -> None:
         partitions = self._by_topic.setdefault(topic.name, {})
@@ -117,7 +118,7 @@ class Partitions:
             partition.wake()
 
     def _reconfigure(self, old: MetadataImage, new: MetadataImage) -> None:
-        broker_changed = self._broker_values(old) != self._broker_values(new)
+        broker_changed = self._settings_of(old) != self._settings_of(new)
         for name, partitions in self._by_topic.items():
             resource = (int(ConfigResourceType.TOPIC), name)
             if broker_changed or old.configs.get(resource) != new.configs.get(resource):

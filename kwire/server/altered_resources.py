@@ -1,14 +1,22 @@
-"""Which resources of an alter request go on to the controller, and which are refused before."""
+"""Which resources of an alter request go on to the controller, and which are refused before.
+
+A broker checks changes of its own configuration, and of the default of all brokers, itself: only it knows what its
+settings would become. The controller checks the rest.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.config_keys import ConfigResourceType, ConfigType
+from kwire.cluster.configs.broker import BROKER_KEYS
+from kwire.cluster.controller.configs import AlterOperation, Change, changed
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.context import RequestContext
+from kwire.server.dynamic_checks import check_dynamic
 
 
 class Resource(Protocol):
@@ -21,19 +29,68 @@ class Resource(Protocol):
 R = TypeVar("R", bound=Resource)
 
 
-def sift(resources: Sequence[R], context: RequestContext) -> tuple[list[R], list[tuple[R, KafkaError | None]]]:
+def sift(
+    resources: Sequence[R], context: RequestContext, check: Callable[[R], None]
+) -> tuple[list[R], list[tuple[R, KafkaError | None]]]:
     """(resources to alter, resources refused and why); one that is named twice is refused once."""
     repeats = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     accepted: list[R] = []
     refused: list[tuple[R, KafkaError | None]] = []
     unique = {(resource.resource_type, resource.resource_name): resource for resource in resources}
     for key, resource in unique.items():
-        if repeats[key] > 1:
-            refused.append((resource, KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")))
-        elif resource.resource_type == ConfigResourceType.TOPIC and not context.allows_topic(resource.resource_name):
-            refused.append((resource, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
-        elif resource.resource_type != ConfigResourceType.TOPIC and not context.allows_cluster():
-            refused.append((resource, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
+        try:
+            if repeats[key] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            _authorize(resource, context)
+            check(resource)
+        except KafkaError as error:
+            refused.append((resource, error))
         else:
             accepted.append(resource)
     return accepted, refused
+
+
+def _authorize(resource: Resource, context: RequestContext) -> None:
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == ConfigResourceType.TOPIC:
+        if not context.allows_topic(name):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    elif kind == ConfigResourceType.GROUP:
+        if not context.allows_group(name):
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    elif not context.allows_cluster():
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def check_broker_changes(name: str, changes: Sequence[Change], context: RequestContext) -> None:
+    """Raise KafkaError when the broker's (or, without a name, all brokers') configuration cannot change like this."""
+    _check_broker_name(name, context)
+    for key_name, operation, _ in changes:
+        key = BROKER_KEYS.get(key_name)
+        if operation in {AlterOperation.APPEND, AlterOperation.SUBTRACT} and (
+            key is None or key.type is not ConfigType.LIST
+        ):
+            word = AlterOperation(operation).name.lower()
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Config value {word} is not allowed for config key: {key_name}")
+    dynamic = context.services.dynamic_configs
+    before = dynamic.own if name else dynamic.defaults
+    check_broker_values(name, changed(BROKER_KEYS, before, changes), context)
+
+
+def check_broker_values(name: str, values: Mapping[str, str], context: RequestContext) -> None:
+    """Raise KafkaError when these cannot be the whole configuration of the broker, or of all brokers."""
+    _check_broker_name(name, context)
+    services = context.services
+    check_dynamic(services.config, services.dynamic_configs, values, per_broker=bool(name))
+
+
+def _check_broker_name(name: str, context: RequestContext) -> None:
+    if not name:
+        return
+    if not re.fullmatch(r"[+-]?[0-9]{1,10}", name):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if int(name) != context.services.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {context.services.node_id}, but received {name}",
+        )

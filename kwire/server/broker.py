@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any
 
-from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
 from kwire.cluster.formatting import bootstrap_records
-from kwire.cluster.image import Endpoint, MetadataImage
+from kwire.cluster.image import Endpoint
 from kwire.cluster.metadata_damage import refuse_damage
 from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
 from kwire.cluster.partitions import Partitions
@@ -31,10 +30,11 @@ from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers,
 from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
-from kwire.server.broker_configs import BROKER_KEYS
 from kwire.server.config import BrokerConfig, ListenerAddress, SettingError
+from kwire.server.config_entries import ConfigEntries
 from kwire.server.connection import RECEIVE_BUFFER_BYTES
 from kwire.server.dispatch import Dispatcher
+from kwire.server.dynamic_configs import DynamicConfigs
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
@@ -96,15 +96,19 @@ class BrokerServer:
         surroundings = Surroundings(disk=self._disk, clock=self._clock, chance=self._chance)
         self._logs = LogManager(config.log_dirs, surroundings, locks=self._storage.locks)
         self._metadata_log = await self._open_metadata()
+        self._dynamic_configs = self._follow_configs()
         self._controller = Controller(
             metadata_log=self._metadata_log,
             chance=self._chance,
             defaults=TopicDefaults(
-                num_partitions=config["num.partitions"], replication_factor=config["default.replication.factor"]
+                num_partitions=config["num.partitions"],
+                replication_factor=config["default.replication.factor"],
+                settings=config.typed,
             ),
-            broker_keys=BROKER_KEYS,
         )
-        self._partitions = Partitions(broker_id=config.node_id, logs=self._logs, broker_values=self._broker_values)
+        self._partitions = Partitions(
+            broker_id=config.node_id, logs=self._logs, settings_of=self._dynamic_configs.settings_of
+        )
         self._partitions.start(self._metadata_log.image)
         self._metadata_log.watch(self._partitions.follow)
         self._groups = self._make_groups()
@@ -138,6 +142,13 @@ class BrokerServer:
         )
         return metadata_log
 
+    def _follow_configs(self) -> DynamicConfigs:
+        """Settings that are altered dynamically; before anything else follows the metadata."""
+        dynamic = DynamicConfigs(self.config)
+        dynamic.start(self._metadata_log.image)
+        self._metadata_log.watch(dynamic.follow)
+        return dynamic
+
     def _make_groups(self) -> GroupCoordinator:
         config = self.config
         return GroupCoordinator(
@@ -160,6 +171,8 @@ class BrokerServer:
         config = self.config
         return Services(
             config=config,
+            dynamic_configs=self._dynamic_configs,
+            config_entries=ConfigEntries(config, self._dynamic_configs),
             cluster_id=self._storage.cluster_id,
             clock=self._clock,
             chance=self._chance,
@@ -250,13 +263,6 @@ class BrokerServer:
             Endpoint(name=address.name, host=_routable(address), port=address.port or bound[address.name])
             for address in self.config.advertised_listeners
         ]
-
-    def _broker_values(self, image: MetadataImage) -> Mapping[str, str]:
-        """The broker's settings as topics take their defaults from them, dynamic ones first."""
-        values = dict(self.config.values)
-        values.update(image.config_of(ConfigResourceType.BROKER, ""))
-        values.update(image.config_of(ConfigResourceType.BROKER, str(self.config.node_id)))
-        return values
 
     def _start_tasks(self) -> None:
         self._housekeeping = Housekeeping(

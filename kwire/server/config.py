@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kwire.cluster.config_keys import ConfigError, parse
+from kwire.cluster.config_keys import ConfigError, Use, parse
+from kwire.cluster.configs.broker import BROKER_KEYS, base_name
 from kwire.cluster.directory import read_properties
-from kwire.server.broker_configs import ACCEPTED, BROKER_KEYS
+from kwire.server.setting_rules import RuleBrokenError, check_rules, pairs
 
 logger = logging.getLogger("kwire.server.config")
 
@@ -36,8 +37,8 @@ class BrokerConfig:
     """What a node is told at start. `values` are the settings that were given, by their dotted names."""
 
     values: Mapping[str, str]
-    typed: Mapping[str, Any]
-    """Every known key with its parsed value, given or default."""
+    typed: dict[str, Any]
+    """Every known key with its parsed value: altered dynamically, given, or default."""
     listeners: tuple[ListenerAddress, ...]
     advertised_listeners: tuple[ListenerAddress, ...]
     log_dirs: tuple[str, ...]
@@ -76,28 +77,42 @@ def load_config(file_text: str, overrides: Sequence[tuple[str, str]] = ()) -> Br
 def make_config(values: Mapping[str, str]) -> BrokerConfig:
     """A configuration from settings by their dotted names. Raises SettingError."""
     given = {name: value.strip() for name, value in values.items()}
-    if "node.id" not in given and given.get("broker.id", "-1") != "-1":
-        given["node.id"] = given["broker.id"]
-    for name in sorted(set(given) - set(BROKER_KEYS) - ACCEPTED):
-        logger.warning("the setting %s is not known here and has no effect", name)
+    _name_node_twice(given)
     typed = _typed(given)
+    _check_uses(given, typed)
     _check_roles(typed)
     controller_names = set(typed["controller.listener.names"])
-    if not controller_names:
-        raise SettingError("controller.listener.names: names no listener; the default is CONTROLLER")
     listeners = _listeners("listeners", typed["listeners"])
     _check_protocols(listeners, typed)
     client_listeners = tuple(listener for listener in listeners if listener.name not in controller_names)
     if not client_listeners:
         raise SettingError("listeners: names no listener for clients; add one such as PLAINTEXT://127.0.0.1:9092")
+    advertised = _advertised(typed, client_listeners, controller_names)
+    _check_inter_broker(given, typed, advertised)
+    log_dirs = _log_dirs(typed)
+    try:
+        check_rules(typed)
+    except RuleBrokenError as error:
+        raise SettingError(error.reason) from None
     return BrokerConfig(
         values=given,
         typed=typed,
         listeners=client_listeners,
-        advertised_listeners=_advertised(typed, client_listeners, controller_names),
-        log_dirs=_log_dirs(typed),
+        advertised_listeners=advertised,
+        log_dirs=log_dirs,
         is_default_quorum=not (typed["controller.quorum.voters"] or typed["controller.quorum.bootstrap.servers"]),
     )
+
+
+def _name_node_twice(given: dict[str, str]) -> None:
+    """node.id and broker.id are one thing: each stands for the other where only one is given."""
+    if given.get("broker.id") == "-1":
+        del given["broker.id"]
+    for one, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if one in given:
+            given.setdefault(other, given[one])
+    if given.get("node.id") != given.get("broker.id"):
+        raise SettingError("node.id: You must set `node.id` to the same value as `broker.id`.")
 
 
 def _typed(given: Mapping[str, str]) -> dict[str, Any]:
@@ -108,6 +123,22 @@ def _typed(given: Mapping[str, str]) -> dict[str, Any]:
         except ConfigError as error:
             raise SettingError(f"{name}: {error}") from None
     return typed
+
+
+def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
+    """Refuse what would promise too much; say once what has no effect."""
+    ignored = []
+    for name in sorted(given):
+        base = base_name(name)
+        key = BROKER_KEYS.get(base)
+        if key is None:
+            logger.warning("the setting %s is not known here and has no effect", name)
+        elif key.use is Use.IGNORED:
+            ignored.append(name)
+        elif key.use is Use.REFUSED and (base != name or typed[name] != parse(key, key.default)):
+            raise SettingError(f"{name}: is not served yet, only its default; leave the setting out")
+    if ignored:
+        logger.info("settings that are accepted and have no effect here: %s", ", ".join(ignored))
 
 
 def _check_roles(typed: Mapping[str, Any]) -> None:
@@ -143,12 +174,7 @@ def _listener(setting: str, item: str) -> ListenerAddress:
 
 
 def _check_protocols(listeners: Sequence[ListenerAddress], typed: Mapping[str, Any]) -> None:
-    protocols = {}
-    for item in typed["listener.security.protocol.map"]:
-        name, separator, protocol = item.partition(":")
-        if not separator:
-            raise SettingError(f"listener.security.protocol.map: {item!r} is not of the form NAME:PROTOCOL")
-        protocols[name.strip().upper()] = protocol.strip().upper()
+    protocols = _protocols(typed)
     for listener in listeners:
         is_controller = listener.name in typed["controller.listener.names"]
         protocol = protocols.get(listener.name, "PLAINTEXT" if is_controller else None)
@@ -158,6 +184,34 @@ def _check_protocols(listeners: Sequence[ListenerAddress], typed: Mapping[str, A
             raise SettingError(
                 f"listeners: {listener.name} uses {protocol}, which is not served yet; use a PLAINTEXT listener"
             )
+
+
+def _protocols(typed: Mapping[str, Any]) -> dict[str, str]:
+    """Security protocols by listener name, both in capitals."""
+    setting = "listener.security.protocol.map"
+    try:
+        found = pairs(setting, typed[setting])
+    except RuleBrokenError:
+        raise SettingError(f"{setting}: {typed[setting]!r} is not of the form NAME:PROTOCOL,...") from None
+    for protocol in found.values():
+        if protocol.upper() not in {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
+            raise SettingError(f"{setting}: Invalid security protocol `{protocol}` defined in {setting}")
+    return {name.upper(): protocol.upper() for name, protocol in found.items()}
+
+
+def _check_inter_broker(
+    given: Mapping[str, str], typed: Mapping[str, Any], advertised: Sequence[ListenerAddress]
+) -> None:
+    name = typed["inter.broker.listener.name"]
+    if name is None:
+        return
+    if "security.inter.broker.protocol" in given:
+        raise SettingError(
+            "inter.broker.listener.name: only one of it and security.inter.broker.protocol should be set; "
+            "leave one of them out"
+        )
+    if name.upper() not in {listener.name for listener in advertised}:
+        raise SettingError(f"inter.broker.listener.name: {name} is not among advertised.listeners; name one that is")
 
 
 def _advertised(
@@ -182,10 +236,7 @@ def _advertised(
 
 
 def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:
-    given = typed["log.dirs"]
-    directories = [directory for directory in ([typed["log.dir"]] if given is None else given) if directory]
-    if not directories:
-        raise SettingError("log.dirs: names no directory; name one, or leave the setting out")
+    directories = typed["log.dirs"] or typed["log.dir"]
     if len({os.path.realpath(directory) for directory in directories}) != len(directories):
         raise SettingError("log.dirs: names a directory twice")
     return tuple(directories)

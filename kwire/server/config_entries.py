@@ -1,107 +1,201 @@
-"""The configurations of a topic or broker as they are described: value, source, synonyms.
+"""The configurations of a resource as they are described: value, source, synonyms.
 
-A value is looked for in this order, and each place that has one is a synonym: the topic's own, this broker's dynamic
-configuration, the cluster-wide dynamic default of brokers, server.properties, Kafka's default.
+A value is looked for in this order, and each place that has one is a synonym: the resource's own, this broker's dynamic
+configuration, the cluster-wide dynamic default of brokers, server.properties, the default. Like Apache Kafka's, the
+list of synonyms begins with the first one of the key's own (or first synonym's) name: a topic's segment.ms which
+log.roll.hours has given is therefore shown as a default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from kwire.cluster.config_keys import ConfigKey, ConfigSource
-from kwire.cluster.topic_configs import TOPIC_KEYS, topic_default
-from kwire.server.broker_configs import BROKER_KEYS
+from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigSource, ConfigType, parse, render
+from kwire.cluster.configs.broker import BROKER_KEYS, base_name
+from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
+from kwire.cluster.configs.group import GROUP_KEYS
+from kwire.cluster.configs.topic import TOPIC_KEYS
+from kwire.cluster.topic_configs import topic_value
 from kwire.server.config import BrokerConfig
+from kwire.server.dynamic_configs import DynamicConfigs, dynamic_key
 
 Synonym = tuple[str, str | None, ConfigSource]
+Values = Mapping[str, str]
+
+_ALIKE = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+SYNONYMS: Mapping[str, tuple[str, ...]] = {name: names for names in _ALIKE for name in names} | {
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+}
+"""Broker keys that say the same thing, first wins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
     """One configuration as it stands."""
 
-    key: ConfigKey
+    name: str
+    type: ConfigType
+    doc: str | None
     value: str | None
-    source: ConfigSource
     synonyms: tuple[Synonym, ...]
+    source: ConfigSource
     read_only: bool = False
+    sensitive: bool = False
 
 
-def topic_entries(
-    overrides: Mapping[str, str],
-    config: BrokerConfig,
-    cluster_defaults: Mapping[str, str],
-    broker_overrides: Mapping[str, str] | None = None,
-) -> list[ConfigEntry]:
-    """All configurations of a topic with these overrides."""
-    layers = _broker_layers(config, cluster_defaults, broker_overrides or {})
-    return [_topic_entry(key, overrides, layers) for key in TOPIC_KEYS.values()]
+class ConfigEntries:
+    """Describes resources from one broker's point of view."""
+
+    def __init__(self, config: BrokerConfig, dynamic: DynamicConfigs) -> None:
+        self._config = config
+        self._dynamic = dynamic
+
+    def of_topic(self, overrides: Values) -> list[ConfigEntry]:
+        """All configurations of a topic with these overrides."""
+        return [
+            self._topic_entry(key, overrides)
+            for key in TOPIC_KEYS.values()
+            if not key.internal or key.name in overrides
+        ]
+
+    def of_group(self, overrides: Values) -> list[ConfigEntry]:
+        """All configurations of a group with these overrides."""
+        return [self._group_entry(key, overrides) for key in GROUP_KEYS.values()]
+
+    def of_client_metrics(self, values: Values) -> list[ConfigEntry]:
+        """All configurations of a client metrics subscription."""
+        return [
+            _entry(
+                key,
+                render(parse(key, values.get(key.name, key.default))),
+                (),
+                source=ConfigSource.CLIENT_METRICS if key.name in values else ConfigSource.DEFAULT,
+            )
+            for key in CLIENT_METRICS_KEYS.values()
+        ]
+
+    def of_broker(self) -> list[ConfigEntry]:
+        """All configurations of this broker, with those that were given without being known."""
+        given = self._config.values.keys() | self._dynamic.defaults.keys() | self._dynamic.own.keys()
+        known = [key for key in BROKER_KEYS.values() if not key.internal or key.name in given]
+        entries = [self._broker_entry(key) for key in known]
+        return entries + [self._given_entry(name) for name in sorted(given - BROKER_KEYS.keys())]
+
+    def of_broker_defaults(self) -> list[ConfigEntry]:
+        """The cluster-wide dynamic defaults of brokers, which have no further defaults."""
+        return [self._default_entry(name, text) for name, text in self._dynamic.defaults.items()]
+
+    # --- one entry
+
+    def _topic_entry(self, key: ConfigKey, overrides: Values) -> ConfigEntry:
+        value = render(topic_value(key.name, overrides, self._config.typed))
+        synonyms = self._synonyms(key.synonyms)
+        if key.name in overrides:
+            synonyms = ((key.name, value, ConfigSource.DYNAMIC_TOPIC), *synonyms)
+        return _entry(key, value, synonyms)
+
+    def _group_entry(self, key: ConfigKey, overrides: Values) -> ConfigEntry:
+        if key.name in overrides:
+            own = render(parse(key, overrides[key.name]))
+            return _entry(key, own, ((key.name, own, ConfigSource.GROUP), *self._synonyms(key.synonyms)))
+        if not key.synonyms:
+            return _entry(key, key.default, ((key.name, key.default, ConfigSource.DEFAULT),))
+        return _entry(key, render(self._config[key.synonyms[0]]), self._synonyms(key.synonyms))
+
+    def _broker_entry(self, key: ConfigKey) -> ConfigEntry:
+        names = SYNONYMS.get(key.name, (key.name,))
+        synonyms = self._synonyms(names, first=key.name, hidden=key.sensitive)
+        value = None if key.sensitive else render(self._config[key.name])
+        return _entry(key, value, synonyms, read_only=not key.dynamic)
+
+    def _given_entry(self, name: str) -> ConfigEntry:
+        """A setting of one listener, or one that is not known and might be a secret."""
+        key = dynamic_key(name)
+        hidden = key is None or key.sensitive
+        names = (name,) if base_name(name) == name else (name, base_name(name))
+        synonyms = self._synonyms(names, hidden=hidden)
+        return ConfigEntry(
+            name=name,
+            type=key.type if key is not None else ConfigType.UNKNOWN,
+            doc=key.doc if key is not None else None,
+            value=None if hidden else synonyms[0][1],
+            synonyms=synonyms,
+            source=synonyms[0][2],
+            read_only=base_name(name) != name or key is None or not key.dynamic,
+            sensitive=hidden,
+        )
+
+    def _default_entry(self, name: str, text: str) -> ConfigEntry:
+        key = dynamic_key(name)
+        hidden = key is None or key.sensitive
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+        value = None if hidden else text
+        return ConfigEntry(
+            name=name,
+            type=key.type if key is not None else ConfigType.UNKNOWN,
+            doc=key.doc if key is not None else None,
+            value=value,
+            synonyms=((name, value, source),),
+            source=source,
+            read_only=base_name(name) != name or key is None or not key.dynamic,
+            sensitive=hidden,
+        )
+
+    def _synonyms(self, names: Iterable[str], *, first: str | None = None, hidden: bool = False) -> tuple[Synonym, ...]:
+        """Every place that has a value for one of the names, from the first of `first` (or names[0]) on."""
+        names = tuple(names)
+        layers: tuple[tuple[Mapping[str, Any], ConfigSource], ...] = (
+            (self._dynamic.own, ConfigSource.DYNAMIC_BROKER),
+            (self._dynamic.defaults, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (self._config.values, ConfigSource.STATIC_BROKER),
+        )
+        found: list[Synonym] = [
+            (name, values[name], source) for values, source in layers for name in names if name in values
+        ]
+        found += [(name, text, ConfigSource.DEFAULT) for name in names if (text := _default(name)) is not None]
+        start = next((position for position, each in enumerate(found) if each[0] == (first or names[0])), len(found))
+        return tuple((name, None if hidden else text, source) for name, text, source in found[start:])
 
 
-def broker_entries(
-    config: BrokerConfig, cluster_defaults: Mapping[str, str], broker_overrides: Mapping[str, str]
-) -> list[ConfigEntry]:
-    """All configurations of a broker."""
-    layers = _broker_layers(config, cluster_defaults, broker_overrides)
-    return [_broker_entry(key, layers) for key in BROKER_KEYS.values()]
+def _default(name: str) -> str | None:
+    key = BROKER_KEYS.get(name)
+    if key is None or (key.kafka_default is None and name in _WITHOUT_DEFAULT):
+        return None
+    return render(_parsed_default(key))
 
 
-def dynamic_entries(values: Mapping[str, str]) -> list[ConfigEntry]:
-    """The cluster-wide dynamic defaults of brokers, which have no further defaults."""
-    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
-    return [
-        ConfigEntry(key=BROKER_KEYS[name], value=value, source=source, synonyms=((name, value, source),))
-        for name, value in values.items()
-        if name in BROKER_KEYS
-    ]
+_WITHOUT_DEFAULT = frozenset({"node.id", "process.roles", "controller.listener.names"})
+"""Keys for which Kafka has no default."""
 
 
-Layers = tuple[tuple[Mapping[str, str], ConfigSource], ...]
+def _parsed_default(key: ConfigKey) -> Any:
+    try:
+        return parse(key, key.default)
+    except ConfigError:
+        return key.default
 
 
-def _broker_layers(
-    config: BrokerConfig, cluster_defaults: Mapping[str, str], broker_overrides: Mapping[str, str]
-) -> Layers:
-    return (
-        (broker_overrides, ConfigSource.DYNAMIC_BROKER),
-        (cluster_defaults, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        (config.values, ConfigSource.STATIC_BROKER),
-    )
-
-
-def _given(name: str, layers: Layers) -> Iterator[Synonym]:
-    for values, source in layers:
-        if name in values:
-            yield name, values[name], source
-
-
-def _topic_entry(key: ConfigKey, overrides: Mapping[str, str], layers: Layers) -> ConfigEntry:
-    synonyms: list[Synonym] = []
-    if key.name in overrides:
-        synonyms.append((key.name, overrides[key.name], ConfigSource.DYNAMIC_TOPIC))
-    for name, _ in key.synonyms:
-        synonyms += _given(name, layers)
-    value, source = (synonyms[0][1], synonyms[0][2]) if synonyms else (key.default, ConfigSource.DEFAULT)
-    if synonyms and key.name not in overrides:
-        given = topic_default(key, {name: text for name, text, _ in reversed(synonyms) if text is not None})
-        value = given[0] if given else value
-    for name, _ in key.synonyms:
-        default = BROKER_KEYS[name].default
-        if default is not None:
-            synonyms.append((name, default, ConfigSource.DEFAULT))
-    return ConfigEntry(key=key, value=value, source=source, synonyms=tuple(synonyms))
-
-
-def _broker_entry(key: ConfigKey, layers: Layers) -> ConfigEntry:
-    synonyms = list(_given(key.name, layers))
-    value, source = (synonyms[0][1], synonyms[0][2]) if synonyms else (key.default, ConfigSource.DEFAULT)
-    if key.default is not None:
-        synonyms.append((key.name, key.default, ConfigSource.DEFAULT))
+def _entry(
+    key: ConfigKey,
+    value: str | None,
+    synonyms: tuple[Synonym, ...],
+    *,
+    source: ConfigSource | None = None,
+    read_only: bool = False,
+) -> ConfigEntry:
     return ConfigEntry(
-        key=key,
-        value=None if key.sensitive else value,
-        source=source,
-        synonyms=tuple(synonyms),
-        read_only=not key.dynamic,
+        name=key.name,
+        type=key.type,
+        doc=key.doc,
+        value=value,
+        synonyms=synonyms,
+        source=source if source is not None else (synonyms[0][2] if synonyms else ConfigSource.DEFAULT),
+        read_only=read_only,
+        sensitive=key.sensitive,
     )

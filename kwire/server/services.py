@@ -15,6 +15,8 @@ from kwire.log.log_manager import LogManager
 from kwire.seams import Chance, Clock, Workers
 from kwire.server.authorization import Authorizer
 from kwire.server.config import BrokerConfig
+from kwire.server.config_entries import ConfigEntries
+from kwire.server.dynamic_configs import DynamicConfigs
 from kwire.server.quotas.manager import ClientQuotaManager
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ class Services:
     """Made once by the broker; handlers reach everything through it."""
 
     config: BrokerConfig
+    dynamic_configs: DynamicConfigs
+    config_entries: ConfigEntries
     cluster_id: str
     clock: Clock
     chance: Chance

@@ -8,17 +8,18 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.controller.configs import AlterOperation, plan_incremental, plan_replacement
 from kwire.cluster.controller.topics import NewTopic, TopicDefaults, plan_partitions, plan_removal, plan_topic
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
-from kwire.server.broker_configs import BROKER_KEYS
 
 ID = UUID(int=9)
 DIRECTORY = UUID(int=3)
 DEFAULTS = TopicDefaults(num_partitions=2, replication_factor=1)
 TOPIC, BROKER = int(ConfigResourceType.TOPIC), int(ConfigResourceType.BROKER)
+GROUP, CLIENT_METRICS = int(ConfigResourceType.GROUP), int(ConfigResourceType.CLIENT_METRICS)
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 
 
@@ -157,7 +158,7 @@ def test_a_topic_goes_with_its_configs() -> None:
 
 
 def alter(resource: tuple[int, str], *changes: tuple[str, int, str | None]) -> dict[str, str | None]:
-    made = plan_incremental(THREE_CONFIGURED, resource, changes, broker_keys=BROKER_KEYS)
+    made = plan_incremental(THREE_CONFIGURED, resource, changes, settings=default_settings())
     return {each.name: each.value for each in made}
 
 
@@ -196,8 +197,15 @@ def test_incremental_changes_are_written_as_far_as_they_change_something() -> No
         (THERE, [("no.such", 0, "1")], ErrorCode.INVALID_CONFIG),
         (THERE, [("segment.bytes", 0, "x")], ErrorCode.INVALID_CONFIG),
         (THERE, [("cleanup.policy", 2, "burn")], ErrorCode.INVALID_CONFIG),
-        ((BROKER, "1"), [("node.id", 0, "4")], ErrorCode.INVALID_REQUEST),
-        ((BROKER, "1"), [("log.retention.ms", 0, "x")], ErrorCode.INVALID_CONFIG),
+        ((GROUP, "g"), [("no.such", 0, "1")], ErrorCode.INVALID_CONFIG),
+        ((GROUP, ""), [("share.isolation.level", 0, "read_committed")], ErrorCode.INVALID_REQUEST),
+        ((GROUP, "g"), [("consumer.session.timeout.ms", 0, "1")], ErrorCode.INVALID_CONFIG),
+        ((GROUP, "g"), [("consumer.session.timeout.ms", 0, "9999999")], ErrorCode.INVALID_CONFIG),
+        ((CLIENT_METRICS, ""), [("metrics", 0, "*")], ErrorCode.INVALID_REQUEST),
+        ((CLIENT_METRICS, "m"), [("no.such", 0, "*")], ErrorCode.INVALID_REQUEST),
+        ((CLIENT_METRICS, "m"), [("interval.ms", 0, "99")], ErrorCode.INVALID_REQUEST),
+        ((CLIENT_METRICS, "m"), [("match", 0, "client_id=[")], ErrorCode.INVALID_CONFIG),
+        ((CLIENT_METRICS, "m"), [("match", 0, "colour=red")], ErrorCode.INVALID_CONFIG),
     ],
 )
 def test_changes_that_cannot_be(resource: tuple[int, str], changes: list[Any], code: ErrorCode) -> None:
@@ -207,8 +215,8 @@ def test_changes_that_cannot_be(resource: tuple[int, str], changes: list[Any], c
 
 
 def test_a_replacement_is_the_whole_configuration() -> None:
-    made = plan_replacement(THREE_CONFIGURED, THERE, {"segment.ms": "9"}, broker_keys=BROKER_KEYS)
+    made = plan_replacement(THREE_CONFIGURED, THERE, {"segment.ms": "9"}, settings=default_settings())
     assert {each.name: each.value for each in made} == {"retention.ms": None, "segment.ms": "9"}
     with pytest.raises(KafkaError) as refused:
-        plan_replacement(THREE_CONFIGURED, THERE, {"segment.ms": None}, broker_keys=BROKER_KEYS)
+        plan_replacement(THREE_CONFIGURED, THERE, {"segment.ms": None}, settings=default_settings())
     assert refused.value.code is ErrorCode.INVALID_REQUEST

@@ -9,19 +9,17 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
-from kwire.cluster.config_keys import ConfigKey
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
-from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.image import Endpoint
 from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
 from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
+from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings, open_log
 from kwire.seams import SystemChance
-from kwire.server.broker_configs import BROKER_KEYS
 from tests.log.support import FixedChance, ManualClock
 
 T = TypeVar("T")
@@ -88,12 +86,11 @@ async def take_lead(opened: MetadataLog, disk: RealDisk, directory: Path) -> Non
     )
 
 
-def controller_of(log: MetadataLog, broker_keys: dict[str, ConfigKey] | None = None) -> Controller:
+def controller_of(log: MetadataLog) -> Controller:
     return Controller(
         metadata_log=log,
         chance=SystemChance(),
         defaults=TopicDefaults(num_partitions=2, replication_factor=1),
-        broker_keys=broker_keys or dict(BROKER_KEYS),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
+from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
@@ -56,7 +57,7 @@ class World:
     async def start(self) -> None:
         surroundings = Surroundings(disk=RealDisk(), clock=self.clock, chance=self.chance)
         self.logs = LogManager([self._directory], surroundings)
-        self.partitions = Partitions(broker_id=BROKER_ID, logs=self.logs, broker_values=lambda _: {})
+        self.partitions = Partitions(broker_id=BROKER_ID, logs=self.logs, settings_of=lambda _: default_settings())
         self.partitions.start(self.image)
         self.groups = GroupCoordinator(
             config=self.config,

@@ -81,7 +81,7 @@ def test_values_come_from_the_nearest_source(client: RawClient) -> None:
         return config.value, config.config_source
 
     assert seen("segment.bytes") == ("1073741824", DEFAULT)
-    assert seen("segment.ms") == (str(5 * 3_600_000), STATIC)
+    assert seen("segment.ms") == (str(5 * 3_600_000), DEFAULT), "as in Kafka, since log.roll.ms is not set"
     key = "log.index.interval.bytes"
     assert alter(client, BROKER, "", (key, SET, "8000")) == 0
     assert seen("index.interval.bytes") == ("8000", DYNAMIC_DEFAULT)

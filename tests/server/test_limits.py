@@ -22,6 +22,7 @@ from tests.support.waiting import eventually
 
 VERSIONS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
 MEGABYTE = 1024 * 1024
+IDLE_SOON = {"connections.max.idle.ms": "100", "connection.failed.authentication.delay.ms": "50"}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     """A broker with the smallest budget of request memory."""
     with RunningBroker(
         tmp_path_factory.mktemp("small"),
-        {"queued.max.request.bytes": str(MEGABYTE), "socket.request.max.bytes": str(2 * MEGABYTE)},
+        {"queued.max.request.bytes": str(MEGABYTE), "socket.request.max.bytes": str(MEGABYTE)},
     ) as running:
         yield running
 
@@ -80,7 +81,7 @@ def test_half_frames_that_never_end_do_not_stop_a_long_poll(small: RunningBroker
         topic, _ = create_topic(client)
         hogs = [small.client() for _ in range(3)]
         for hog in hogs:
-            hog.send_bytes(struct.pack(">i", 2 * MEGABYTE) + b"x" * 600_000)
+            hog.send_bytes(struct.pack(">i", MEGABYTE) + b"x" * 600_000)
         eventually(lambda: small.memory_used > MEGABYTE, "the budget to be spent")
         for _ in range(3):
             client.ask(fetch_request(topic, max_wait_ms=20), 12)
@@ -205,7 +206,7 @@ class Throttle(ClientQuotaManager):
 
 @pytest.fixture
 def throttled(data_dir: Path) -> Iterator[tuple[RunningBroker, Throttle]]:
-    with RunningBroker(data_dir, {"connections.max.idle.ms": "100"}) as broker:
+    with RunningBroker(data_dir, IDLE_SOON) as broker:
         throttle = Throttle()
         dispatcher = broker.server._listeners[0].handle.__self__  # type: ignore[attr-defined]
         broker.call(lambda: setattr(dispatcher, "_quotas", throttle))

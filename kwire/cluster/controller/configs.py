@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from typing import Any
 
-from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType, ConfigType, parse
+from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType, ConfigType
+from kwire.cluster.configs.broker import BROKER_KEYS
+from kwire.cluster.configs.group import GROUP_KEYS
+from kwire.cluster.configs.topic import TOPIC_KEYS
+from kwire.cluster.group_configs import check_client_metrics_configs, check_group_configs
 from kwire.cluster.image import ConfigResource, MetadataImage
-from kwire.cluster.topic_configs import TOPIC_KEYS, check_topic_configs
+from kwire.cluster.topic_configs import check_topic_configs
 from kwire.cluster.topic_names import check_topic_name
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord
@@ -32,20 +37,13 @@ def plan_incremental(
     resource: ConfigResource,
     changes: Sequence[Change],
     *,
-    broker_keys: Mapping[str, ConfigKey],
+    settings: Mapping[str, Any],
 ) -> list[ConfigRecord]:
-    """The records of an incremental change to one resource."""
-    _check_resource(image, resource)
-    _check_changes(changes)
+    """The records of an incremental change to one resource, on brokers with these settings."""
+    check_changes(changes)
     before = dict(image.config_of(*resource))
-    after = dict(before)
-    for name, operation, value in changes:
-        after_value = _altered(resource, name, AlterOperation(operation), value, before.get(name), broker_keys)
-        if after_value is None:
-            after.pop(name, None)
-        else:
-            after[name] = after_value
-    _check_values(resource, after, broker_keys)
+    after = changed(_KEYS.get(resource[0], {}), before, changes)
+    _check(image, resource, after, settings)
     return _difference(resource, before, after)
 
 
@@ -54,66 +52,63 @@ def plan_replacement(
     resource: ConfigResource,
     values: Mapping[str, str | None],
     *,
-    broker_keys: Mapping[str, ConfigKey],
+    settings: Mapping[str, Any],
 ) -> list[ConfigRecord]:
     """The records that make `values` the whole configuration of a resource, as the old AlterConfigs does."""
-    _check_resource(image, resource)
-    empty = [name for name, value in values.items() if value is None]
-    if empty:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(empty)}")
-    after = {name: value for name, value in values.items() if value is not None}
-    _check_values(resource, after, broker_keys)
+    after = without_nulls(values)
+    _check(image, resource, after, settings)
     return _difference(resource, dict(image.config_of(*resource)), after)
 
 
-def _check_resource(image: MetadataImage, resource: ConfigResource) -> None:
-    kind, name = resource
-    if kind == ConfigResourceType.TOPIC:
-        check_topic_name(name)
-        if name not in image.topics:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    elif kind == ConfigResourceType.BROKER:
-        if name and name not in map(str, image.brokers):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"No broker with id {name} found.")
-    else:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {kind}.")
+_KEYS: Mapping[int, Mapping[str, ConfigKey]] = {
+    ConfigResourceType.TOPIC: TOPIC_KEYS,
+    ConfigResourceType.BROKER: BROKER_KEYS,
+    ConfigResourceType.GROUP: GROUP_KEYS,
+}
+"""Keys that can be appended to if they are lists. Kafka has no such table for client metrics."""
 
 
-def _check_changes(changes: Sequence[Change]) -> None:
+def check_changes(changes: Sequence[Change]) -> None:
+    """Refuse changes that no resource could take."""
     repeats = Counter(name for name, _, _ in changes)
     duplicates = sorted(name for name, count in repeats.items() if count > 1)
     if duplicates:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys : {','.join(duplicates)}")
-    for _, operation, _ in changes:
-        if operation not in AlterOperation.__members__.values():
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown config operation {operation}.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     empty = [name for name, operation, value in changes if value is None and operation != AlterOperation.DELETE]
     if empty:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(empty)}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(empty)}")
+    for _, operation, _ in changes:
+        if operation not in AlterOperation.__members__.values():
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
 
 
-def _key_of(resource: ConfigResource, name: str, broker_keys: Mapping[str, ConfigKey]) -> ConfigKey | None:
-    return (TOPIC_KEYS if resource[0] == ConfigResourceType.TOPIC else broker_keys).get(name)
+def without_nulls(values: Mapping[str, str | None]) -> dict[str, str]:
+    """The values of a replacement; KafkaError if one is missing."""
+    empty = [name for name, value in values.items() if value is None]
+    if empty:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(empty)}")
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _altered(
-    resource: ConfigResource,
-    name: str,
-    operation: AlterOperation,
-    value: str | None,
-    before: str | None,
-    broker_keys: Mapping[str, ConfigKey],
-) -> str | None:
-    if operation is AlterOperation.DELETE:
-        return None
-    if operation is AlterOperation.SET:
-        return value
-    assert value is not None
-    key = _key_of(resource, name, broker_keys)
+def changed(keys: Mapping[str, ConfigKey], before: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
+    """What the values become. Raises KafkaError where a key that is no list is appended to."""
+    after = dict(before)
+    for name, operation, value in changes:
+        if operation == AlterOperation.SET:
+            assert value is not None
+            after[name] = value
+        elif operation == AlterOperation.DELETE:
+            after.pop(name, None)
+        else:
+            assert value is not None
+            after[name] = _with_items(keys.get(name), name, AlterOperation(operation), value, before.get(name))
+    return after
+
+
+def _with_items(key: ConfigKey | None, name: str, operation: AlterOperation, value: str, before: str | None) -> str:
     if key is None or key.type is not ConfigType.LIST:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            f"Can't {operation.name} to key {name} because its type is not LIST.",
+            ErrorCode.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST."
         )
     text = before if before is not None else key.default
     items = [item for item in (text or "").split(",") if item]
@@ -125,20 +120,36 @@ def _altered(
     return ",".join(items)
 
 
-def _check_values(resource: ConfigResource, values: Mapping[str, str], broker_keys: Mapping[str, ConfigKey]) -> None:
+def _check(
+    image: MetadataImage, resource: ConfigResource, after: Mapping[str, str], settings: Mapping[str, Any]
+) -> None:
+    """Whether the resource may have these values, then whether it is there. A broker's values were checked by it."""
+    kind, name = resource
     try:
-        if resource[0] == ConfigResourceType.TOPIC:
-            check_topic_configs(values)
-            return
-        for name, value in values.items():
-            key = broker_keys.get(name)
-            if key is None:
-                continue  # Kafka keeps unknown broker configurations, for plug-ins that may read them
-            if not key.dynamic:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({name})")
-            parse(key, value)
+        if kind == ConfigResourceType.TOPIC:
+            _check_topic(image, name, after, settings)
+        elif kind == ConfigResourceType.BROKER:
+            if name and name not in map(str, image.brokers):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"No broker with id {name} found.")
+        elif kind == ConfigResourceType.CLIENT_METRICS:
+            check_client_metrics_configs(name, after)
+        elif kind == ConfigResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+            check_group_configs(after, settings)
+        else:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _check_topic(image: MetadataImage, name: str, after: Mapping[str, str], settings: Mapping[str, Any]) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    check_topic_name(name)
+    check_topic_configs(after, settings)
+    if name not in image.topics:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
 def _difference(resource: ConfigResource, before: Mapping[str, str], after: Mapping[str, str]) -> list[ConfigRecord]:

@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 from kwire.cluster.client_quotas import QuotaEntity, entity_text
-from kwire.cluster.config_keys import ConfigKey
 from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
 from kwire.cluster.controller.configs import Change, plan_incremental, plan_replacement
 from kwire.cluster.controller.topics import (
@@ -59,12 +58,10 @@ class Controller:
         metadata_log: MetadataLog,
         chance: Chance,
         defaults: TopicDefaults,
-        broker_keys: Mapping[str, ConfigKey],
     ) -> None:
         self._log = metadata_log
         self._chance = chance
         self._defaults = defaults
-        self._broker_keys = broker_keys
 
     @property
     def image(self) -> MetadataImage:
@@ -120,7 +117,7 @@ class Controller:
         """Change single keys of resources."""
 
         def plan(change: tuple[ConfigResource, Sequence[Change]]) -> tuple[list[Any], None]:
-            return list(plan_incremental(self.image, *change, broker_keys=self._broker_keys)), None
+            return list(plan_incremental(self.image, *change, settings=self._defaults.settings)), None
 
         return await self._each(changes, plan, validate_only=validate_only)
 
@@ -130,7 +127,7 @@ class Controller:
         """Set the whole configuration of resources."""
 
         def plan(wish: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
-            return list(plan_replacement(self.image, *wish, broker_keys=self._broker_keys)), None
+            return list(plan_replacement(self.image, *wish, settings=self._defaults.settings)), None
 
         return await self._each(wishes, plan, validate_only=validate_only)
 

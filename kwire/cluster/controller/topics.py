@@ -6,11 +6,12 @@ A wish that cannot be granted raises KafkaError with Kafka's code and words, and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from kwire.cluster.config_keys import ConfigError, ConfigResourceType
+from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.placement import place
 from kwire.cluster.topic_configs import check_topic_configs
@@ -46,10 +47,11 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDefaults:
-    """num.partitions and default.replication.factor."""
+    """num.partitions, default.replication.factor, and all settings of the broker by name, with typed values."""
 
     num_partitions: int
     replication_factor: int
+    settings: Mapping[str, Any] = field(default_factory=default_settings)
 
 
 def plan_topic(
@@ -63,7 +65,7 @@ def plan_topic(
     _check_collision(image, wish.name)
     if wish.name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wish.name}' already exists.")
-    configs = _checked_configs(wish)
+    configs = _checked_configs(wish, defaults.settings)
     replicas = _assigned(image, wish) if wish.assignments else _placed(image, wish, defaults)
     records: list[Any] = [TopicRecord(name=wish.name, topic_id=topic_id)]
     records += [
@@ -142,13 +144,13 @@ def _check_collision(image: MetadataImage, name: str) -> None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 
-def _checked_configs(wish: NewTopic) -> dict[str, str]:
+def _checked_configs(wish: NewTopic, settings: Mapping[str, Any]) -> dict[str, str]:
     empty = [name for name, value in wish.configs.items() if value is None]
     if empty:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(empty)}")
     configs = {name: value for name, value in wish.configs.items() if value is not None}
     try:
-        check_topic_configs(configs)
+        check_topic_configs(configs, settings)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
     return configs

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from kwire.protocol.error_codes import KafkaError
+from collections import Counter
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.controller.configs import without_nulls
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_configs import (
     AlterConfigsRequest,
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from kwire.server.altered_resources import Resource, sift
+from kwire.server.altered_resources import Resource, check_broker_values, sift
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
 async def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
-    accepted, refused = sift(request.resources, context)
+    def check(resource: AlterConfigsResource) -> None:
+        repeats = Counter(config.name for config in resource.configs)
+        if any(count > 1 for count in repeats.values()):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        values = without_nulls({config.name: config.value for config in resource.configs})
+        if resource.resource_type == ConfigResourceType.BROKER:
+            check_broker_values(resource.resource_name, values, context)
+
+    accepted, refused = sift(request.resources, context, check)
     wishes = [
         (
             (resource.resource_type, resource.resource_name),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_topics import (
@@ -14,7 +13,6 @@ from kwire.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kwire.server.config_entries import topic_entries
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -65,7 +63,7 @@ def _error(name: str, error: KafkaError) -> CreatableTopicResult:
 def _created(topic: CreatableTopic, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
     services = context.services
     overrides = {config.name: config.value for config in topic.configs if config.value is not None}
-    entries = topic_entries(overrides, services.config, services.image.config_of(ConfigResourceType.BROKER, ""))
+    entries = services.config_entries.of_topic(overrides)
     return CreatableTopicResult(
         name=created.name,
         topic_id=created.topic_id,
@@ -73,10 +71,10 @@ def _created(topic: CreatableTopic, created: CreatedTopic, context: RequestConte
         replication_factor=created.replication_factor,
         configs=[
             CreatableTopicConfigs(
-                name=entry.key.name,
+                name=entry.name,
                 value=entry.value,
                 config_source=entry.source,
-                is_sensitive=entry.key.sensitive,
+                is_sensitive=entry.sensitive,
             )
             for entry in entries
         ],

@@ -1,7 +1,8 @@
-"""DescribeConfigs: of topics and brokers, with where each value came from (KIP-226)."""
+"""DescribeConfigs: of topics, brokers, groups and client metrics, with where each value came from (KIP-226)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from kwire.cluster.config_keys import ConfigResourceType
@@ -15,7 +16,7 @@ from kwire.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from kwire.server.config_entries import ConfigEntry, broker_entries, dynamic_entries, topic_entries
+from kwire.server.config_entries import ConfigEntry
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -38,51 +39,66 @@ def _resource(
         result.error_code = error.code
         result.error_message = error.message or error.code.meaning
         return result
-    wanted = None if asked.configuration_keys is None else set(asked.configuration_keys)
-    result.configs = [_shown(entry, request) for entry in entries if wanted is None or entry.key.name in wanted]
+    wanted = set(asked.configuration_keys or ())
+    result.configs = [_shown(entry, request) for entry in entries if not wanted or entry.name in wanted]
     return result
 
 
 def _entries(asked: DescribeConfigsResource, context: RequestContext) -> Sequence[ConfigEntry]:
     services = context.services
-    image, name = services.image, asked.resource_name
-    defaults = image.config_of(ConfigResourceType.BROKER, "")
-    own = image.config_of(ConfigResourceType.BROKER, str(services.node_id))
-    if asked.resource_type == ConfigResourceType.TOPIC:
+    kind, name = asked.resource_type, asked.resource_name
+    overrides = services.image.config_of(kind, name)
+    if kind == ConfigResourceType.TOPIC:
         if not context.allows_topic(name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         check_topic_name(name)
-        if name not in image.topics:
+        if name not in services.image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return topic_entries(image.config_of(ConfigResourceType.TOPIC, name), services.config, defaults, own)
+        return services.config_entries.of_topic(overrides)
+    if kind == ConfigResourceType.GROUP:
+        if not context.allows_group(name):
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return services.config_entries.of_group(overrides)
     if not context.allows_cluster():
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if asked.resource_type == ConfigResourceType.BROKER:
-        if name == "":
-            return dynamic_entries(defaults)
-        if name != str(services.node_id):
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {services.node_id} or empty string, but received {name}",
-            )
-        return broker_entries(services.config, defaults, own)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {asked.resource_type}")
+    if kind == ConfigResourceType.BROKER:
+        return _broker_entries(name, context)
+    if kind == ConfigResourceType.CLIENT_METRICS:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return services.config_entries.of_client_metrics(overrides)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+
+
+def _broker_entries(name: str, context: RequestContext) -> Sequence[ConfigEntry]:
+    services = context.services
+    if name == "":
+        return services.config_entries.of_broker_defaults()
+    if not re.fullmatch(r"[+-]?[0-9]{1,10}", name):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != services.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {services.node_id} or empty string, but received {name}",
+        )
+    return services.config_entries.of_broker()
 
 
 def _shown(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    key = entry.key
     return DescribeConfigsResourceResult(
-        name=key.name,
-        value=None if key.sensitive else entry.value,
+        name=entry.name,
+        value=entry.value,
         read_only=entry.read_only,
         config_source=entry.source,
-        is_sensitive=key.sensitive,
+        is_sensitive=entry.sensitive,
         synonyms=[
-            DescribeConfigsSynonym(name=name, value=None if key.sensitive else value, source=source)
+            DescribeConfigsSynonym(name=name, value=value, source=source)
             for name, value, source in (entry.synonyms if request.include_synonyms else ())
         ],
-        config_type=key.type,
-        documentation=key.doc if request.include_documentation else None,
+        config_type=entry.type,
+        documentation=entry.doc if request.include_documentation else None,
     )
 
 

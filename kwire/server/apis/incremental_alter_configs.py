@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.controller.configs import Change, check_changes
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterConfigsResource,
     IncrementalAlterConfigsAlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kwire.server.altered_resources import Resource, sift
+from kwire.server.altered_resources import Resource, check_broker_changes, sift
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
-    accepted, refused = sift(request.resources, context)
-    changes = [
-        (
-            (resource.resource_type, resource.resource_name),
-            [(config.name, config.config_operation, config.value) for config in resource.configs],
-        )
-        for resource in accepted
-    ]
+    def check(resource: IncrementalAlterConfigsAlterConfigsResource) -> None:
+        changes = _changes(resource)
+        check_changes(changes)
+        if resource.resource_type == ConfigResourceType.BROKER:
+            check_broker_changes(resource.resource_name, changes, context)
+
+    accepted, refused = sift(request.resources, context, check)
+    changes = [((resource.resource_type, resource.resource_name), _changes(resource)) for resource in accepted]
     outcomes = await context.services.controller.alter_configs(changes, validate_only=request.validate_only)
     refused += [(resource, outcome) for resource, outcome in zip(accepted, outcomes, strict=True)]
     return IncrementalAlterConfigsResponse(responses=[_response(*outcome) for outcome in refused])
+
+
+def _changes(resource: IncrementalAlterConfigsAlterConfigsResource) -> list[Change]:
+    return [(config.name, config.config_operation, config.value) for config in resource.configs]
 
 
 def _response(resource: Resource, error: KafkaError | None) -> IncrementalAlterConfigsAlterConfigsResourceResponse:

@@ -1,0 +1,82 @@
+"""The configuration keys of a broker."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kwire.cluster.config_keys import ConfigKey, ConfigType, Update, Use, parse, table
+from kwire.cluster.configs.broker import (
+    general,
+    groups,
+    logs,
+    metrics,
+    modern_groups,
+    network,
+    quorum,
+    remote_storage,
+    replication,
+    sasl,
+    share,
+    ssl,
+    transactions,
+)
+from kwire.cluster.configs.checks import COUNT
+
+THEMES = {
+    "General": general.KEYS,
+    "Listeners and connections": network.KEYS,
+    "Logs": logs.KEYS,
+    "Replication": replication.KEYS,
+    "Controller quorum and metadata log": quorum.KEYS,
+    "Groups and offsets": groups.KEYS,
+    "Transactions and producers": transactions.KEYS,
+    "Consumer, share and streams groups": modern_groups.KEYS,
+    "Share groups": share.KEYS,
+    "Metrics and quota windows": metrics.KEYS,
+    "TLS and authorization": ssl.KEYS,
+    "SASL": sasl.KEYS,
+    "Remote storage": remote_storage.KEYS,
+}
+
+BROKER_KEYS = table(*THEMES.values())
+
+
+_LISTENER_PREFIX = re.compile(
+    r"listener\.name\.[^.]*\.(?:gssapi\.|plain\.|scram-sha-256\.|scram-sha-512\.|oauthbearer\.)?"
+)
+
+
+def base_name(name: str) -> str:
+    """The key that a setting of one listener, or of one of its SASL mechanisms, stands for."""
+    return _LISTENER_PREFIX.sub("", name, count=1) if name.startswith("listener.name.") else name
+
+
+def default_settings() -> dict[str, Any]:
+    """Every broker key with its typed default."""
+    return {key.name: parse(key, key.default) for key in BROKER_KEYS.values()}
+
+
+def _rate(name: str, doc: str) -> ConfigKey:
+    return ConfigKey(
+        name=name,
+        type=ConfigType.LONG,
+        default="9223372036854775807",
+        check=COUNT,
+        use=Use.IGNORED,
+        update=Update.CLUSTER_WIDE,
+        doc=doc,
+    )
+
+
+DYNAMIC_ONLY_KEYS = table(
+    (
+        _rate("leader.replication.throttled.rate", "Bytes in a second that a leader sends of throttled replicas."),
+        _rate("follower.replication.throttled.rate", "Bytes in a second that a follower takes of throttled replicas."),
+        _rate(
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            "Bytes in a second that moves between directories may take.",
+        ),
+    )
+)
+"""What may be altered dynamically but is no setting of server.properties."""

@@ -1,0 +1,196 @@
+"""Whether a broker may take a dynamic change of its configuration: Apache Kafka's checks, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kwire.cluster.config_keys import ConfigError, ConfigType, Update, Use, parse
+from kwire.cluster.configs.broker import BROKER_KEYS, base_name
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.server.config import BrokerConfig, SettingError, make_config
+from kwire.server.dynamic_configs import DynamicConfigs, dynamic_key
+from kwire.server.setting_rules import RuleBrokenError, check_rules, pairs
+
+_THREADS = (
+    "num.io.threads",
+    "num.network.threads",
+    "num.replica.fetchers",
+    "num.recovery.threads.per.data.dir",
+    "background.threads",
+    "remote.log.reader.threads",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+)
+_PER_LISTENER_ONLY = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+_CLUSTER_LEVEL = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
+
+
+def check_dynamic(
+    config: BrokerConfig, dynamic: DynamicConfigs, values: Mapping[str, str], *, per_broker: bool
+) -> None:
+    """Raise KafkaError when this broker could not have `values` as its own (or the default) dynamic configuration."""
+    try:
+        _check_names(values)
+        _check_types(values)
+        if not per_broker:
+            _check_level(values)
+        layers = (dynamic.defaults, values) if per_broker else (values, dynamic.own)
+        merged = {**config.values, **layers[0], **layers[1]}
+        settings = _settings(config, merged)
+        _check_endpoints(config, merged, values)
+        check_rules(settings)
+        _check_steps(config.typed, settings)
+        _check_served(values)
+    except (ConfigError, RuleBrokenError, SettingError) as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def _refuse(names: Iterable[str], why: str) -> None:
+    found = sorted(names)
+    if found:
+        raise RuleBrokenError(f"{why}: [{', '.join(found)}]")
+
+
+def _check_names(values: Mapping[str, str]) -> None:
+    fixed = [name for name in values if name in BROKER_KEYS and not BROKER_KEYS[name].dynamic]
+    _refuse(fixed, "Cannot update these configs dynamically")
+    _refuse(
+        _PER_LISTENER_ONLY & values.keys(),
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+    )
+
+
+def _check_types(values: Mapping[str, str]) -> None:
+    for name, text in values.items():
+        key = dynamic_key(name)
+        if key is not None:
+            parse(key, text)
+
+
+def _check_level(values: Mapping[str, str]) -> None:
+    narrow = []
+    for name in values:
+        key = BROKER_KEYS.get(base_name(name))
+        own_listener = name.startswith("listener.name.") and base_name(name) not in _CLUSTER_LEVEL
+        if own_listener or (key is not None and key.update is Update.PER_BROKER):
+            narrow.append(name)
+    _refuse(narrow, "Cannot update these configs at default cluster level, broker id must be specified")
+
+
+def _settings(config: BrokerConfig, merged: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        **config.typed,
+        **{name: parse(key, merged.get(name, key.default)) for name, key in BROKER_KEYS.items() if key.dynamic},
+    }
+
+
+def _check_endpoints(config: BrokerConfig, merged: Mapping[str, str], values: Mapping[str, str]) -> None:
+    """Listeners are those of the start: what a change says of them must come to the same."""
+    if not values.keys() & {"listeners", "listener.security.protocol.map"}:
+        return
+    pairs("listener.security.protocol.map", merged.get("listener.security.protocol.map", ""))
+    if make_config(dict(merged)).listeners != config.listeners:
+        raise RuleBrokenError("Listeners cannot be altered while the broker runs")
+
+
+def _check_steps(now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
+    """What Kafka's parts would refuse to be reconfigured to."""
+    checks: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], str], ...] = (
+        _threads_fault,
+        _cleaner_fault,
+        _limit_fault,
+        _local_retention_fault,
+        _reporters_fault,
+    )
+    for check in checks:
+        fault = check(now, then)
+        if fault:
+            raise RuleBrokenError(
+                f"Invalid value org.apache.kafka.common.config.ConfigException: {fault} for configuration "
+                "Invalid dynamic configuration"
+            )
+
+
+def _threads_fault(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:
+    for name in _THREADS:
+        before, after = now[name], then[name]
+        said = f"Dynamic thread count update validation failed for {name}={after}, value should"
+        if after < before // 2:
+            return f"{said} be at least half the current value {before}"
+        if after > before * 2:
+            return f"{said} not be greater than double the current value {before}"
+    return ""
+
+
+def _cleaner_fault(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:
+    before, after = now["log.cleaner.threads"], then["log.cleaner.threads"]
+    if after < before // 2:
+        return f"Log cleaner threads cannot be reduced to less than half the current value {before}"
+    if after > before * 2:
+        return f"Log cleaner threads cannot be increased to more than double the current value {before}"
+    return ""
+
+
+def _limit_fault(_: Mapping[str, Any], then: Mapping[str, Any]) -> str:
+    for name in ("max.connections", "max.connection.creation.rate"):
+        if then[name] <= 0:
+            return f"Invalid {name} {then[name]}"
+    return ""
+
+
+def _local_retention_fault(_: Mapping[str, Any], then: Mapping[str, Any]) -> str:
+    for local, whole in (
+        ("log.local.retention.ms", "log.retention.ms"),
+        ("log.local.retention.bytes", "log.retention.bytes"),
+    ):
+        kept, limit = then[local], then[whole]
+        if whole == "log.retention.ms" and limit is None:
+            minutes = then["log.retention.minutes"]
+            limit = then["log.retention.hours"] * 3_600_000 if minutes is None else minutes * 60_000
+        if limit < 0 or kept == -2:
+            continue
+        if kept == -1:
+            return (
+                f"Invalid value -1 for configuration {local}: Value must not be -1 as {whole} value is set as {limit}."
+            )
+        if kept > limit:
+            return (
+                f"Invalid value {kept} for configuration {local}: "
+                f"Value must not be more than {whole} property value: {limit}"
+            )
+    return ""
+
+
+def _reporters_fault(_: Mapping[str, Any], then: Mapping[str, Any]) -> str:
+    """There is no Java here: no reporter but Kafka's own, which needs no loading, can be named."""
+    unknown = set(then["metric.reporters"]) - {"org.apache.kafka.common.metrics.JmxReporter"}
+    if not unknown:
+        return ""
+    return (
+        "Validation of dynamic config update of Set(metric.reporters) failed with class "
+        "class kafka.server.DynamicMetricsReporters"
+    )
+
+
+def _check_served(values: Mapping[str, str]) -> None:
+    """Refuse what would promise what kwire does not do; that Kafka takes it is a listed difference."""
+    for name, text in values.items():
+        key = BROKER_KEYS.get(base_name(name))
+        if key is not None and key.use is Use.REFUSED and parse(key, text) != parse(key, key.default):
+            shown = "[hidden]" if key.type is ConfigType.PASSWORD else text
+            raise RuleBrokenError(f"{name}={shown} is not served yet, only its default")

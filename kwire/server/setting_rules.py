@@ -1,0 +1,166 @@
+"""Rules that tie broker settings together, beyond what each key's own check says. At start and before a dynamic change.
+
+The messages are Apache Kafka's, since tools and people look for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kwire.cluster.configs.topic import TOPIC_KEYS
+from kwire.cluster.topic_configs import topic_default
+
+_MEGABYTE = 1024 * 1024
+_HOST = re.compile(r"[0-9a-zA-Z\-%._:]*")
+_INT32_MAX = 2**31 - 1
+
+
+class RuleBrokenError(ValueError):
+    """Settings that cannot be together. `reason` goes without the words that Kafka puts before requirements."""
+
+    def __init__(self, reason: str, *, prefix: str = "") -> None:
+        super().__init__(prefix + reason)
+        self.reason = reason
+
+
+def check_rules(settings: Mapping[str, Any]) -> None:
+    """Raise RuleBrokenError when a broker could not have these settings."""
+    _check_logs(settings)
+    _check_cleaner(settings)
+    _check_replication(settings)
+    _check_connections(settings)
+    _check_groups(settings)
+    for kind in ("consumer", "share", "streams"):
+        _check_group_kind(settings, kind)
+    _check_share_records(settings)
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise RuleBrokenError(message, prefix="requirement failed: ")
+
+
+def _check_logs(settings: Mapping[str, Any]) -> None:
+    roll, jitter, retention = (
+        topic_default(TOPIC_KEYS[name], settings) for name in ("segment.ms", "segment.jitter.ms", "retention.ms")
+    )
+    _require(roll >= 1, "log.roll.ms must be greater than or equal to 1")
+    _require(jitter >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
+    _require(
+        retention >= 1 or retention == -1, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
+    )
+    directories = settings["log.dirs"] or settings["log.dir"]
+    missing = [name for name in settings["cordoned.log.dirs"] or () if name not in directories]
+    _require(
+        not missing,
+        "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+        f"Missing entries : {', '.join(missing)}",
+    )
+
+
+def _check_cleaner(settings: Mapping[str, Any]) -> None:
+    threads = settings["log.cleaner.threads"]
+    if threads == 0:
+        raise RuleBrokenError("/ by zero")
+    _require(
+        settings["log.cleaner.dedupe.buffer.size"] // threads > _MEGABYTE,
+        "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+    )
+
+
+def _check_replication(settings: Mapping[str, Any]) -> None:
+    wait = settings["replica.fetch.wait.max.ms"]
+    _require(
+        wait <= settings["replica.socket.timeout.ms"],
+        "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary socket "
+        "timeouts",
+    )
+    _require(
+        wait <= settings["replica.lag.time.max.ms"],
+        "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent frequent "
+        "changes in ISR",
+    )
+
+
+def _check_connections(settings: Mapping[str, Any]) -> None:
+    queued = settings["queued.max.request.bytes"]
+    _require(
+        queued <= 0 or queued >= settings["socket.request.max.bytes"],
+        "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
+    )
+    overrides = connection_overrides(settings["max.connections.per.ip.overrides"])
+    if settings["max.connections.per.ip"] == 0:
+        _require(
+            bool(overrides),
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+        )
+    wrong = [host for host in overrides if not _HOST.fullmatch(host)]
+    if wrong:
+        raise RuleBrokenError(f"max.connections.per.ip.overrides contains invalid addresses : {','.join(wrong)}")
+    idle, delay = settings["connections.max.idle.ms"], settings["connection.failed.authentication.delay.ms"]
+    if idle >= 0:
+        _require(
+            delay < idle,
+            f"connection.failed.authentication.delay.ms={delay} should always be less than "
+            f"connections.max.idle.ms={idle} to prevent failed authentication responses from timing out",
+        )
+
+
+def connection_overrides(text: str) -> dict[str, int]:
+    """Limits of connections by address: address:count pairs, the count after the last colon."""
+    return {host: _count(count) for host, count in pairs("max.connections.per.ip.overrides", text).items()}
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[+-]?\d+", text) or not -_INT32_MAX - 1 <= int(text) <= _INT32_MAX:
+        raise RuleBrokenError(f'For input string: "{text}"')
+    return int(text)
+
+
+def pairs(name: str, text: str) -> dict[str, str]:
+    """Entries key:value, separated by commas; the value is what follows the last colon."""
+    found = {}
+    for item in text.split(",") if text else ():
+        key, colon, value = item.strip().rpartition(":")
+        if not colon:
+            raise RuleBrokenError(
+                f"Error parsing configuration property '{name}': begin 0, end -1, length {len(item.strip())}"
+            )
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _check_groups(settings: Mapping[str, Any]) -> None:
+    if "classic" not in settings["group.coordinator.rebalance.protocols"]:
+        raise RuleBrokenError("Disabling the 'classic' protocol is not supported.")
+    minimum, maximum = settings["group.min.session.timeout.ms"], settings["group.max.session.timeout.ms"]
+    _require(
+        minimum <= maximum, "group.max.session.timeout.ms must be greater than or equal to group.min.session.timeout.ms"
+    )
+
+
+def _check_group_kind(settings: Mapping[str, Any], kind: str) -> None:
+    for what in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+        _check_between(settings, f"group.{kind}", what)
+    session, heartbeat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
+    _require(
+        settings[heartbeat] < settings[session],
+        f"{heartbeat} must be less than {session}",
+    )
+    if kind == "streams":
+        value, most = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
+        _require(settings[value] <= settings[most], f"{value} must be less than or equal to {most}")
+
+
+def _check_between(settings: Mapping[str, Any], prefix: str, what: str) -> None:
+    value, least, most = f"{prefix}.{what}", f"{prefix}.min.{what}", f"{prefix}.max.{what}"
+    _require(settings[most] >= settings[least], f"{most} must be greater than or equal to {least}")
+    _require(settings[value] >= settings[least], f"{value} must be greater than or equal to {least}")
+    _require(settings[value] <= settings[most], f"{value} must be less than or equal to {most}")
+
+
+def _check_share_records(settings: Mapping[str, Any]) -> None:
+    for what in ("record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks"):
+        _check_between(settings, "group.share", what)
