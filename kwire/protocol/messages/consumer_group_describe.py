@@ -42,7 +42,7 @@ class ConsumerGroupDescribeMember:
 
 
 @struct
-class ConsumerGroupDescribeDescribedGroup:
+class ConsumerGroupDescribeGroup:
     error_code: int16 = field("0+")
     error_message: string | None = field("0+", nullable="0+", default=None)
     group_id: GroupId = field("0+")
@@ -58,4 +58,4 @@ class ConsumerGroupDescribeDescribedGroup:
 @message(key=69, kind="response", versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse:
     throttle_time_ms: int32 = field("0+")
-    groups: list[ConsumerGroupDescribeDescribedGroup] = field("0+")
+    groups: list[ConsumerGroupDescribeGroup] = field("0+")

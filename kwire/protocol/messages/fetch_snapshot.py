@@ -8,7 +8,7 @@ from kwire.protocol.schema import field, frozen_struct, message, struct
 
 
 @frozen_struct
-class FetchSnapshotSnapshotId:
+class SnapshotId:
     end_offset: int64 = field("0+")
     epoch: int32 = field("0+")
 
@@ -18,7 +18,7 @@ class FetchSnapshotRequestPartitionSnapshot:
     partition: int32 = field("0+")
     current_leader_epoch: int32 = field("0+")
     """-1 when it is not known."""
-    snapshot_id: FetchSnapshotSnapshotId = field("0+")
+    snapshot_id: SnapshotId = field("0+")
     position: int64 = field("0+")
     """In bytes."""
     replica_directory_id: uuid = field("1+", tag=0, tagged="1+", ignorable=True)
@@ -50,7 +50,7 @@ class FetchSnapshotLeaderIdAndEpoch:
 class FetchSnapshotResponsePartitionSnapshot:
     index: int32 = field("0+")
     error_code: int16 = field("0+")
-    snapshot_id: FetchSnapshotSnapshotId = field("0+")
+    snapshot_id: SnapshotId = field("0+")
     current_leader: FetchSnapshotLeaderIdAndEpoch = field("0+", tag=0, tagged="0+")
     size: int64 = field("0+")
     """Of the whole snapshot, in bytes."""

@@ -23,7 +23,7 @@ class ReadShareGroupStateRequest:
 
 
 @struct
-class ReadShareGroupStateStateBatch:
+class ReadShareGroupStateBatch:
     first_offset: int64 = field("0+")
     last_offset: int64 = field("0+")
     """Inclusive."""
@@ -40,7 +40,7 @@ class ReadShareGroupStatePartitionResult:
     state_epoch: int32 = field("0+")
     start_offset: int64 = field("0+")
     """-1: not known yet."""
-    state_batches: list[ReadShareGroupStateStateBatch] = field("0+")
+    state_batches: list[ReadShareGroupStateBatch] = field("0+")
 
 
 @struct

@@ -10,7 +10,7 @@ from kwire.protocol.schema import field, frozen_struct, message, struct
 
 
 @struct
-class ShareAcknowledgeAcknowledgementBatch:
+class ShareAcknowledgementBatch:
     first_offset: int64 = field("0+")
     last_offset: int64 = field("0+")
     """Inclusive."""
@@ -21,7 +21,7 @@ class ShareAcknowledgeAcknowledgementBatch:
 @struct
 class AcknowledgePartition:
     partition_index: int32 = field("0+")
-    acknowledgement_batches: list[ShareAcknowledgeAcknowledgementBatch] = field("0+")
+    acknowledgement_batches: list[ShareAcknowledgementBatch] = field("0+")
 
 
 @struct

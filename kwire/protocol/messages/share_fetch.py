@@ -19,16 +19,16 @@ class ShareFetchAcknowledgementBatch:
 
 
 @struct
-class ShareFetchFetchPartition:
+class ShareFetchPartition:
     partition_index: int32 = field("0+")
     partition_max_bytes: int32 = field("0")
     acknowledgement_batches: list[ShareFetchAcknowledgementBatch] = field("0+")
 
 
 @struct
-class ShareFetchFetchTopic:
+class ShareFetchTopic:
     topic_id: uuid = field("0+")
-    partitions: list[ShareFetchFetchPartition] = field("0+")
+    partitions: list[ShareFetchPartition] = field("0+")
 
 
 @struct
@@ -54,7 +54,7 @@ class ShareFetchRequest:
     """0 whole batches, 1 exactly max_records at most."""
     is_renew_ack: boolean = field("2+")
     """Whether an acknowledgement of type 4 is among them."""
-    topics: list[ShareFetchFetchTopic] = field("0+")
+    topics: list[ShareFetchTopic] = field("0+")
     forgotten_topics_data: list[ShareFetchForgottenTopic] = field("0+")
 
 

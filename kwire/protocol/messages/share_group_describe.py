@@ -34,7 +34,7 @@ class ShareGroupDescribeMember:
 
 
 @struct
-class ShareGroupDescribeDescribedGroup:
+class ShareGroupDescribeGroup:
     error_code: int16 = field("0+")
     error_message: string | None = field("0+", nullable="0+", default=None)
     group_id: GroupId = field("0+")
@@ -50,4 +50,4 @@ class ShareGroupDescribeDescribedGroup:
 @message(key=77, kind="response", versions="1", flexible="0+")
 class ShareGroupDescribeResponse:
     throttle_time_ms: int32 = field("0+")
-    groups: list[ShareGroupDescribeDescribedGroup] = field("0+")
+    groups: list[ShareGroupDescribeGroup] = field("0+")

@@ -85,11 +85,11 @@ class StreamsGroupDescribeMember:
     assignment: StreamsGroupDescribeAssignment = field("0+")
     target_assignment: StreamsGroupDescribeAssignment = field("0+")
     is_classic: boolean = field("0+")
-    """Members of a classic group that have not been upgraded yet."""
+    """Whether the member still speaks the classic protocol."""
 
 
 @struct
-class StreamsGroupDescribeDescribedGroup:
+class StreamsGroupDescribeGroup:
     error_code: int16 = field("0+")
     error_message: string | None = field("0+", nullable="0+", default=None)
     group_id: GroupId = field("0+")
@@ -105,4 +105,4 @@ class StreamsGroupDescribeDescribedGroup:
 @message(key=89, kind="response", versions="0", flexible="0+")
 class StreamsGroupDescribeResponse:
     throttle_time_ms: int32 = field("0+")
-    groups: list[StreamsGroupDescribeDescribedGroup] = field("0+")
+    groups: list[StreamsGroupDescribeGroup] = field("0+")

@@ -110,7 +110,7 @@ class StreamsGroupHeartbeatTopicPartition:
 
 
 @struct
-class EndpointToPartitions:
+class StreamsGroupEndpointPartitions:
     user_endpoint: StreamsGroupHeartbeatEndpoint = field("0+")
     active_partitions: list[StreamsGroupHeartbeatTopicPartition] = field("0+")
     standby_partitions: list[StreamsGroupHeartbeatTopicPartition] = field("0+")
@@ -132,5 +132,5 @@ class StreamsGroupHeartbeatResponse:
     standby_tasks: list[StreamsGroupHeartbeatTaskIds] | None = field("0+", nullable="0+", default=None)
     warmup_tasks: list[StreamsGroupHeartbeatTaskIds] | None = field("0+", nullable="0+", default=None)
     endpoint_information_epoch: int32 = field("0+")
-    partitions_by_user_endpoint: list[EndpointToPartitions] | None = field("0+", nullable="0+", default=None)
+    partitions_by_user_endpoint: list[StreamsGroupEndpointPartitions] | None = field("0+", nullable="0+", default=None)
     """Who serves which partitions to interactive queries."""

@@ -29,7 +29,7 @@ class UpdateRaftVoterRequest:
 
 
 @frozen_struct
-class CurrentLeader:
+class UpdateRaftVoterCurrentLeader:
     leader_id: BrokerId = field("0+", default=-1)
     leader_epoch: int32 = field("0+", default=-1)
     host: string = field("0+")
@@ -40,4 +40,4 @@ class CurrentLeader:
 class UpdateRaftVoterResponse:
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")
-    current_leader: CurrentLeader = field("0+", tag=0, tagged="0+")
+    current_leader: UpdateRaftVoterCurrentLeader = field("0+", tag=0, tagged="0+")

@@ -8,7 +8,7 @@ from kwire.protocol.schema import field, message, struct
 
 
 @struct
-class WriteShareGroupStateStateBatch:
+class WriteShareGroupStateBatch:
     first_offset: int64 = field("0+")
     last_offset: int64 = field("0+")
     """Inclusive."""
@@ -26,7 +26,7 @@ class WriteShareGroupStatePartitionData:
     """-1: unchanged."""
     delivery_complete_count: int32 = field("1+", default=-1, ignorable=True)
     """Offsets from the start offset on that are acknowledged or archived; -1 when it is not known."""
-    state_batches: list[WriteShareGroupStateStateBatch] = field("0+")
+    state_batches: list[WriteShareGroupStateBatch] = field("0+")
 
 
 @struct
