@@ -61,6 +61,8 @@ class MetadataLog:
         self._watchers: list[Watcher] = []
         self._flusher: asyncio.Task[None] | None = None
         self.epoch = 0
+        self.high_watermark = 0
+        """The end of what is durable and applied to the committed image."""
         self.newest_image = MetadataImage()
         self.image = MetadataImage()
         """The committed image: what brokers and clients may know."""
@@ -220,6 +222,7 @@ class MetadataLog:
             old, self.image = self.image, self._uncommitted.popleft()
             for watcher in self._watchers:
                 watcher(old, self.image)
+        self.high_watermark = max(self.high_watermark, end_offset)
         still_waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         for offset, waiter in self._waiters:
             if offset >= end_offset:

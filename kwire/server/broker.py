@@ -30,6 +30,7 @@ from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers,
 from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
+from kwire.server.client_telemetry import ClientTelemetry
 from kwire.server.config import BrokerConfig, ListenerAddress, SettingError
 from kwire.server.config_entries import ConfigEntries
 from kwire.server.connection import RECEIVE_BUFFER_BYTES
@@ -185,6 +186,9 @@ class BrokerServer:
             groups=self._groups,
             authorizer=AllowEverything(),
             quotas=self._make_quotas(),
+            client_telemetry=ClientTelemetry(
+                clock=self._clock, chance=self._chance, bytes_max=config["telemetry.max.bytes"]
+            ),
             fetch_sessions=FetchSessions(
                 slots=config["max.incremental.fetch.session.cache.slots"], chance=self._chance, clock=self._clock
             ),

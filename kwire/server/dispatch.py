@@ -40,6 +40,8 @@ class Api:
     handle: Handler
     advertised_min: int | None = None
     """Produce is advertised from version 0, which librdkafka looks for, though it is served from 3."""
+    is_advertised: bool = True
+    """Kafka serves the telemetry APIs to those who ask without having been told of them."""
     stable_max: int | None = None
     """The highest version served, where the newest declared one is not stable in 4.3.1."""
     pipelined: bool = False

@@ -14,6 +14,7 @@ from kwire.log.disk import Disk
 from kwire.log.log_manager import LogManager
 from kwire.seams import Chance, Clock, Workers
 from kwire.server.authorization import Authorizer
+from kwire.server.client_telemetry import ClientTelemetry
 from kwire.server.config import BrokerConfig
 from kwire.server.config_entries import ConfigEntries
 from kwire.server.dynamic_configs import DynamicConfigs
@@ -47,6 +48,7 @@ class Services:
     groups: GroupCoordinator
     authorizer: Authorizer
     quotas: ClientQuotaManager
+    client_telemetry: ClientTelemetry
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
     topic_creator: TopicCreator

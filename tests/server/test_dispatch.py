@@ -10,6 +10,7 @@ import pytest
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.create_topics import CreateTopicsRequest
+from kwire.protocol.messages.describe_acls import DescribeAclsRequest
 from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.list_groups import ListGroupsRequest
@@ -53,6 +54,25 @@ KAFKA_4_3_1 = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: (0, 1),
     ApiKey.ALTER_CLIENT_QUOTAS: (0, 1),
+    ApiKey.SASL_HANDSHAKE: (0, 1),
+    ApiKey.DESCRIBE_ACLS: (1, 3),
+    ApiKey.CREATE_ACLS: (1, 3),
+    ApiKey.DELETE_ACLS: (1, 3),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (1, 2),
+    ApiKey.SASL_AUTHENTICATE: (0, 2),
+    ApiKey.CREATE_DELEGATION_TOKEN: (1, 3),
+    ApiKey.RENEW_DELEGATION_TOKEN: (1, 2),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: (1, 2),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: (1, 3),
+    ApiKey.ELECT_LEADERS: (0, 2),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
+    ApiKey.DESCRIBE_QUORUM: (0, 2),
+    ApiKey.UPDATE_FEATURES: (0, 2),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
+    ApiKey.LIST_TRANSACTIONS: (0, 2),
+    ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
 }
 
 EVERY_VERSION = [
@@ -86,6 +106,9 @@ def request_of_defaults(api: Api) -> Any:
     request = api.request()
     if isinstance(request, ApiVersionsRequest):
         request.client_software_name = request.client_software_version = "a"
+    if isinstance(request, DescribeAclsRequest):
+        # Zero is what nobody knows; 1 is anything.
+        request.resource_type_filter = request.operation = request.permission_type = 1
     if isinstance(request, ProduceRequest):
         request.acks = -1  # 0 has no answer
     return request

@@ -13,6 +13,7 @@ from uuid import UUID
 from kwire.cluster.client_quotas import QuotaEntity, entity_text
 from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
 from kwire.cluster.controller.configs import Change, plan_incremental, plan_replacement
+from kwire.cluster.controller.features import FeatureUpdate, plan_features
 from kwire.cluster.controller.topics import (
     CreatedTopic,
     NewTopic,
@@ -155,6 +156,18 @@ class Controller:
 
         outcomes = await self._each(wishes, plan, validate_only=validate_only)
         return {entity: outcome for (entity, _), outcome in zip(wishes, outcomes, strict=True)}
+
+    async def update_features(
+        self, updates: Sequence[FeatureUpdate], *, controller_id: int, validate_only: bool
+    ) -> None:
+        """Change feature levels, all or none; raises KafkaError."""
+
+        def plan(_: None) -> tuple[list[Any], None]:
+            return list(plan_features(self.image, updates, controller_id=controller_id)), None
+
+        (outcome,) = await self._each([None], plan, validate_only=validate_only)
+        if outcome is not None:
+            raise outcome
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """A block of producer ids that nobody else will ever get."""

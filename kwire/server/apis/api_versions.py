@@ -58,6 +58,7 @@ def _api_keys(context: RequestContext) -> list[ApiVersion]:
             max_version=api.max_version,
         )
         for api in context.services.apis
+        if api.is_advertised
     ]
 
 

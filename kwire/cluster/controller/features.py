@@ -1,0 +1,92 @@
+"""Plans for feature levels: what may be raised, lowered or removed, with Kafka's checks and wording (KIP-584)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kwire.cluster.features import KRAFT_VERSION, KRAFT_VERSION_LEVEL, METADATA_VERSION, SUPPORTED
+from kwire.cluster.image import MetadataImage
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.metadata_records import FeatureLevelRecord
+
+
+class UpgradeType(IntEnum):
+    """What a request allows."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureUpdate:
+    """One wish: a level of 0 removes the feature."""
+
+    name: str
+    level: int
+    upgrade_type: int
+
+
+def plan_features(
+    image: MetadataImage,
+    updates: Sequence[FeatureUpdate],
+    *,
+    controller_id: int,
+    supported: Mapping[str, tuple[int, int]] = SUPPORTED,
+) -> list[FeatureLevelRecord]:
+    """The records that fulfil all wishes. Raises KafkaError for the first that cannot be: then none is."""
+    records = []
+    for update in updates:
+        current = _current_level(image, update.name)
+        why = _why_not(update, current, controller_id, supported)
+        if why:
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"The update failed for all features since the following feature had an error: {why}",
+            )
+        if update.level != current:
+            records.append(FeatureLevelRecord(name=update.name, feature_level=update.level))
+    return records
+
+
+def _current_level(image: MetadataImage, name: str) -> int:
+    return KRAFT_VERSION_LEVEL if name == KRAFT_VERSION else image.features.get(name, 0)
+
+
+def _why_not(
+    update: FeatureUpdate, current: int, controller_id: int, supported: Mapping[str, tuple[int, int]]
+) -> str | None:
+    name, level = update.name, update.level
+    invalid = f"Invalid update version {level} for feature {name}. "
+    if update.upgrade_type not in UpgradeType.__members__.values():
+        return invalid + "The controller does not support the given upgrade type."
+    if level < 0:
+        return invalid + "A feature version cannot be less than 0."
+    if name not in supported:
+        if level == 0:
+            return invalid + f"Feature {name} not found."
+        return invalid + f"Local controller {controller_id} does not support this feature."
+    low, high = supported[name]
+    if not low <= level <= high:
+        return invalid + f"Local controller {controller_id} only supports versions {low}-{high}"
+    if level >= current:
+        return None
+    return _why_no_downgrade(update, current, invalid)
+
+
+def _why_no_downgrade(update: FeatureUpdate, current: int, invalid: str) -> str | None:
+    if update.name == KRAFT_VERSION:
+        return invalid + "Can't downgrade the version of this feature."
+    if update.upgrade_type == UpgradeType.UPGRADE:
+        return (
+            invalid + "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade."
+        )
+    if update.name != METADATA_VERSION:
+        return None
+    what = f"Unsupported metadata.version downgrade from {current} to {update.level}. "
+    if update.upgrade_type == UpgradeType.SAFE_DOWNGRADE:
+        return what + "Refusing to perform the requested downgrade because it might delete metadata information."
+    return what + "Unsafe metadata downgrade is not supported in this version."

@@ -1,0 +1,24 @@
+"""DescribeAcls: there is no authorizer that could have entries, and a Kafka without one says so."""
+
+from __future__ import annotations
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kwire.server.acl_elements import check_filter
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+
+def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+    check_filter(
+        request.resource_type_filter,
+        request.pattern_type_filter if context.version >= 1 else None,
+        request.operation,
+        request.permission_type,
+    )
+    return DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+    )
+
+
+API = Api(request=DescribeAclsRequest, response=DescribeAclsResponse, handle=handle)

@@ -1,0 +1,29 @@
+"""PushTelemetry: metrics of a client, checked and dropped: there is no receiver (KIP-714)."""
+
+from __future__ import annotations
+
+from kwire.protocol.error_codes import KafkaError
+from kwire.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from kwire.server.apis.get_telemetry_subscriptions import client_attributes
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+
+def handle(request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:
+    services = context.services
+    try:
+        services.client_telemetry.push(
+            request.client_instance_id,
+            client_attributes(context),
+            services.image,
+            subscription_id=request.subscription_id,
+            is_terminating=request.terminating,
+            compression_type=request.compression_type,
+            size=len(request.metrics),
+        )
+    except KafkaError as error:
+        return PushTelemetryResponse(error_code=error.code)
+    return PushTelemetryResponse()
+
+
+API = Api(request=PushTelemetryRequest, response=PushTelemetryResponse, handle=handle, is_advertised=False)

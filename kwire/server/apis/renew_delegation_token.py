@@ -1,0 +1,19 @@
+"""RenewDelegationToken: tokens need authentication, which no listener has (KIP-48)."""
+
+from __future__ import annotations
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+NEVER = -1
+
+
+def handle(request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NEVER
+    )
+
+
+API = Api(request=RenewDelegationTokenRequest, response=RenewDelegationTokenResponse, handle=handle)

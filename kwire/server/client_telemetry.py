@@ -1,0 +1,159 @@
+"""Which clients send their own metrics, and how often (KIP-714).
+
+Subscriptions are configurations of the CLIENT_METRICS resource type: metric prefixes, an interval, and patterns that
+choose clients. There is no receiver: what is pushed is checked and dropped, as on a Kafka without a receiver plug-in,
+and ApiVersions does not offer the two APIs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from crc32c import crc32c
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.image import MetadataImage
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.primitives import ZERO_UUID
+from kwire.seams import Chance, Clock
+
+INTERVAL_MS_DEFAULT = 300_000
+ALL_METRICS = "*"
+CLIENTS_MAX = 16_384
+"""Instances that are remembered, as in Kafka; the least recently seen is forgotten first."""
+COMPRESSION_TYPE_MAX = 4
+RESERVED = (ZERO_UUID, UUID(int=1))
+
+
+@dataclass(slots=True, kw_only=True)
+class ClientInstance:
+    """One client as the broker last told it."""
+
+    subscription_id: int
+    configs: object
+    """The configurations that this follows from; when they change, so does the subscription."""
+    metrics: list[str]
+    interval_ms: int
+    last_get_ms: float = float("-inf")
+    last_push_ms: float = float("-inf")
+    is_terminating: bool = False
+
+    def may_get(self, now_ms: float) -> bool:
+        """Whether the client asks no more often than it should; remembers that it did."""
+        if now_ms - max(self.last_get_ms, self.last_push_ms) < self.interval_ms:
+            return False
+        self.last_get_ms = now_ms
+        return True
+
+    def may_push(self, now_ms: float) -> bool:
+        """The first push after a subscription may come early: clients spread theirs."""
+        if self.last_get_ms <= self.last_push_ms and now_ms - self.last_push_ms < self.interval_ms:
+            return False
+        self.last_push_ms = now_ms
+        return True
+
+
+class ClientTelemetry:
+    """The instances of all clients. `attributes` are what subscriptions choose clients by."""
+
+    def __init__(self, *, clock: Clock, chance: Chance, bytes_max: int) -> None:
+        self._clock = clock
+        self._chance = chance
+        self.bytes_max = bytes_max
+        """telemetry.max.bytes."""
+        self._instances: OrderedDict[UUID, ClientInstance] = OrderedDict()
+
+    def subscribe(
+        self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage
+    ) -> tuple[UUID, ClientInstance]:
+        """The instance's id, new if it had none, and its subscription. Raises KafkaError when it asks too often."""
+        if instance_id == ZERO_UUID:
+            instance_id = self._chance.uuid()
+        instance = self._instance(instance_id, attributes, image)
+        if not instance.may_get(self._clock.monotonic_ms()):
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        return instance_id, instance
+
+    def push(
+        self,
+        instance_id: UUID,
+        attributes: Mapping[str, str],
+        image: MetadataImage,
+        *,
+        subscription_id: int,
+        is_terminating: bool,
+        compression_type: int,
+        size: int,
+    ) -> None:
+        """Check what a client pushes. Raises KafkaError."""
+        if instance_id in RESERVED:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        instance = self._instance(instance_id, attributes, image)
+        was_terminating, instance.is_terminating = instance.is_terminating, is_terminating
+        if was_terminating:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        if not instance.may_push(self._clock.monotonic_ms()) and not is_terminating:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        if subscription_id != instance.subscription_id:
+            raise KafkaError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
+        if not 0 <= compression_type <= COMPRESSION_TYPE_MAX:
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if size > self.bytes_max:
+            raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)
+
+    def _instance(self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage) -> ClientInstance:
+        known = self._instances.get(instance_id)
+        if known is not None and known.configs is image.configs:
+            self._instances.move_to_end(instance_id)
+            return known
+        metrics, interval_ms = _subscription(attributes, image)
+        subscription_id = _subscription_id(instance_id, metrics, interval_ms)
+        if known is not None and known.subscription_id == subscription_id:
+            known.configs = image.configs
+            return known
+        instance = self._instances[instance_id] = ClientInstance(
+            subscription_id=subscription_id, configs=image.configs, metrics=metrics, interval_ms=interval_ms
+        )
+        self._instances.move_to_end(instance_id)
+        if len(self._instances) > CLIENTS_MAX:
+            self._instances.popitem(last=False)
+        return instance
+
+
+def _subscription(attributes: Mapping[str, str], image: MetadataImage) -> tuple[list[str], int]:
+    """Metrics and interval over all subscriptions that choose the client."""
+    metrics: dict[str, None] = {}
+    interval_ms = INTERVAL_MS_DEFAULT
+    for (kind, _), configs in image.configs.items():
+        if kind != ConfigResourceType.CLIENT_METRICS or not _chooses(configs.get("match", ""), attributes):
+            continue
+        metrics.update(dict.fromkeys(_items(configs.get("metrics", ""))))
+        interval_ms = min(interval_ms, int(configs.get("interval.ms", INTERVAL_MS_DEFAULT)))
+    return ([ALL_METRICS] if ALL_METRICS in metrics else list(metrics)), interval_ms
+
+
+def _chooses(patterns: str, attributes: Mapping[str, str]) -> bool:
+    for item in _items(patterns):
+        name, _, pattern = item.partition("=")
+        try:
+            found = re.fullmatch(pattern.strip(), attributes.get(name.strip(), ""))
+        except re.error:  # Java's syntax has more than ours
+            return False
+        if not found:
+            return False
+    return True
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _subscription_id(instance_id: UUID, metrics: list[str], interval_ms: int) -> int:
+    """An int32 that changes with the subscription, and is not the same for all clients."""
+    checksum: int = crc32c(f"{sorted(metrics)}{interval_ms}".encode())
+    mixed = checksum ^ crc32c(instance_id.bytes)
+    return mixed - (1 << 32) if mixed >= 1 << 31 else mixed

@@ -1,0 +1,52 @@
+"""Which feature levels may be set, and how Kafka's controller says no."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.cluster.controller.features import FeatureUpdate, plan_features
+from kwire.cluster.image import MetadataImage
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+
+SUPPORTED = {"metadata.version": (7, 30), "kraft.version": (0, 1), "group.version": (0, 1)}
+IMAGE = MetadataImage(features={"metadata.version": 20, "group.version": 1})
+UP, SAFE, UNSAFE = 1, 2, 3
+
+
+def plan(*updates: tuple[str, int, int]) -> list[tuple[str, int]]:
+    wishes = [FeatureUpdate(name=name, level=level, upgrade_type=kind) for name, level, kind in updates]
+    records = plan_features(IMAGE, wishes, controller_id=1, supported=SUPPORTED)
+    return [(record.name, record.feature_level) for record in records]
+
+
+def test_levels_are_raised_lowered_and_left() -> None:
+    assert plan() == []
+    assert plan(("metadata.version", 20, UP), ("kraft.version", 1, UP), ("group.version", 1, SAFE)) == []
+    assert plan(("metadata.version", 30, UP), ("group.version", 0, SAFE)) == [
+        ("metadata.version", 30),
+        ("group.version", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("update", "why"),
+    [
+        (("metadata.version", 31, UP), "Local controller 1 only supports versions 7-30"),
+        (("metadata.version", 6, UNSAFE), "Local controller 1 only supports versions 7-30"),
+        (("metadata.version", -1, UP), "A feature version cannot be less than 0."),
+        (("metadata.version", 30, 0), "The controller does not support the given upgrade type."),
+        (("metadata.version", 30, 4), "The controller does not support the given upgrade type."),
+        (("metadata.version", 19, UP), "without setting the upgrade type to either safe or unsafe downgrade."),
+        (("metadata.version", 19, SAFE), "because it might delete metadata information."),
+        (("metadata.version", 19, UNSAFE), "Unsafe metadata downgrade is not supported in this version."),
+        (("kraft.version", 0, SAFE), "Can't downgrade the version of this feature."),
+        (("never.heard", 1, UP), "Local controller 1 does not support this feature."),
+        (("never.heard", 0, SAFE), "Feature never.heard not found."),
+    ],
+)
+def test_what_cannot_be_fails_all(update: tuple[str, int, int], why: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        plan(("metadata.version", 30, UP), update)
+    assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert str(refused.value.message).startswith("The update failed for all features since")
+    assert str(refused.value.message).endswith(why)

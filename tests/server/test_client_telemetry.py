@@ -1,0 +1,127 @@
+"""Telemetry of clients: subscriptions, the pace of requests, and what may be pushed (KIP-714)."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.image import MetadataImage
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from kwire.protocol.messages.push_telemetry import PushTelemetryRequest
+from kwire.protocol.primitives import ZERO_UUID
+from kwire.seams import SystemChance
+from kwire.server.client_telemetry import CLIENTS_MAX, ClientTelemetry
+from tests.server.quotas.world import HandClock
+from tests.support.raw_client import RawClient
+
+NOTHING = MetadataImage()
+ME = UUID(int=0xABCD)
+APP = {"client_id": "app-1", "client_software_name": "librdkafka"}
+
+
+def telemetry() -> tuple[ClientTelemetry, HandClock]:
+    clock = HandClock()
+    return ClientTelemetry(clock=clock, chance=SystemChance(1), bytes_max=1000), clock
+
+
+def push(to: ClientTelemetry, subscription_id: int, *, image: MetadataImage = NOTHING, **more: Any) -> ErrorCode:
+    settings = {"is_terminating": False, "compression_type": 0, "size": 10} | more
+    try:
+        to.push(settings.pop("instance_id", ME), APP, image, subscription_id=subscription_id, **settings)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def test_without_a_subscription_a_client_comes_back_every_five_minutes() -> None:
+    asked, clock = telemetry()
+    first_id, first = asked.subscribe(ZERO_UUID, APP, NOTHING)
+    assert (first.metrics, first.interval_ms) == ([], 300_000)
+    with pytest.raises(KafkaError) as refused:
+        asked.subscribe(first_id, APP, NOTHING)
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    clock.ms += 300_000
+    again_id, again = asked.subscribe(first_id, APP, NOTHING)
+    assert (again_id, again.subscription_id) == (first_id, first.subscription_id)
+    _, other = asked.subscribe(ZERO_UUID, APP, NOTHING)
+    assert other.subscription_id != first.subscription_id
+
+
+def test_pushes_keep_the_pace() -> None:
+    asked, clock = telemetry()
+    _, instance = asked.subscribe(ME, APP, NOTHING)
+    number = instance.subscription_id
+    clock.ms += 1
+    assert push(asked, number) == 0, "the first may come early"
+    clock.ms += 1
+    assert push(asked, number) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    clock.ms += 300_000
+    assert push(asked, number) == 0
+    assert push(asked, number, is_terminating=True) == 0, "a farewell may come at any time"
+    clock.ms += 300_000
+    assert push(asked, number) == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"subscription_id": 5}, ErrorCode.UNKNOWN_SUBSCRIPTION_ID),
+        ({"compression_type": 9}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        ({"size": 1001}, ErrorCode.TELEMETRY_TOO_LARGE),
+        ({"instance_id": ZERO_UUID}, ErrorCode.INVALID_REQUEST),
+        ({"instance_id": UUID(int=77)}, ErrorCode.UNKNOWN_SUBSCRIPTION_ID),
+    ],
+)
+def test_pushes_that_are_refused(more: dict[str, Any], code: ErrorCode) -> None:
+    asked, clock = telemetry()
+    _, instance = asked.subscribe(ME, APP, NOTHING)
+    clock.ms += 1
+    assert push(asked, more.pop("subscription_id", instance.subscription_id), **more) == code
+
+
+def test_subscriptions_choose_clients_and_changes_reach_them() -> None:
+    asked, clock = telemetry()
+    _, before = asked.subscribe(ME, APP, NOTHING)
+    image = MetadataImage(
+        configs={
+            (16, "some"): {"metrics": "a.,b.", "interval.ms": "5000", "match": "client_id=app-.*"},
+            (16, "all"): {"metrics": "*", "interval.ms": "9000", "match": "client_software_name=apache-.*"},
+            (16, "odd"): {"metrics": "c.", "match": "client_id=(("},
+        }
+    )
+    clock.ms += 10
+    assert push(asked, before.subscription_id, image=image) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    clock.ms += 5_000
+    _, after = asked.subscribe(ME, APP, image)
+    assert (after.metrics, after.interval_ms) == (["a.", "b."], 5000)
+    java = {"client_id": "app-2", "client_software_name": "apache-kafka-java"}
+    _, everything = asked.subscribe(ZERO_UUID, java, image)
+    assert (everything.metrics, everything.interval_ms) == (["*"], 5000)
+
+
+def test_the_table_of_clients_is_bounded() -> None:
+    asked, _ = telemetry()
+    for number in range(CLIENTS_MAX + 3):
+        asked.subscribe(UUID(int=number + 10), APP, NOTHING)
+    assert len(asked._instances) == CLIENTS_MAX
+
+
+def test_the_apis_answer_though_they_are_not_offered(client: RawClient) -> None:
+    answer = client.ask(GetTelemetrySubscriptionsRequest(client_instance_id=ZERO_UUID), 0)
+    assert (answer.error_code, answer.push_interval_ms, answer.requested_metrics) == (0, 300_000, [])
+    assert answer.accepted_compression_types == [4, 3, 1, 2]
+    again = client.ask(GetTelemetrySubscriptionsRequest(client_instance_id=answer.client_instance_id), 0)
+    assert again.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    pushed = client.ask(
+        PushTelemetryRequest(
+            client_instance_id=answer.client_instance_id,
+            subscription_id=answer.subscription_id,
+            terminating=True,
+            metrics=b"m",
+        ),
+        0,
+    )
+    assert pushed.error_code == 0
