@@ -30,6 +30,7 @@ ROWS = {
     "aiokafka": ("aiokafka_client", lambda: version("aiokafka")),
     "kcat": ("kcat", lambda: kcat_version()),  # noqa: PLW0108 - defined below
     "raw": ("raw", lambda: "-"),
+    "configs": ("configs", lambda: "-"),
     "schemas": ("schemas", lambda: "-"),
 }
 NEED_KAFKA = {"schemas"}

@@ -79,16 +79,19 @@ def make_config(values: Mapping[str, str]) -> BrokerConfig:
     given = {name: value.strip() for name, value in values.items()}
     _name_node_twice(given)
     typed = _typed(given)
+    if "queued.max.request.bytes" not in given:
+        typed["queued.max.request.bytes"] = max(typed["queued.max.request.bytes"], typed["socket.request.max.bytes"])
     _check_uses(given, typed)
     _check_roles(typed)
     controller_names = set(typed["controller.listener.names"])
     listeners = _listeners("listeners", typed["listeners"])
-    _check_protocols(listeners, typed)
+    _check_protocols(listeners, given, typed)
     client_listeners = tuple(listener for listener in listeners if listener.name not in controller_names)
     if not client_listeners:
         raise SettingError("listeners: names no listener for clients; add one such as PLAINTEXT://127.0.0.1:9092")
     advertised = _advertised(typed, client_listeners, controller_names)
     _check_inter_broker(given, typed, advertised)
+    _check_early_start(typed, listeners)
     log_dirs = _log_dirs(typed)
     try:
         check_rules(typed)
@@ -106,7 +109,7 @@ def make_config(values: Mapping[str, str]) -> BrokerConfig:
 
 def _name_node_twice(given: dict[str, str]) -> None:
     """node.id and broker.id are one thing: each stands for the other where only one is given."""
-    if given.get("broker.id") == "-1":
+    if given.get("broker.id") == "-1" and "node.id" not in given:
         del given["broker.id"]
     for one, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if one in given:
@@ -173,11 +176,12 @@ def _listener(setting: str, item: str) -> ListenerAddress:
     return ListenerAddress(name=name.upper(), host=host.strip("[]"), port=int(port))
 
 
-def _check_protocols(listeners: Sequence[ListenerAddress], typed: Mapping[str, Any]) -> None:
+def _check_protocols(listeners: Sequence[ListenerAddress], given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
     protocols = _protocols(typed)
     for listener in listeners:
         is_controller = listener.name in typed["controller.listener.names"]
-        protocol = protocols.get(listener.name, "PLAINTEXT" if is_controller else None)
+        needs_no_entry = is_controller and "listener.security.protocol.map" not in given
+        protocol = protocols.get(listener.name, "PLAINTEXT" if needs_no_entry else None)
         if protocol is None:
             raise SettingError(f"listener.security.protocol.map: says nothing of listener {listener.name}; add it")
         if protocol != "PLAINTEXT":
@@ -212,6 +216,13 @@ def _check_inter_broker(
         )
     if name.upper() not in {listener.name for listener in advertised}:
         raise SettingError(f"inter.broker.listener.name: {name} is not among advertised.listeners; name one that is")
+
+
+def _check_early_start(typed: Mapping[str, Any], listeners: Sequence[ListenerAddress]) -> None:
+    known = {listener.name for listener in listeners} | set(typed["controller.listener.names"])
+    for name in typed["early.start.listeners"] or ():
+        if name.upper() not in known:
+            raise SettingError(f"early.start.listeners: {name} is not among listeners; name one that is")
 
 
 def _advertised(

@@ -70,15 +70,7 @@ class ConfigEntries:
 
     def of_client_metrics(self, values: Values) -> list[ConfigEntry]:
         """All configurations of a client metrics subscription."""
-        return [
-            _entry(
-                key,
-                render(parse(key, values.get(key.name, key.default))),
-                (),
-                source=ConfigSource.CLIENT_METRICS if key.name in values else ConfigSource.DEFAULT,
-            )
-            for key in CLIENT_METRICS_KEYS.values()
-        ]
+        return [self._client_metrics_entry(key, values) for key in CLIENT_METRICS_KEYS.values()]
 
     def of_broker(self) -> list[ConfigEntry]:
         """All configurations of this broker, with those that were given without being known."""
@@ -101,12 +93,17 @@ class ConfigEntries:
         return _entry(key, value, synonyms)
 
     def _group_entry(self, key: ConfigKey, overrides: Values) -> ConfigEntry:
+        further = self._synonyms(key.synonyms) if key.synonyms else ((key.name, key.default, ConfigSource.DEFAULT),)
         if key.name in overrides:
             own = render(parse(key, overrides[key.name]))
-            return _entry(key, own, ((key.name, own, ConfigSource.GROUP), *self._synonyms(key.synonyms)))
-        if not key.synonyms:
-            return _entry(key, key.default, ((key.name, key.default, ConfigSource.DEFAULT),))
-        return _entry(key, render(self._config[key.synonyms[0]]), self._synonyms(key.synonyms))
+            return _entry(key, own, ((key.name, own, ConfigSource.GROUP), *further))
+        return _entry(key, render(self._config[key.synonyms[0]]) if key.synonyms else key.default, further)
+
+    def _client_metrics_entry(self, key: ConfigKey, values: Values) -> ConfigEntry:
+        if key.name not in values:
+            return _entry(key, key.default, ())
+        own = render(parse(key, values[key.name]))
+        return _entry(key, own, ((key.name, own, ConfigSource.CLIENT_METRICS),))
 
     def _broker_entry(self, key: ConfigKey) -> ConfigEntry:
         names = SYNONYMS.get(key.name, (key.name,))
@@ -186,7 +183,6 @@ def _entry(
     value: str | None,
     synonyms: tuple[Synonym, ...],
     *,
-    source: ConfigSource | None = None,
     read_only: bool = False,
 ) -> ConfigEntry:
     return ConfigEntry(
@@ -195,7 +191,7 @@ def _entry(
         doc=key.doc,
         value=value,
         synonyms=synonyms,
-        source=source if source is not None else (synonyms[0][2] if synonyms else ConfigSource.DEFAULT),
+        source=synonyms[0][2] if synonyms else ConfigSource.DEFAULT,
         read_only=read_only,
         sensitive=key.sensitive,
     )

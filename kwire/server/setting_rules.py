@@ -42,6 +42,11 @@ def _require(holds: bool, message: str) -> None:
         raise RuleBrokenError(message, prefix="requirement failed: ")
 
 
+def _agree(holds: bool, message: str) -> None:
+    if not holds:
+        raise RuleBrokenError(message)
+
+
 def _check_logs(settings: Mapping[str, Any]) -> None:
     roll, jitter, retention = (
         topic_default(TOPIC_KEYS[name], settings) for name in ("segment.ms", "segment.jitter.ms", "retention.ms")
@@ -52,7 +57,7 @@ def _check_logs(settings: Mapping[str, Any]) -> None:
         retention >= 1 or retention == -1, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
     )
     directories = settings["log.dirs"] or settings["log.dir"]
-    missing = [name for name in settings["cordoned.log.dirs"] or () if name not in directories]
+    missing = [name for name in settings["cordoned.log.dirs"] or () if name not in (*directories, "*")]
     _require(
         not missing,
         "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
@@ -135,32 +140,51 @@ def pairs(name: str, text: str) -> dict[str, str]:
 def _check_groups(settings: Mapping[str, Any]) -> None:
     if "classic" not in settings["group.coordinator.rebalance.protocols"]:
         raise RuleBrokenError("Disabling the 'classic' protocol is not supported.")
-    minimum, maximum = settings["group.min.session.timeout.ms"], settings["group.max.session.timeout.ms"]
-    _require(
-        minimum <= maximum, "group.max.session.timeout.ms must be greater than or equal to group.min.session.timeout.ms"
-    )
+    for name in ("offsets.topic.compression.codec", "share.coordinator.state.topic.compression.codec"):
+        if not 0 <= settings[name] <= _COMPRESSION_TYPE_LAST:
+            raise RuleBrokenError(f"{name}: Unknown compression type id: {settings[name]}")
+    for name, known in _ASSIGNORS.items():
+        for assignor in settings[name]:
+            if assignor not in known:
+                raise RuleBrokenError(f"{name}: Class {assignor} cannot be found")
+
+
+_COMPRESSION_TYPE_LAST = 4
+_ASSIGNORS = {
+    "group.consumer.assignors": {
+        "uniform",
+        "range",
+        "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+        "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+    },
+    "group.share.assignors": {"simple", "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"},
+}
 
 
 def _check_group_kind(settings: Mapping[str, Any], kind: str) -> None:
     for what in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
         _check_between(settings, f"group.{kind}", what)
     session, heartbeat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
-    _require(
+    _agree(
         settings[heartbeat] < settings[session],
         f"{heartbeat} must be less than {session}",
     )
     if kind == "streams":
         value, most = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
-        _require(settings[value] <= settings[most], f"{value} must be less than or equal to {most}")
+        _agree(settings[value] <= settings[most], f"{value} must be less than or equal to {most}")
 
 
 def _check_between(settings: Mapping[str, Any], prefix: str, what: str) -> None:
     value, least, most = f"{prefix}.{what}", f"{prefix}.min.{what}", f"{prefix}.max.{what}"
-    _require(settings[most] >= settings[least], f"{most} must be greater than or equal to {least}")
-    _require(settings[value] >= settings[least], f"{value} must be greater than or equal to {least}")
-    _require(settings[value] <= settings[most], f"{value} must be less than or equal to {most}")
+    _agree(settings[most] >= settings[least], f"{most} must be greater than or equal to {least}")
+    _agree(settings[value] >= settings[least], f"{value} must be greater than or equal to {least}")
+    _agree(settings[value] <= settings[most], f"{value} must be less than or equal to {most}")
 
 
 def _check_share_records(settings: Mapping[str, Any]) -> None:
     for what in ("record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks"):
         _check_between(settings, "group.share", what)
+    _agree(
+        settings["group.share.max.share.sessions"] >= settings["group.share.max.size"],
+        "group.share.max.share.sessions must be greater than or equal to group.share.max.size",
+    )

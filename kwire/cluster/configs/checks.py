@@ -83,7 +83,7 @@ def _throttled_replicas(name: str, value: list[str]) -> None:
         if not re.fullmatch(r"[0-9]+:[0-9]+", item):
             raise ConfigError(
                 name,
-                ",".join(value),
+                f"[{', '.join(value)}]",
                 f"{name} must be the literal '*' or a list of replicas in the following format: "
                 "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
             )
@@ -93,12 +93,13 @@ _DURATION = re.compile(r"[+]?P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{0,9})?S
 
 
 def _offset_reset(name: str, value: str) -> None:
-    kind, separator, duration = value.lower().partition(":")
+    kind, separator, duration = value.partition(":")
     if value in {"earliest", "latest"} or (separator and kind == "by_duration" and _DURATION.fullmatch(duration)):
         return
-    raise ConfigError.saying(
+    raise ConfigError(
         name,
-        f"Invalid value {value} for configuration {name}. The value must be either 'earliest', 'latest' or of the "
+        value,
+        f"Invalid value `{value}` for configuration {name}. The value must be either 'earliest', 'latest' or of the "
         "format 'by_duration:<PnDTnHnMn.nS>'.",
     )
 

@@ -1,0 +1,55 @@
+"""Configurations asked for and changed by raw requests, answers as plain values that can be compared."""
+
+from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def describe(peer, kind, name, *keys, version=4, synonyms=True, documentation=False):
+    """The whole result for one resource."""
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys) or None)
+    request = DescribeConfigsRequest(
+        resources=[resource],
+        include_synonyms=synonyms and version >= 1,
+        include_documentation=documentation and version >= 3,
+    )
+    (result,) = peer.ask(request, version).results
+    return result
+
+
+def entries(result):
+    """Everything but the documentation, by name."""
+    assert result.error_code == 0, result
+    return {
+        each.name: {
+            "value": each.value,
+            "read_only": each.read_only,
+            "source": each.config_source,
+            "sensitive": each.is_sensitive,
+            "type": each.config_type,
+            "synonyms": [(other.name, other.value, other.source) for other in each.synonyms],
+        }
+        for each in result.configs
+    }
+
+
+def alter(peer, kind, name, *changes, validate_only=False):
+    """(error code, message) of changing one resource; a change is (key, operation, value)."""
+    configs = [
+        IncrementalAlterConfigsAlterableConfig(name=key, config_operation=operation, value=value)
+        for key, operation, value in changes
+    ]
+    resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    (answer,) = peer.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only), 1).responses
+    return answer.error_code, answer.error_message
+
+
+def tried(peer, kind, name, key, value, operation=SET):
+    """(error code, message) of a change that is only validated."""
+    return alter(peer, kind, name, (key, operation, value), validate_only=True)

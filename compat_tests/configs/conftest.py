@@ -1,0 +1,44 @@
+"""A raw connection to the broker under test, and one to Apache Kafka beside it."""
+
+import pytest
+
+from compat_tests.harness.brokers import new_broker
+from compat_tests.raw.peer import Peer
+
+
+@pytest.fixture(scope="session")
+def reference(broker, tmp_path_factory):
+    """Apache Kafka: the broker under test where that is Kafka itself."""
+    if broker.name == "kafka":
+        yield broker
+        return
+    started = new_broker("kafka", tmp_path_factory.mktemp("reference"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture
+def peer(bootstrap):
+    with Peer(bootstrap) as connected:
+        yield connected
+
+
+@pytest.fixture
+def kafka(reference):
+    with Peer(reference.bootstrap) as connected:
+        yield connected
+
+
+@pytest.fixture
+def both(peer, kafka):
+    """The broker under test and Apache Kafka, as (peer, peer)."""
+    return peer, kafka
+
+
+@pytest.fixture
+def each(broker, both):
+    """One peer per broker: two, or one where the broker under test is Kafka itself."""
+    return both[:1] if broker.name == "kafka" else both

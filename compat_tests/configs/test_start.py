@@ -1,0 +1,67 @@
+"""Settings of server.properties: what Kafka refuses at start, kwire refuses, in one line that names what is wrong."""
+
+import subprocess
+import sys
+
+import pytest
+
+from compat_tests.configs import truth
+from compat_tests.configs.known_differences import REFUSED
+from compat_tests.configs.probes import values_for
+from compat_tests.harness.process import SETTINGS
+from kwire.cluster.directory import read_properties
+from kwire.server.config import SettingError, make_config
+
+#: kwire needs neither a controller's listener nor a quorum to be told of.
+NEEDLESS = {"controller.listener.names", "controller.quorum.bootstrap.servers"}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """The settings of a combined node, as Kafka needs them."""
+    directory = tmp_path_factory.mktemp("start")
+    settings = SETTINGS | {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "controller.quorum.bootstrap.servers": "127.0.0.1:19093",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "PLAINTEXT://127.0.0.1:19092,CONTROLLER://127.0.0.1:19093",
+        "log.dirs": str(directory / "data"),
+    }
+    path = directory / "server.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return path
+
+
+def refusal(settings):
+    try:
+        make_config(settings)
+    except SettingError as error:
+        return str(error)
+    return None
+
+
+def test_settings_are_judged_as_by_kafka(base):
+    changes = [(name, value) for name, key in truth.keys("broker").items() for value in values_for(key)]
+    assert len(changes) > 4000
+    own, differences = read_properties(base.read_text()), []
+    for (name, value), kafka in zip(changes, truth.at_start(base, changes), strict=True):
+        kwire = refusal(own | {name: value})
+        expected = kafka != "ok"
+        if (kwire is not None) != expected and not (name in REFUSED and not expected) and name not in NEEDLESS:
+            differences.append((name, value, kafka, kwire))
+        assert kwire is None or "\n" not in kwire
+    differences = [each for each in differences if each[0] != "listeners"]
+    assert not differences, (len(differences), differences[:20])
+
+
+@pytest.mark.parametrize(
+    "setting", ["log.retention.ms=0", "num.partitions=0", "ssl.client.auth=required", "authorizer.class.name=a.B"]
+)
+def test_a_refusal_is_one_line(tmp_path, setting):
+    command = [sys.executable, "-m", "kwire", "server", "--override", f"log.dirs={tmp_path}", "--override", setting]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert setting.split("=")[0] in line
+    assert not list(tmp_path.iterdir()), "nothing is touched"

@@ -1,0 +1,124 @@
+"""Changes that are only validated: for every key, good, bad and borderline values get Kafka's code and message."""
+
+import pytest
+
+from compat_tests.configs import truth
+from compat_tests.configs.asking import (
+    APPEND,
+    BROKER,
+    CLIENT_METRICS,
+    DELETE,
+    GROUP,
+    SET,
+    SUBTRACT,
+    TOPIC,
+    alter,
+    tried,
+)
+from compat_tests.configs.known_differences import LISTENERS, OF_A_FEATURE, REFUSED
+from compat_tests.configs.probes import values_for
+
+INVALID_REQUEST = 42
+RESOURCES = {
+    "this broker": ("broker", BROKER, "1"),
+    "all brokers": ("broker", BROKER, ""),
+    "a topic": ("topic", TOPIC, None),
+    "a group": ("group", GROUP, "some-group"),
+    "client metrics": ("client-metrics", CLIENT_METRICS, "some-subscription"),
+}
+
+
+def probes(kind):
+    """(key, value, operation) for every key of a kind."""
+    for name, key in truth.keys(kind).items():
+        fixed = kind == "broker" and key["update"] == "read-only"
+        values = ["nonsense", key["default"] or "1"] if fixed else values_for(key)
+        yield from ((name, value, SET) for value in values)
+        yield name, None, DELETE
+        yield from ((name, "x", operation) for operation in (APPEND, SUBTRACT))
+
+
+def agree(key, ours, theirs):
+    """Whether two (code, message) are the same, as far as they should be."""
+    if theirs[0] == -1:
+        return ours[0] != 0  # Kafka stumbled
+    if key in REFUSED:
+        return ours[0] == theirs[0] or (ours[0], theirs[0]) == (INVALID_REQUEST, 0)
+    return ours == theirs
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_values_are_judged_as_by_kafka(both, each, topic, resource):
+    kind, number, name = RESOURCES[resource]
+    if name is None:
+        name = topic
+        for peer in each:
+            peer.create_topic(topic)
+    judged, differences = 0, []
+    for key, value, operation in probes(kind):
+        if kind == "broker" and key in LISTENERS | OF_A_FEATURE:
+            continue
+        judged += 1
+        ours, theirs = (tried(peer, number, name, key, value, operation) for peer in both)
+        if not agree(key, ours, theirs):
+            differences.append((key, operation, value, ours, theirs))
+    assert judged > len(truth.keys(kind)) * 4 - 20
+    assert not differences, (len(differences), differences[:20])
+
+
+@pytest.mark.parametrize("key", sorted(LISTENERS))
+@pytest.mark.parametrize("value", ["", "nonsense", "a,,b", "SSL://:1"])
+@pytest.mark.parametrize("name", ["", "1"])
+def test_listeners_that_cannot_be_have_kafkas_code(both, key, value, name):
+    ours, theirs = (tried(peer, BROKER, name, key, value)[0] for peer in both)
+    assert ours == theirs == INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("retention.ms", SET, "1"), ("retention.ms", SET, "2")],
+        [("retention.ms", SET, None)],
+        [("no.such.key", SET, "1")],
+        [("min.compaction.lag.ms", SET, "5"), ("max.compaction.lag.ms", SET, "4")],
+        [("min.compaction.lag.ms", SET, "5"), ("max.compaction.lag.ms", SET, "5")],
+        [("cleanup.policy", APPEND, "compact"), ("segment.bytes", SET, "1")],
+        [("share.auto.offset.reset", SET, "by_duration:PT1H")],
+    ],
+)
+def test_changes_of_a_topic_have_kafkas_code(both, each, topic, changes):
+    for peer in each:
+        peer.create_topic(topic)
+    ours, theirs = (alter(peer, TOPIC, topic, *changes, validate_only=True)[0] for peer in both)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "value", ["by_duration:PT1H", "by_duration:P1DT2H", "BY_DURATION:PT1S", "by_duration:P", "x:y"]
+)
+def test_durations_are_judged_as_by_kafka(both, value):
+    ours, theirs = (tried(peer, GROUP, "some-group", "share.auto.offset.reset", value) for peer in both)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key"),
+    [
+        (TOPIC, "never-made", "retention.ms"),
+        (TOPIC, "a/b", "retention.ms"),
+        (TOPIC, "", "retention.ms"),
+        (BROKER, "2", "log.retention.ms"),
+        (BROKER, "x", "log.retention.ms"),
+        (GROUP, "", "share.isolation.level"),
+        (CLIENT_METRICS, "", "metrics"),
+        (CLIENT_METRICS, "x", "no.such.key"),
+        (GROUP, "x", "no.such.key"),
+        (BROKER, "1", "no.such.key"),
+        (BROKER, "", "listener.name.plaintext.ssl.keystore.location"),
+        (BROKER, "", "listener.name.plaintext.max.connections"),
+        (99, "x", "y"),
+    ],
+)
+def test_resources_that_cannot_be_changed_have_kafkas_code(both, kind, name, key):
+    ours, theirs = (tried(peer, kind, name, key, "100")[0] for peer in both)
+    assert ours == theirs
