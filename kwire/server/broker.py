@@ -34,12 +34,13 @@ from kwire.server.client_telemetry import ClientTelemetry
 from kwire.server.config import BrokerConfig, ListenerAddress, SettingError
 from kwire.server.config_entries import ConfigEntries
 from kwire.server.connection import RECEIVE_BUFFER_BYTES
+from kwire.server.connection_limits import limits_of
 from kwire.server.dispatch import Dispatcher
 from kwire.server.dynamic_configs import DynamicConfigs
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
-from kwire.server.listener import ConnectionLimits, ConnectionTable, Listener, sweep_connections
+from kwire.server.listener import ConnectionTable, Listener, sweep_connections
 from kwire.server.producer_ids import ProducerIds
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.request_memory import RequestMemory
@@ -49,7 +50,7 @@ from kwire.server.storage import controller_endpoint, open_storage
 logger = logging.getLogger("kwire.server")
 
 UNLIMITED_MEMORY = 2**63 - 1
-METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, max_message_bytes=8 * 1024 * 1024)
+METADATA_BATCH_BYTES_MAX = 8 * 1024 * 1024
 
 
 class BrokerServer:
@@ -127,7 +128,12 @@ class BrokerServer:
             f"{directory}/{METADATA_DIRECTORY}",
             topic=METADATA_TOPIC,
             partition=0,
-            config=METADATA_LOG_CONFIG,
+            config=LogConfig(
+                retention_ms=-1,
+                max_message_bytes=METADATA_BATCH_BYTES_MAX,
+                segment_bytes=self.config["metadata.log.segment.bytes"],
+                segment_ms=self.config["metadata.log.segment.ms"],
+            ),
             surroundings=Surroundings(disk=self._disk, clock=self._clock, chance=self._chance),
             topic_id=METADATA_TOPIC_ID,
         )
@@ -146,6 +152,7 @@ class BrokerServer:
     def _follow_configs(self) -> DynamicConfigs:
         """Settings that are altered dynamically; before anything else follows the metadata."""
         dynamic = DynamicConfigs(self.config)
+        dynamic.watch(lambda: self._limits.update(self.config.typed))
         dynamic.start(self._metadata_log.image)
         self._metadata_log.watch(dynamic.follow)
         return dynamic
@@ -222,12 +229,7 @@ class BrokerServer:
         memory_max = config["queued.max.request.bytes"]
         memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
         receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
-        self._limits = ConnectionLimits(
-            request_bytes_max=config["socket.request.max.bytes"],
-            connections_max=config["max.connections"],
-            connections_max_per_ip=config["max.connections.per.ip"],
-            idle_ms_max=config["connections.max.idle.ms"],
-        )
+        self._limits = limits_of(config.typed)
         for address in config.listeners:
             listener = Listener(
                 name=address.name,

@@ -136,10 +136,10 @@ def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
         key = BROKER_KEYS.get(base)
         if key is None:
             logger.warning("the setting %s is not known here and has no effect", name)
-        elif key.use is Use.IGNORED:
-            ignored.append(name)
         elif key.use is Use.REFUSED and (base != name or typed[name] != parse(key, key.default)):
             raise SettingError(f"{name}: is not served yet, only its default; leave the setting out")
+        elif key.use is Use.IGNORED or base != name:
+            ignored.append(name)
     if ignored:
         logger.info("settings that are accepted and have no effect here: %s", ", ".join(ignored))
 

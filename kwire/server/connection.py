@@ -352,6 +352,10 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- holding back
 
+    def hold(self, milliseconds: int) -> None:
+        """Serve nothing for so long: a new connection over max.connection.creation.rate."""
+        self._mute(milliseconds)
+
     def _mute(self, throttle_ms: int) -> None:
         """Serve nothing for a while: the broker's half of a quota (KIP-219). The longest of several counts."""
         until = self._listener.now() + throttle_ms / 1000.0

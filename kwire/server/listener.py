@@ -6,36 +6,18 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kwire.server.connection import RECEIVE_BUFFER_BYTES, Buffers, Connection, Pending
+from kwire.server.connection_limits import ConnectionLimits
 from kwire.server.request_memory import RequestMemory
 
 logger = logging.getLogger("kwire.server.listener")
 
-BACKLOG = 4096
-"""Kafka's 50 makes a burst of connections wait for SYN retries; the kernel caps this at net.core.somaxconn."""
 SWEEP_SECONDS = 1.0
 STALLED_WRITE_SECONDS = 30.0
 """A client that reads nothing of a full output buffer for so long is dropped."""
 
 Handle = Callable[[Connection, bytearray], tuple[Buffers | None, int] | Pending]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLimits:
-    """What connections may take of the broker. Names are those of the broker's settings."""
-
-    request_bytes_max: int
-    """socket.request.max.bytes."""
-    connections_max: int
-    """max.connections, over all listeners."""
-    connections_max_per_ip: int
-    """max.connections.per.ip."""
-    idle_ms_max: int
-    """connections.max.idle.ms; negative is never."""
-    output_buffer_bytes: int = 8 * 1024 * 1024
-    """Unsent bytes above which a connection's next request waits. Memory for output is this plus one answer."""
 
 
 class ConnectionTable:
@@ -89,7 +71,7 @@ class Listener:
         """Take the address; port 0 picks a free one, which `port` then tells. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self), host or None, port, backlog=BACKLOG, start_serving=False
+            lambda: Connection(self), host or None, port, backlog=self.limits.backlog, start_serving=False
         )
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -97,6 +79,7 @@ class Listener:
         """Accept connections from now on. Raises OSError when somebody else listens there by now."""
         assert self._server is not None, "bind comes before serve"
         self.handle = handle
+        self.limits.prepare(getattr(self._server, "sockets", ()))
         await self._server.start_serving()
 
     def stop_accepting(self) -> None:
@@ -108,11 +91,13 @@ class Listener:
     def connected(self, connection: Connection) -> None:
         table, limits = self._table, self.limits
         table.add(connection)
-        if table.per_host[connection.peer_host] > limits.connections_max_per_ip:
+        if table.per_host[connection.peer_host] > limits.max_from(connection.peer_host):
             connection.abort("too many connections from this address (max.connections.per.ip)")
         elif len(table.connections) > limits.connections_max:
             victim = table.longest_idle()
             (victim or connection).abort("too many connections (max.connections)")
+        if delay_ms := limits.delay_ms(connection.last_active):
+            connection.hold(delay_ms)
 
     def disconnected(self, connection: Connection) -> None:
         self._table.remove(connection)

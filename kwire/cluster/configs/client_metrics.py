@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.cluster.config_keys import ConfigKey, ConfigType, Use, table
+from kwire.cluster.config_keys import ConfigKey, ConfigType, table
 from kwire.cluster.configs.checks import ANY_ITEMS
 
 CLIENT_METRICS_KEYS = table(
@@ -12,14 +12,12 @@ CLIENT_METRICS_KEYS = table(
             type=ConfigType.LIST,
             default="",
             check=ANY_ITEMS,
-            use=Use.IGNORED,
             doc="Prefixes of the metrics that are asked for; * asks for all, an empty list for none.",
         ),
         ConfigKey(
             name="interval.ms",
             type=ConfigType.INT,
             default="300000",
-            use=Use.IGNORED,
             doc="How often clients push their metrics.",
         ),
         ConfigKey(
@@ -27,7 +25,6 @@ CLIENT_METRICS_KEYS = table(
             type=ConfigType.LIST,
             default="",
             check=ANY_ITEMS,
-            use=Use.IGNORED,
             doc="Which clients are meant: conditions such as client_id=regular expression, all of which must hold.",
         ),
     )

@@ -59,7 +59,6 @@ KEYS = (
         type=ConfigType.INT,
         default="1048576",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Most bytes of metrics that a client may push at a time.",
     ),
     ConfigKey(

@@ -1,0 +1,96 @@
+"""What connections may take of the broker: how many, how fast, how large. Altered in place while the broker runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kwire.server.setting_rules import connection_overrides
+
+UNLIMITED = 2**31 - 1
+
+
+@dataclass(slots=True, kw_only=True)
+class ConnectionLimits:
+    """Names are those of the broker's settings."""
+
+    request_bytes_max: int
+    """socket.request.max.bytes."""
+    connections_max: int
+    """max.connections, over all listeners."""
+    connections_max_per_ip: int
+    """max.connections.per.ip."""
+    idle_ms_max: int
+    """connections.max.idle.ms; negative is never."""
+    per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    """max.connections.per.ip.overrides, by address."""
+    created_per_second_max: int = UNLIMITED
+    """max.connection.creation.rate."""
+    backlog: int = 4096
+    """socket.listen.backlog.size. Kafka's 50 makes a burst of connections wait for SYN retries; the kernel caps this
+    at net.core.somaxconn."""
+    send_buffer_bytes: int = -1
+    """socket.send.buffer.bytes; -1 leaves it to the system, whose own tuning does better than Kafka's 102400."""
+    receive_buffer_bytes: int = -1
+    """socket.receive.buffer.bytes; -1 leaves it to the system."""
+    output_buffer_bytes: int = 8 * 1024 * 1024
+    """Unsent bytes above which a connection's next request waits. Memory for output is this plus one answer."""
+    _next_place: float = 0.0
+    """When the next connection would be due, were they made at the highest rate without a pause."""
+
+    def update(self, settings: Mapping[str, Any]) -> None:
+        """Take over what the settings say now."""
+        self.connections_max = settings["max.connections"]
+        self.connections_max_per_ip = settings["max.connections.per.ip"]
+        self.per_ip_overrides = {
+            _address_of(host): count
+            for host, count in connection_overrides(settings["max.connections.per.ip.overrides"]).items()
+        }
+        self.created_per_second_max = settings["max.connection.creation.rate"]
+
+    def max_from(self, host: str) -> int:
+        """Connections that an address may have."""
+        return self.per_ip_overrides.get(host, self.connections_max_per_ip)
+
+    def delay_ms(self, now: float) -> int:
+        """How long a connection that is made now has to wait for its turn. A second's worth may come at once."""
+        rate = self.created_per_second_max
+        if rate == UNLIMITED:
+            return 0
+        self._next_place = max(self._next_place, now) + 1.0 / rate
+        return max(0, round((self._next_place - now - 1.0) * 1000))
+
+    def prepare(self, sockets: Iterable[Any]) -> None:
+        """Give listening sockets the buffers that their connections will have."""
+        options = ((socket.SO_SNDBUF, self.send_buffer_bytes), (socket.SO_RCVBUF, self.receive_buffer_bytes))
+        for each in sockets:
+            with socket.socket(fileno=os.dup(each.fileno())) as listening:
+                for option, size in options:
+                    if size > 0:
+                        listening.setsockopt(socket.SOL_SOCKET, option, size)
+
+
+def limits_of(settings: Mapping[str, Any]) -> ConnectionLimits:
+    """The limits that the settings ask for."""
+    limits = ConnectionLimits(
+        request_bytes_max=settings["socket.request.max.bytes"],
+        connections_max=settings["max.connections"],
+        connections_max_per_ip=settings["max.connections.per.ip"],
+        idle_ms_max=settings["connections.max.idle.ms"],
+        backlog=settings["socket.listen.backlog.size"],
+        send_buffer_bytes=settings["socket.send.buffer.bytes"],
+        receive_buffer_bytes=settings["socket.receive.buffer.bytes"],
+    )
+    limits.update(settings)
+    return limits
+
+
+def _address_of(host: str) -> str:
+    """An address as connections show it; a name stands for the first address it has, as in Kafka."""
+    try:
+        return str(socket.getaddrinfo(host, None)[0][4][0])
+    except OSError:
+        return host

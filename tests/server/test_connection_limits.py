@@ -1,0 +1,94 @@
+"""Limits of connections that are altered while the broker runs, and the options of its sockets."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kwire.cluster.configs.broker import default_settings
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.server.connection_limits import UNLIMITED, limits_of
+from tests.server.test_configs import BROKER, DELETE, SET, alter
+from tests.support.raw_client import RawClient
+from tests.support.running import RunningBroker
+
+VERSIONS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+
+
+@pytest.fixture
+def broker(data_dir: Path) -> Iterator[RunningBroker]:
+    with RunningBroker(data_dir) as running:
+        yield running
+
+
+def is_served(broker: RunningBroker) -> bool:
+    with broker.client() as another:
+        try:
+            return bool(another.ask(VERSIONS, 3).error_code == 0)
+        except ConnectionError:
+            return False
+
+
+def test_the_limit_of_an_address_changes_at_once(broker: RunningBroker, client: RawClient) -> None:
+    assert is_served(broker)
+    assert alter(client, BROKER, "", ("max.connections.per.ip", SET, "1")) == 0
+    assert not is_served(broker)
+    assert alter(client, BROKER, "1", ("max.connections.per.ip.overrides", SET, "127.0.0.1:2")) == 0
+    assert is_served(broker), "an address's own limit wins"
+    assert alter(client, BROKER, "1", ("max.connections.per.ip.overrides", DELETE, None)) == 0
+    assert not is_served(broker)
+    assert alter(client, BROKER, "1", ("max.connections.per.ip", SET, "5")) == 0
+    assert is_served(broker), "this broker's own value wins over that of all brokers"
+
+
+def test_the_limit_of_connections_changes_at_once(broker: RunningBroker, client: RawClient) -> None:
+    assert alter(client, BROKER, "", ("max.connections", SET, "1")) == 0
+    with broker.client() as another:
+        assert another.ask(VERSIONS, 3).error_code == 0
+        assert client.is_closed(), "the one that was idle longest makes room"
+
+
+def test_connections_over_the_rate_wait_for_their_turn(broker: RunningBroker, client: RawClient) -> None:
+    assert alter(client, BROKER, "", ("max.connection.creation.rate", SET, "4")) == 0
+    began = time.monotonic()
+    assert all(is_served(broker) for _ in range(6))
+    assert time.monotonic() - began > 0.4, "four may come at once, and two more take half a second"
+
+
+def test_names_of_overridden_addresses_are_looked_up() -> None:
+    settings = default_settings() | {"max.connections.per.ip.overrides": "localhost:7,no.such.host.invalid:8"}
+    limits = limits_of(settings)
+    assert 7 in {limits.max_from("127.0.0.1"), limits.max_from("::1")}
+    assert limits.max_from("10.0.0.1") == UNLIMITED
+
+
+def test_rates_are_kept_over_time() -> None:
+    limits = limits_of(default_settings() | {"max.connection.creation.rate": 10})
+    assert [limits.delay_ms(5.0) for _ in range(12)] == [0] * 10 + [100, 200]
+    assert limits.delay_ms(100.0) == 0
+    assert limits_of(default_settings()).delay_ms(0.0) == 0
+
+
+def test_sockets_get_the_buffers_that_were_asked_for(data_dir: Path) -> None:
+    settings = {"socket.receive.buffer.bytes": "20000", "socket.send.buffer.bytes": "30000"}
+    with RunningBroker(data_dir, settings) as broker, broker.client() as client:
+        assert client.ask(VERSIONS, 3).error_code == 0
+
+        def sizes() -> tuple[int, int]:
+            (connection,) = broker.server._table.connections
+            transport = connection._transport
+            assert transport is not None
+            number = transport.get_extra_info("socket").fileno()
+            with socket.socket(fileno=os.dup(number)) as own:
+                return own.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF), own.getsockopt(
+                    socket.SOL_SOCKET, socket.SO_SNDBUF
+                )
+
+        received, sent = broker.call(sizes)
+        assert received in {20_000, 40_000}, "Linux doubles what it is told"
+        assert sent in {30_000, 60_000}
