@@ -13,7 +13,7 @@ from kwire.cluster.configs.topic import TOPIC_KEYS
 from kwire.cluster.topic_configs import topic_default
 
 _MEGABYTE = 1024 * 1024
-_HOST = re.compile(r"[0-9a-zA-Z\-%._:]*")
+_HOST = r"[0-9a-zA-Z\-%._:]*"
 _INT32_MAX = 2**31 - 1
 
 
@@ -101,7 +101,7 @@ def _check_connections(settings: Mapping[str, Any]) -> None:
             bool(overrides),
             "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
         )
-    wrong = [host for host in overrides if not _HOST.fullmatch(host)]
+    wrong = [host for host in overrides if not re.fullmatch(_HOST, host)]
     if wrong:
         raise RuleBrokenError(f"max.connections.per.ip.overrides contains invalid addresses : {','.join(wrong)}")
     idle, delay = settings["connections.max.idle.ms"], settings["connection.failed.authentication.delay.ms"]

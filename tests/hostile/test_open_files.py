@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from kwire import cli
+from kwire.cli import server_command as cli
 
 INFINITY = resource.RLIM_INFINITY
 

@@ -89,12 +89,12 @@ def _throttled_replicas(name: str, value: list[str]) -> None:
             )
 
 
-_DURATION = re.compile(r"[+]?P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{0,9})?S)?)?", re.IGNORECASE | re.ASCII)
+_DURATION = r"(?ai)[+]?P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{0,9})?S)?)?"
 
 
 def _offset_reset(name: str, value: str) -> None:
     kind, separator, duration = value.partition(":")
-    if value in {"earliest", "latest"} or (separator and kind == "by_duration" and _DURATION.fullmatch(duration)):
+    if value in {"earliest", "latest"} or (separator and kind == "by_duration" and re.fullmatch(_DURATION, duration)):
         return
     raise ConfigError(
         name,
@@ -112,7 +112,7 @@ def _voters(name: str, value: list[str]) -> None:
                 name,
                 f"Invalid configuration value for {name}. Each entry should be in the form `{{id}}@{{host}}:{{port}}`.",
             )
-        if not _ADDRESS.fullmatch(address):
+        if not re.fullmatch(_ADDRESS, address):
             raise ConfigError.saying(
                 name,
                 f"Failed to parse host name from entry {item} for the configuration {name}. "
@@ -122,7 +122,7 @@ def _voters(name: str, value: list[str]) -> None:
 
 def _addresses(name: str, value: list[str]) -> None:
     for item in value:
-        if not _ADDRESS.fullmatch(item):
+        if not re.fullmatch(_ADDRESS, item):
             raise ConfigError.saying(
                 name,
                 f"Failed to parse host name from {item} for the configuration {name}. "
@@ -130,7 +130,7 @@ def _addresses(name: str, value: list[str]) -> None:
             )
 
 
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%a-z]+\]|[0-9a-zA-Z\-._]+):[0-9]+")
+_ADDRESS = r"(\[[0-9A-Fa-f:.%a-z]+\]|[0-9a-zA-Z\-._]+):[0-9]+"
 
 NOT_EMPTY = Check("not empty", _not_empty)
 ANY_ITEMS = items()

@@ -42,14 +42,12 @@ THEMES = {
 BROKER_KEYS = table(*THEMES.values())
 
 
-_LISTENER_PREFIX = re.compile(
-    r"listener\.name\.[^.]*\.(?:gssapi\.|plain\.|scram-sha-256\.|scram-sha-512\.|oauthbearer\.)?"
-)
+_LISTENER_PREFIX = r"listener\.name\.[^.]*\.(?:gssapi\.|plain\.|scram-sha-256\.|scram-sha-512\.|oauthbearer\.)?"
 
 
 def base_name(name: str) -> str:
     """The key that a setting of one listener, or of one of its SASL mechanisms, stands for."""
-    return _LISTENER_PREFIX.sub("", name, count=1) if name.startswith("listener.name.") else name
+    return re.sub(_LISTENER_PREFIX, "", name, count=1) if name.startswith("listener.name.") else name
 
 
 def default_settings() -> dict[str, Any]:

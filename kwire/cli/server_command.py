@@ -1,4 +1,4 @@
-"""The command line: `kwire server [server.properties] [--override key=value]...`."""
+"""`kwire server [server.properties] [--override key=value]...`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,7 @@ EXIT_FAILED = 3
 """The broker stopped because it could no longer keep its promises."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="kwire")
-def main() -> None:
-    """A real Kafka in Python."""
-
-
-@main.command()
+@click.command()
 @click.argument("properties", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting that wins over the file's."

@@ -1,0 +1,18 @@
+"""The command line: `kwire server`, `kwire config explain`."""
+
+from __future__ import annotations
+
+import click
+
+from kwire.cli.config_command import config
+from kwire.cli.server_command import server
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="kwire")
+def main() -> None:
+    """A real Kafka in Python."""
+
+
+main.add_command(server)
+main.add_command(config)
