@@ -31,6 +31,8 @@ ROWS = {
     "kcat": ("kcat", lambda: kcat_version()),  # noqa: PLW0108 - defined below
     "raw": ("raw", lambda: "-"),
     "configs": ("configs", lambda: "-"),
+    "quotas": ("quotas", lambda: version("confluent-kafka")),
+    "admin-apis": ("admin_apis", lambda: "-"),
     "schemas": ("schemas", lambda: "-"),
 }
 NEED_KAFKA = {"schemas"}

@@ -5,16 +5,9 @@ from __future__ import annotations
 from kwire.protocol.error_codes import ProtocolError
 
 UNKNOWN = 0
-RESOURCE_TYPE_MAX, PATTERN_TYPE_MAX, OPERATION_MAX, PERMISSION_MAX = 7, 4, 15, 3
 
 
-def check_filter(resource_type: int, pattern_type: int | None, operation: int, permission: int) -> None:
-    """Raises ProtocolError for a number that Kafka does not know: it closes the connection of who sends one."""
-    for value, highest in (
-        (resource_type, RESOURCE_TYPE_MAX),
-        (pattern_type, PATTERN_TYPE_MAX),
-        (operation, OPERATION_MAX),
-        (permission, PERMISSION_MAX),
-    ):
-        if value is not None and not UNKNOWN < value <= highest:
-            raise ProtocolError(f"an access control entry or filter has the unknown element {value}")
+def check_elements(resource_type: int, pattern_type: int, operation: int, permission: int) -> None:
+    """Raises ProtocolError where one is UNKNOWN: as Kafka does, the broker closes the connection of who sends that."""
+    if UNKNOWN in (resource_type, pattern_type, operation, permission):
+        raise ProtocolError("an access control entry or filter has an element of 0, UNKNOWN")

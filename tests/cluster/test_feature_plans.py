@@ -28,6 +28,10 @@ def test_levels_are_raised_lowered_and_left() -> None:
     ]
 
 
+def test_the_last_wish_for_a_feature_counts() -> None:
+    assert plan(("metadata.version", 99, UP), ("metadata.version", 21, UP)) == [("metadata.version", 21)]
+
+
 @pytest.mark.parametrize(
     ("update", "why"),
     [
@@ -46,7 +50,7 @@ def test_levels_are_raised_lowered_and_left() -> None:
 )
 def test_what_cannot_be_fails_all(update: tuple[str, int, int], why: str) -> None:
     with pytest.raises(KafkaError) as refused:
-        plan(("metadata.version", 30, UP), update)
+        plan(("group.version", 0, SAFE), update)
     assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
     assert str(refused.value.message).startswith("The update failed for all features since")
     assert str(refused.value.message).endswith(why)

@@ -217,7 +217,7 @@ def test_mutations_over_the_quota_are_refused_or_delayed(broker: RunningBroker, 
     assert create(7, 120).topics[0].error_code == 0, "the burst"
     refused = create(7, 1)
     assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert refused.topics[0].error_message == "The throttling quota has been exceeded."
+    assert refused.topics[0].error_message is None
     assert 0 < refused.throttle_time_ms <= 1_000
     delayed = create(5, 3)
     assert delayed.topics[0].error_code == 0

@@ -36,9 +36,12 @@ def plan_features(
     controller_id: int,
     supported: Mapping[str, tuple[int, int]] = SUPPORTED,
 ) -> list[FeatureLevelRecord]:
-    """The records that fulfil all wishes. Raises KafkaError for the first that cannot be: then none is."""
+    """The records that fulfil all wishes. Raises KafkaError for the first that cannot be: then none is.
+
+    Of a feature that is named again, the last wish counts.
+    """
     records = []
-    for update in updates:
+    for update in {update.name: update for update in updates}.values():
         current = _current_level(image, update.name)
         why = _why_not(update, current, controller_id, supported)
         if why:

@@ -46,7 +46,9 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
 
 def _refused(result: DeletableTopicResult, error: KafkaError) -> DeletableTopicResult:
     result.error_code = error.code
-    result.error_message = error.message or error.code.meaning
+    result.error_message = error.message
+    if error.message is None and error.code is not ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+        result.error_message = error.code.meaning
     return result
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from kwire.server.acl_elements import check_filter
+from kwire.server.acl_elements import check_elements
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
 def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
-    check_filter(
+    check_elements(
         request.resource_type_filter,
-        request.pattern_type_filter if context.version >= 1 else None,
+        request.pattern_type_filter,
         request.operation,
         request.permission_type,
     )

@@ -30,8 +30,6 @@ class Measures(Generic[M]):
     def set_limits(self, limits: QuotaLimits) -> None:
         """What was used so far counts against the new limits as well."""
         self.limits = limits
-        if not limits:
-            self._by_client.clear()
 
     def find(self, client: Client) -> tuple[M, float] | None:
         """The client's measure and limit; None when nothing limits it."""

@@ -12,8 +12,6 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
 from kwire.server.quotas.token_bucket import TokenBucket
 
-THROTTLED = "The throttling quota has been exceeded."
-
 
 class Mutations(Protocol):
     """What one request may change."""
@@ -52,7 +50,7 @@ class MutationQuota:
         now_ms = int(self._clock.monotonic_ms())
         if self._is_strict:
             if self._is_below_zero(now_ms):
-                raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, THROTTLED)
+                raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             self._bucket.take(partitions, self._limit, now_ms)
         else:
             self._bucket.take(partitions, self._limit, now_ms)
