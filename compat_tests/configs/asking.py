@@ -1,5 +1,7 @@
 """Configurations asked for and changed by raw requests, answers as plain values that can be compared."""
 
+from kwire.protocol.messages.alter_configs import AlterConfigsAlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterableConfig,
@@ -53,3 +55,20 @@ def alter(peer, kind, name, *changes, validate_only=False):
 def tried(peer, kind, name, key, value, operation=SET):
     """(error code, message) of a change that is only validated."""
     return alter(peer, kind, name, (key, operation, value), validate_only=True)
+
+
+def replace(peer, kind, name, values, *, version=2):
+    """(error code, message) of the old AlterConfigs, only validated: `values` would be the whole configuration."""
+    configs = [AlterConfigsAlterableConfig(name=key, value=value) for key, value in values]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    (answer,) = peer.ask(AlterConfigsRequest(resources=[resource], validate_only=True), version).responses
+    return answer.error_code, answer.error_message
+
+
+def created(peer, name, key, value):
+    """(error code, message) of creating a topic with one configuration, only validated."""
+    configs = [CreatableTopicConfig(name=key, value=value)]
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=configs)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=True)
+    (answer,) = peer.ask(request, 7).topics
+    return answer.error_code, answer.error_message

@@ -13,6 +13,8 @@ from compat_tests.configs.asking import (
     SUBTRACT,
     TOPIC,
     alter,
+    created,
+    replace,
     tried,
 )
 from compat_tests.configs.known_differences import LISTENERS, OF_A_FEATURE, REFUSED
@@ -122,3 +124,41 @@ def test_durations_are_judged_as_by_kafka(both, value):
 def test_resources_that_cannot_be_changed_have_kafkas_code(both, kind, name, key):
     ours, theirs = (tried(peer, kind, name, key, "100")[0] for peer in both)
     assert ours == theirs
+
+
+def test_new_topics_are_judged_as_by_kafka(both, topic):
+    differences = []
+    for key, value, operation in probes("topic"):
+        if operation == SET:
+            ours, theirs = (created(peer, topic, key, value) for peer in both)
+            if ours != theirs:
+                differences.append((key, value, ours, theirs))
+    assert not differences, (len(differences), differences[:20])
+
+
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize(
+    ("kind", "name", "values"),
+    [
+        (TOPIC, None, [("retention.ms", "5"), ("segment.ms", "6")]),
+        (TOPIC, None, [("retention.ms", "5"), ("retention.ms", "6")]),
+        (TOPIC, None, [("retention.ms", None)]),
+        (TOPIC, None, [("no.such.key", "5")]),
+        (TOPIC, "never-made", [("retention.ms", "5")]),
+        (BROKER, "1", [("log.retention.ms", "5")]),
+        (BROKER, "1", [("log.retention.ms", "0")]),
+        (BROKER, "1", [("node.id", "1")]),
+        (BROKER, "", [("listeners", "PLAINTEXT://:1")]),
+        (BROKER, "7", [("log.retention.ms", "5")]),
+        (GROUP, "some-group", [("share.isolation.level", "read_committed")]),
+        (GROUP, "some-group", [("share.isolation.level", "serializable")]),
+        (99, "x", [("a", "b")]),
+    ],
+)
+def test_replacements_are_judged_as_by_kafka(both, each, topic, kind, name, values, version):
+    if name is None:
+        name = topic
+        for peer in each:
+            peer.create_topic(topic)
+    ours, theirs = (replace(peer, kind, name, values, version=version) for peer in both)
+    assert ours[0] == theirs[0]

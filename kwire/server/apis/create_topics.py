@@ -69,6 +69,7 @@ def _created(topic: CreatableTopic, created: CreatedTopic, context: RequestConte
         topic_id=created.topic_id,
         num_partitions=created.num_partitions,
         replication_factor=created.replication_factor,
+        error_message=None,
         configs=[
             CreatableTopicConfigs(
                 name=entry.name,
