@@ -55,9 +55,10 @@ def _wish(topic: CreatableTopic) -> NewTopic:
 
 
 def _error(name: str, error: KafkaError) -> CreatableTopicResult:
-    return CreatableTopicResult(
-        name=name, error_code=error.code, error_message=error.message or error.code.meaning, configs=[]
-    )
+    message = error.message
+    if message is None and error.code is not ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+        message = error.code.meaning
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=message, configs=[])
 
 
 def _created(topic: CreatableTopic, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
