@@ -58,7 +58,7 @@ class AppendOrigin(Enum):
     RAFT_LEADER = "raft leader"
 
 
-def check_frame(batches: memoryview) -> BatchHeader:
+def check_frame(batches: bytes) -> BatchHeader:
     """The header of the one batch that a leader's append must consist of."""
     size = len(batches)
     if size < BATCH_HEADER_BYTES:
@@ -104,7 +104,7 @@ def _refuse_frame(header: BatchHeader, size: int) -> NoReturn:
     raise KafkaError(ErrorCode.INVALID_RECORD, "there must be exactly one record batch per partition")
 
 
-def _refuse_fragment(batches: memoryview) -> NoReturn:
+def _refuse_fragment(batches: bytes) -> NoReturn:
     """Less than a header: Kafka looks at length and magic as far as they are there."""
     if len(batches) > 16:
         _, length = OFFSET_AND_LENGTH.unpack_from(batches)
@@ -124,9 +124,9 @@ def _refuse_magic(magic: int) -> NoReturn:
 
 
 def validate_batch(
-    batch: memoryview, header: BatchHeader, config: LogConfig, origin: AppendOrigin, now_ms: int
-) -> tuple[memoryview, BatchHeader]:
-    """Check one writable batch from a client or coordinator; returns it ready but for offset and leader epoch."""
+    batch: bytes, header: BatchHeader, config: LogConfig, origin: AppendOrigin, now_ms: int
+) -> tuple[bytes, BatchHeader]:
+    """Check one batch from a client or coordinator; returns it ready but for offset and leader epoch."""
     _, length, _, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, _, _, count = (
         header
     )
@@ -135,7 +135,7 @@ def validate_batch(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch has {header.size_in_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
         )
-    if crc32c(batch[ATTRIBUTES_POSITION:]) != crc:
+    if crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]) != crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch's CRC is not {crc}")
     if origin is AppendOrigin.CLIENT and (
         header.base_offset
@@ -146,7 +146,7 @@ def validate_batch(
     ):
         _check_client_header(header)
     if config.stores_plain_batches_as_they_are and not attributes & _NOT_PLAIN_FLAGS:
-        span = walk_plain(bytes(batch[BATCH_HEADER_BYTES:]), count, needs_key=config.needs_keys)
+        span = walk_plain(batch[BATCH_HEADER_BYTES:], count, config.needs_keys)
         if (
             span is not None
             and base_timestamp + span[1] == max_timestamp <= now_ms + config.message_timestamp_after_max_ms
@@ -157,8 +157,8 @@ def validate_batch(
 
 
 def _validate_thoroughly(
-    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int
-) -> tuple[memoryview, BatchHeader]:
+    batch: bytes, header: BatchHeader, config: LogConfig, now_ms: int
+) -> tuple[bytes, BatchHeader]:
     """All that is not the ordinary batch of an ordinary topic."""
     codec = header.attributes & CODEC_MASK
     if codec > Codec.ZSTD:
@@ -168,7 +168,7 @@ def _validate_thoroughly(
         return _stamp(batch, header, config, header.max_timestamp, now_ms)
     target = header.codec if config.compression_type == "producer" else CODEC_NAMES[config.compression_type]
     if codec == Codec.NONE and target is Codec.NONE:
-        body = bytes(batch[BATCH_HEADER_BYTES:])
+        body = batch[BATCH_HEADER_BYTES:]
         return _stamp(batch, header, config, _check_records(body, header, config, now_ms), now_ms)
     return _validate_compressed(batch, header, config, target, now_ms)
 
@@ -227,8 +227,8 @@ def _refuse_records(faults: list[RecordFault]) -> NoReturn:
 
 
 def _validate_compressed(
-    batch: memoryview, header: BatchHeader, config: LogConfig, target: Codec, now_ms: int
-) -> tuple[memoryview, BatchHeader]:
+    batch: bytes, header: BatchHeader, config: LogConfig, target: Codec, now_ms: int
+) -> tuple[bytes, BatchHeader]:
     keep = header.codec is target
     if keep and not _must_open(config):
         _check_header_timestamps(header, config, now_ms)
@@ -239,7 +239,7 @@ def _validate_compressed(
         return _stamp(batch, header, config, max_timestamp, now_ms)
     packed = compress(target, body, _level(target, config))
     header = header._replace(attributes=header.attributes & ~CODEC_MASK | target)
-    converted = memoryview(assemble_batch(header, packed))
+    converted = bytes(assemble_batch(header, packed))
     header = parse_header(converted)
     if header.size_in_bytes > config.max_message_bytes:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "the batch is too large in the topic's compression.type")
@@ -262,7 +262,7 @@ def _check_header_timestamps(header: BatchHeader, config: LogConfig, now_ms: int
         _refuse_records([fault])
 
 
-def _open(batch: memoryview, header: BatchHeader, config: LogConfig) -> bytes:
+def _open(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:
     bytes_max = min(
         DECOMPRESSED_BYTES_MOST, max(DECOMPRESSED_BYTES_LEAST, DECOMPRESSED_FACTOR * config.max_message_bytes)
     )
@@ -284,12 +284,13 @@ def _level(codec: Codec, config: LogConfig) -> int | None:
 
 
 def _stamp(
-    batch: memoryview, header: BatchHeader, config: LogConfig, max_timestamp: int, now_ms: int
-) -> tuple[memoryview, BatchHeader]:
+    batch: bytes, header: BatchHeader, config: LogConfig, max_timestamp: int, now_ms: int
+) -> tuple[bytes, BatchHeader]:
     """Make timestamp type and max timestamp what the topic says and what the records hold."""
     log_append_time = config.is_log_append_time
     stamp = now_ms if log_append_time else max_timestamp
     if header.max_timestamp == stamp and bool(header.attributes & TIMESTAMP_TYPE_FLAG) == log_append_time:
         return batch, header
-    set_max_timestamp(batch, 0, header, log_append_time=log_append_time, max_timestamp=stamp)
-    return batch, parse_header(batch)
+    stamped = bytearray(batch)
+    set_max_timestamp(stamped, 0, header, log_append_time=log_append_time, max_timestamp=stamp)
+    return bytes(stamped), parse_header(stamped)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kwire.log import lookup, retention, truncation
 from kwire.log.batch_validation import AppendOrigin, check_frame, check_given_offsets, validate_batch
@@ -34,14 +34,14 @@ from kwire.protocol.records import (
     CONTROL_FLAG,
     LENGTH_OVERHEAD,
     NO_PRODUCER_ID,
-    OFFSET_LENGTH_EPOCH,
     BatchHeader,
+    with_offsets,
 )
 from kwire.seams import Chance, Clock
 
 logger = logging.getLogger(__name__)
 
-NO_LIMIT = 2**63 - 1
+NO_LIMIT: Final = 2**63 - 1
 
 T = TypeVar("T")
 
@@ -123,40 +123,40 @@ class PartitionLog:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
     ) -> AppendResult:
-        """Store batches and say where. The buffer is written to (offsets, timestamps); a read-only one is copied.
+        """Store batches and say where.
 
         Raises KafkaError with the code that Kafka answers, or DiskFailure; nothing is stored then.
         """
         if self.failure is not None:
             raise self._offline()
-        view = memoryview(batches)
         if origin is AppendOrigin.REPLICATION or origin is AppendOrigin.RAFT_LEADER:
-            return self._append_given_offsets(view, leader_epoch, origin)
-        if view.readonly:
-            view = memoryview(bytearray(view))
+            return self._append_given_offsets(memoryview(batches), leader_epoch, origin)
+        batch = batches if isinstance(batches, bytes) else bytes(batches)
         now_ms = self._clock.wall_ms()
         config = self.config
-        batch, header = validate_batch(view, check_frame(view), config, origin, now_ms)
+        batch, header = validate_batch(batch, check_frame(batch), config, origin, now_ms)
+        _, length, _, _, _, _, last_offset_delta, _, max_timestamp, producer_id, _, _, _ = header
         size = len(batch)
         if size > config.segment_bytes:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than a segment may have")
-        if header.producer_id != NO_PRODUCER_ID:
+        if producer_id != NO_PRODUCER_ID:
             duplicate = self._check_producer(batch, header, origin, transaction_version)
             if duplicate is not None:
                 return duplicate
         base_offset = self.log_end_offset
-        last_offset = base_offset + header.last_offset_delta
-        self._roll_if_due(size, base_offset, last_offset, header.max_timestamp, now_ms)
-        OFFSET_LENGTH_EPOCH.pack_into(batch, 0, base_offset, header.length, leader_epoch)
+        last_offset = base_offset + last_offset_delta
+        self._roll_if_due(size, base_offset, last_offset, max_timestamp, now_ms)
         position = self._active.size
-        self._write(batch)
+        self._write(with_offsets(batch, base_offset, length, leader_epoch))
         self._note_stored(batch, header, position, base_offset, leader_epoch)
-        return AppendResult(
-            base_offset, last_offset, now_ms if config.is_log_append_time else -1, self.log_start_offset, False
+        result: AppendResult = tuple.__new__(
+            AppendResult,
+            (base_offset, last_offset, now_ms if config.is_log_append_time else -1, self.log_start_offset, False),
         )
+        return result
 
     def _check_producer(
-        self, batch: memoryview, header: BatchHeader, origin: AppendOrigin, transaction_version: int
+        self, batch: bytes, header: BatchHeader, origin: AppendOrigin, transaction_version: int
     ) -> AppendResult | None:
         if header.attributes & CONTROL_FLAG:
             marker = decode_marker(batch)
@@ -188,7 +188,7 @@ class PartitionLog:
             self._note_stored(batch, header, start + position, header.base_offset, header.partition_leader_epoch)
         return AppendResult(first.base_offset, last.last_offset, -1, self.log_start_offset, False)
 
-    def _write(self, data: memoryview) -> None:
+    def _write(self, data: bytes | bytearray | memoryview) -> None:
         try:
             self._active.file.append(data)
         except DiskFullError as error:
@@ -198,7 +198,7 @@ class PartitionLog:
             raise self._fail(error) from error
 
     def _note_stored(
-        self, batch: memoryview, header: BatchHeader, position: int, base_offset: int, leader_epoch: int
+        self, batch: bytes | memoryview, header: BatchHeader, position: int, base_offset: int, leader_epoch: int
     ) -> None:
         """Take a written batch into indexes, epochs and producer state; header has offsets only if they were given."""
         last_offset = base_offset + header.last_offset_delta
@@ -217,7 +217,7 @@ class PartitionLog:
             self._note_producer(batch, header, base_offset)
         self.producers.end_offset = last_offset + 1
 
-    def _note_producer(self, batch: memoryview, header: BatchHeader, base_offset: int) -> None:
+    def _note_producer(self, batch: bytes | memoryview, header: BatchHeader, base_offset: int) -> None:
         if not header.attributes & CONTROL_FLAG:
             self.producers.update(header, base_offset)
             return

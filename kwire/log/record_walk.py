@@ -59,7 +59,7 @@ class WalkRules:
     """The timestamp of all records of a LogAppendTime batch."""
 
 
-def walk_plain(body: bytes, record_count: int, *, needs_key: bool) -> tuple[int, int] | None:
+def walk_plain(body: bytes, record_count: int, needs_key: bool) -> tuple[int, int] | None:
     """(smallest, largest) timestamp delta if body is record_count ordinary records; None if it needs a closer look.
 
     The base timestamp itself counts as delta 0: a batch without a record at delta 0 gets a wider range than it has.

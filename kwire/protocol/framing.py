@@ -10,8 +10,7 @@ An ApiVersions response always has header version 0: its reader cannot know yet 
 """
 
 import struct
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from kwire.protocol import wire
 from kwire.protocol.codec import Detached, Encoder, encoder
@@ -19,28 +18,37 @@ from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.schema import find_message, schema_of
 
-_API_VERSIONS_KEY = 18
-_REQUEST_HEADER = struct.Struct(">hhih")
-_RESPONSE_HEADER = struct.Struct(">ii")
+_API_VERSIONS_KEY: Final = 18
+_REQUEST_HEADER: Final = struct.Struct(">hhih")
+_RESPONSE_HEADER: Final = struct.Struct(">ii")
+_NEVER: Final = 2**15
 
 
-@dataclass(slots=True)
 class ParsedRequestHeader:
     """A request's header, and where its body starts in the frame."""
 
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    body_position: int
+    __slots__ = ("api_key", "api_version", "body_position", "client_id", "correlation_id")
+
+    def __init__(
+        self, api_key: int, api_version: int, correlation_id: int, client_id: str | None, body_position: int
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.body_position = body_position
 
 
-def parse_request_header(frame: bytes | bytearray) -> ParsedRequestHeader:
+def parse_request_header(frame: bytes) -> ParsedRequestHeader:
     """Parse the header of a frame without its size. An API key that is not declared is a ProtocolError, as in Kafka.
 
     The header's version depends on the request's alone, so a version newer than any known one is still parsed:
     ApiVersions must answer it.
     """
+    api_key: int
+    api_version: int
+    correlation_id: int
+    size: int
     try:
         api_key, api_version, correlation_id, size = _REQUEST_HEADER.unpack_from(frame)
         position = 10
@@ -50,7 +58,10 @@ def parse_request_header(frame: bytes | bytearray) -> ParsedRequestHeader:
             client_id = frame[10:position].decode()
         elif size != -1:
             raise ProtocolError(f"client_id has length {size}")
-        if api_version in _flexible_versions(api_key):
+        flexible_since = _flexible_since.get(api_key, -1)
+        if flexible_since < 0:
+            flexible_since = _find_flexible_since(api_key)
+        if api_version >= flexible_since:
             tags = frame[position]
             position += 1
             if tags:
@@ -62,25 +73,27 @@ def parse_request_header(frame: bytes | bytearray) -> ParsedRequestHeader:
     return ParsedRequestHeader(api_key, api_version, correlation_id, client_id, position)
 
 
-def _flexible_versions(api_key: int) -> range:
-    known = _flexible.get(api_key)
-    if known is None:
-        schema = find_message("request", api_key)
-        if schema is None:
-            raise ProtocolError(f"unknown API key {api_key}")
-        known = _flexible[api_key] = range(schema.flexible.low, schema.flexible.high + 1)
-    return known
+def _find_flexible_since(api_key: int) -> int:
+    """The API's first flexible version; one above all versions if it has none."""
+    schema = find_message("request", api_key)
+    if schema is None:
+        raise ProtocolError(f"unknown API key {api_key}")
+    since = schema.flexible.low if schema.flexible.low <= schema.flexible.high else _NEVER
+    _flexible_since[api_key] = since
+    return since
 
 
-_flexible: dict[int, range] = {}
+_flexible_since: Final[dict[int, int]] = {}
 
 
 def encode_response(correlation_id: int, response: object, version: int) -> list[Buffer]:
     """The buffers to write in order; record batches among them are those of the response, not copies."""
-    known = _responses.get((type(response), version))
-    if known is None:
-        known = _prepare_response(type(response), version)
-    header_size, encode_body = known
+    header_size, encode_body = response_encoder(type(response), version)
+    return frame_response(correlation_id, header_size, encode_body, response)
+
+
+def frame_response(correlation_id: int, header_size: int, encode_body: Encoder[Any], response: object) -> list[Buffer]:
+    """As encode_response, for those who keep what response_encoder gave them."""
     out = bytearray(header_size)
     detached: Detached = []
     encode_body(response, out, detached)
@@ -92,15 +105,11 @@ def encode_response(correlation_id: int, response: object, version: int) -> list
     return _interleave(out, detached)
 
 
-def _prepare_response(cls: type, version: int) -> tuple[int, Encoder[Any]]:
+def response_encoder(cls: type, version: int) -> tuple[int, Encoder[Any]]:
     """The size of the header, whose tag section is empty if there is one, and the encoder of the body."""
     schema = schema_of(cls)
     has_tags = version in schema.flexible and schema.key != _API_VERSIONS_KEY
-    known = _responses[cls, version] = (9 if has_tags else 8, encoder(cls, version))
-    return known
-
-
-_responses: dict[tuple[type, int], tuple[int, Encoder[Any]]] = {}
+    return (9 if has_tags else 8), encoder(cls, version)
 
 
 def _interleave(out: bytearray, detached: Detached) -> list[Buffer]:

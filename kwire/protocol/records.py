@@ -60,7 +60,7 @@ NO_PARTITION_LEADER_EPOCH: Final = -1
 SEQUENCE_MAX: Final = 2**31 - 1
 
 OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
-OFFSET_LENGTH_EPOCH: Final = struct.Struct(">qii")
+_OFFSET_LENGTH_EPOCH: Final = struct.Struct(">qii")
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES_TO_MAX_TIMESTAMP: Final = struct.Struct(">hiqq")
 
@@ -183,6 +183,11 @@ def set_max_timestamp(
         max_timestamp,
     )
     seal(buffer, position, header.size_in_bytes)
+
+
+def with_offsets(batch: bytes, base_offset: int, length: int, leader_epoch: int) -> bytes:
+    """The batch as a log stores it. What changes lies before what its CRC covers."""
+    return _OFFSET_LENGTH_EPOCH.pack(base_offset, length, leader_epoch) + batch[MAGIC_POSITION:]
 
 
 def seal(buffer: bytearray | memoryview, position: int, size_in_bytes: int) -> None:

@@ -67,7 +67,7 @@ class Pending:
         self.pipelined = pipelined
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection:
     """See the module's text. State is changed on the event loop only."""
 
     __slots__ = (
@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._partial: bytearray | None = None
         self._partial_size = 0
         """Bytes of the frame that is arriving, its length field included; 0 while that is unknown."""
-        self._frames: deque[bytearray] = deque()
+        self._frames: deque[bytes] = deque()
         self._answers: deque[Answer] = deque()
         self._held_back = False
         """Whether a request that is not pipelined is being served."""
@@ -199,7 +199,7 @@ class Connection(asyncio.BufferedProtocol):
             end = position + 4 + size
             if end > count:
                 break
-            frame = bytearray(view[position + 4 : end])
+            frame = bytes(view[position + 4 : end])
             position = end
             if self._frames or not self._ready:
                 self._queue(frame)
@@ -232,11 +232,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._partial = None
         self._unstore(self._partial_size)
-        del partial[:4]
+        frame = bytes(memoryview(partial)[4:])
         if self._frames or not self._ready:
-            self._queue(partial)
+            self._queue(frame)
         else:
-            self._serve(partial)
+            self._serve(frame)
         if position < count and not self._closing:
             self._cut(view[position:count], count - position)
 
@@ -249,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
     def _bad_size(self, size: int) -> CloseConnection:
         return CloseConnection(f"announced a request of {size} bytes, outside 0 to socket.request.max.bytes")
 
-    def _queue(self, frame: bytearray) -> None:
+    def _queue(self, frame: bytes) -> None:
         self._frames.append(frame)
         self._store(len(frame))
         if len(self._frames) >= QUEUED_FRAMES_MAX:
@@ -276,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._frames:
             self._resume_reading("queue")
 
-    def _serve(self, frame: bytearray) -> None:
+    def _serve(self, frame: bytes) -> None:
         try:
             outcome = self._listener.handle(self, frame)
         except CloseConnection as reason:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kwire.server.authorization import ACCESS, CLUSTER_NAME, ResourceType
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kwire.server.connection import Connection
     from kwire.server.services import Services
 
-_TOPIC = ResourceType.TOPIC
+_TOPIC: Final = ResourceType.TOPIC
 
 
 class RequestContext:

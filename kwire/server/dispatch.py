@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kwire.protocol.api_keys import ApiKey
-from kwire.protocol.codec import Decoder, decoder
-from kwire.protocol.framing import encode_response, parse_request_header
+from kwire.protocol.codec import Decoder, Encoder, decoder
+from kwire.protocol.framing import frame_response, parse_request_header, response_encoder
 from kwire.protocol.schema import schema_of
 from kwire.server.authorization import ACCESS
 from kwire.server.connection import Buffers, CloseConnection, Connection, Pending
@@ -29,6 +29,16 @@ Handler = Callable[[Any, RequestContext], Any]
 
 A future that a handler hands back is cancelled when its client leaves; a coroutine runs to its end.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class HandWrittenCodec:
+    """How an API is read and written that has a codec of its own: both are made per version."""
+
+    decoder: Callable[[int], Decoder[Any]]
+    encoder: Callable[[int], Encoder[Any]]
+    response: type
+    """What the handler returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +56,8 @@ class Api:
     """The highest version served, where the newest declared one is not stable in 4.3.1."""
     pipelined: bool = False
     """Whether later requests of the connection may start while this one waits for its answer."""
+    codec: HandWrittenCodec | None = None
+    """What reads and writes bodies in place of the codec that is compiled from `request` and `response`."""
 
     @property
     def key(self) -> ApiKey:
@@ -65,18 +77,36 @@ class Api:
 
 
 class Route:
-    """One (API, version): its decoder, handler and how often it was taken."""
+    """One (API, version): its codec, handler and how often it was taken."""
 
-    __slots__ = ("api", "count", "decode", "handle", "key", "response", "version")
+    __slots__ = (
+        "api",
+        "count",
+        "decode",
+        "encode_body",
+        "handle",
+        "key",
+        "pipelined",
+        "response",
+        "response_header_size",
+        "version",
+    )
 
     def __init__(self, api: Api, version: int) -> None:
         self.api = api
         self.key = api.key
         self.version = version
         self.handle = api.handle
-        self.response = api.response
-        self.decode: Decoder[Any] = decoder(api.request, version)
+        self.pipelined = api.pipelined
         self.count = 0
+        self.response = api.response
+        self.response_header_size, self.encode_body = response_encoder(api.response, version)
+        self.decode: Decoder[Any]
+        if api.codec is None:
+            self.decode = decoder(api.request, version)
+        else:
+            self.response = api.codec.response
+            self.decode, self.encode_body = api.codec.decoder(version), api.codec.encoder(version)
 
 
 class Dispatcher:
@@ -84,21 +114,22 @@ class Dispatcher:
 
     def __init__(self, apis: Iterable[Api], services: Services, listener_name: str) -> None:
         self._apis = {int(api.key): api for api in apis}
-        self._routes: dict[tuple[int, int], Route] = {}
+        self._routes: dict[int, Route] = {}
+        """By API key and version in one number."""
         self._services = services
         self._quotas = services.quotas
         self._listener_name = listener_name
         unguarded = [api.key for api in self._apis.values() if api.key not in ACCESS]
         assert not unguarded, f"APIs without an entry in the authorisation table: {unguarded}"
 
-    def handle(self, connection: Connection, frame: bytearray) -> tuple[Buffers | None, int] | Pending:
+    def handle(self, connection: Connection, frame: bytes) -> tuple[Buffers | None, int] | Pending:
         """Serve one request; raises ProtocolError or CloseConnection when it cannot be answered."""
         quotas = self._quotas
         if quotas.active:
             quotas.begin()
         header = parse_request_header(frame)
         version = header.api_version
-        route = self._routes.get((header.api_key, version)) or self._find(header.api_key, version)
+        route = self._routes.get(header.api_key << 16 | version) or self._find(header.api_key, version)
         context = RequestContext(
             self._services,
             connection,
@@ -119,7 +150,7 @@ class Dispatcher:
         return Pending(
             outcome,
             lambda response: self._answer_later(route, context, len(frame), response, spent_ms),
-            pipelined=route.api.pipelined,
+            pipelined=route.pipelined,
         )
 
     def _find(self, key: int, version: int) -> Route:
@@ -133,7 +164,7 @@ class Dispatcher:
                     f"asked for {api.key.name} version {version}; served are {api.min_version} to {api.max_version}"
                 )
             return Route(api, 0)
-        route = self._routes[key, version] = Route(api, version)
+        route = self._routes[key << 16 | version] = Route(api, version)
         return route
 
     def _answer_later(
@@ -150,7 +181,8 @@ class Dispatcher:
         throttle_ms = quotas.throttle_ms(context, response, request_bytes) if quotas.active else 0
         if response is None:
             return None, throttle_ms
-        return encode_response(context.correlation_id, response, route.version), throttle_ms
+        answer = frame_response(context.correlation_id, route.response_header_size, route.encode_body, response)
+        return answer, throttle_ms
 
     def counts(self) -> dict[tuple[ApiKey, int], int]:
         """Requests served so far, by API and version."""

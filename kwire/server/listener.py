@@ -6,10 +6,12 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from kwire.server.connection import RECEIVE_BUFFER_BYTES, Buffers, Connection, Pending
 from kwire.server.connection_limits import ConnectionLimits
 from kwire.server.request_memory import RequestMemory
+from kwire.server.stream_protocol import StreamProtocol
 
 logger = logging.getLogger("kwire.server.listener")
 
@@ -17,7 +19,7 @@ SWEEP_SECONDS = 1.0
 STALLED_WRITE_SECONDS = 30.0
 """A client that reads nothing of a full output buffer for so long is dropped."""
 
-Handle = Callable[[Connection, bytearray], tuple[Buffers | None, int] | Pending]
+Handle = Callable[[Connection, bytes], tuple[Buffers | None, int] | Pending]
 
 
 class ConnectionTable:
@@ -65,15 +67,20 @@ class Listener:
         self.now = asyncio.get_running_loop().time
         self.port = 0
         self._table = table
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.AbstractServer | None = None
 
     async def bind(self, host: str, port: int) -> None:
         """Take the address; port 0 picks a free one, which `port` then tells. Raises OSError."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(self), host or None, port, backlog=self.limits.backlog, start_serving=False
+        server: Any = await loop.create_server(
+            lambda: StreamProtocol(Connection(self)),
+            host or None,
+            port,
+            backlog=self.limits.backlog,
+            start_serving=False,
         )
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._server = server
+        self.port = server.sockets[0].getsockname()[1]
 
     async def serve(self, handle: Handle) -> None:
         """Accept connections from now on. Raises OSError when somebody else listens there by now."""

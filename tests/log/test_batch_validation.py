@@ -24,9 +24,9 @@ from tests.log.support import NOW_MS, batch, marker
 
 def validated(
     data: bytes | bytearray, config: LogConfig | None = None, origin: AppendOrigin = AppendOrigin.CLIENT
-) -> tuple[memoryview, BatchHeader]:
-    view = memoryview(bytearray(data))
-    return validate_batch(view, check_frame(view), config or LogConfig(), origin, NOW_MS)
+) -> tuple[bytes, BatchHeader]:
+    batch = bytes(data)
+    return validate_batch(batch, check_frame(batch), config or LogConfig(), origin, NOW_MS)
 
 
 def refusal(data: bytes | bytearray, config: LogConfig | None = None) -> ErrorCode:

@@ -11,9 +11,8 @@ KAFKA_FETCH_V4 = bytes.fromhex("000100040000002a0002636c")
 
 
 @pytest.mark.parametrize(("frame", "version"), [(KAFKA_FETCH_V18, 18), (KAFKA_FETCH_V4, 4)])
-@pytest.mark.parametrize("kind", [bytes, bytearray])
-def test_headers_of_kafka(frame: bytes, version: int, kind: type[bytes | bytearray]) -> None:
-    header = parse_request_header(kind(frame + b"body"))
+def test_headers_of_kafka(frame: bytes, version: int) -> None:
+    header = parse_request_header(frame + b"body")
     assert (header.api_key, header.api_version, header.correlation_id, header.client_id) == (1, version, 42, "cl")
     assert header.body_position == len(frame)
 

@@ -8,69 +8,64 @@ instead, which is all that such a client can be told.
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.log.disk import DiskFailure
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
+from kwire.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kwire.protocol.produce_exchange import (
+    ProducedPartition,
+    ProducedTopic,
+    ProduceExchange,
+    exchange_decoder,
+    exchange_encoder,
 )
 from kwire.protocol.records import CODEC_MASK, TRANSACTIONAL_FLAG
 from kwire.server.authorization import ResourceType
 from kwire.server.connection import CloseConnection
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.dispatch import Api, HandWrittenCodec
 
 logger = logging.getLogger("kwire.server.produce")
 
-TOPIC_IDS_SINCE = 13
-ADMIN_CLIENT_ID = "__admin_client"
+ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client that may write to internal topics."""
-ZSTD_SINCE = 7
-ATTRIBUTES_LOW_BYTE = 22
-_ACKS = (-1, 0, 1)
+ZSTD_SINCE: Final = 7
+ATTRIBUTES_LOW_BYTE: Final = 22
+_ACKS: Final = (-1, 0, 1)
 
 
-def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
-    acks = request.acks
+def handle(exchange: ProduceExchange, context: RequestContext) -> ProduceExchange | None:
+    """Append every batch; the outcome is noted beside it."""
+    acks = exchange.acks
     refused = None
-    is_transactional = request.transactional_id is not None
+    is_transactional = exchange.transactional_id is not None
     if is_transactional or acks not in _ACKS:
-        refused = _refusal(request, context)
-    response = ProduceResponse()
-    for topic in request.topic_data:
+        refused = _refusal(exchange, context)
+    for topic in exchange.topics:
         name, why = _resolve(topic, context, refused)
-        answers = [
-            _error(data.index, why)
-            if why is not None
-            else _append(name, data, acks, context, is_transactional=is_transactional)
-            for data in topic.partition_data
-        ]
-        response.responses.append(
-            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
-        )
+        for data in topic.partitions:
+            if why is None:
+                _append(name, data, acks, context, is_transactional)
+            else:
+                _refuse(data, why)
     if acks == 0:
-        _close_on_error(response.responses)
+        _close_on_error(exchange.topics)
         return None
-    return response
+    return exchange
 
 
-def _close_on_error(topics: list[TopicProduceResponse]) -> None:
+def _close_on_error(topics: list[ProducedTopic]) -> None:
     for topic in topics:
-        for partition in topic.partition_responses:
+        for partition in topic.partitions:
             if partition.error_code:
                 code = ErrorCode(partition.error_code).name
                 raise CloseConnection(f"produced with acks=0 what cannot be stored ({code})")
 
 
-def _refusal(request: ProduceRequest, context: RequestContext) -> KafkaError | None:
+def _refusal(request: ProduceExchange, context: RequestContext) -> KafkaError | None:
     """Why the whole request is refused."""
     if request.acks not in _ACKS:
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -81,11 +76,11 @@ def _refusal(request: ProduceRequest, context: RequestContext) -> KafkaError | N
 
 
 def _resolve(
-    topic: TopicProduceData, context: RequestContext, refused: KafkaError | None
+    topic: ProducedTopic, context: RequestContext, refused: KafkaError | None
 ) -> tuple[str, KafkaError | None]:
     """The topic's name, and why nothing of it is stored."""
     name = topic.name
-    if context.version >= TOPIC_IDS_SINCE:
+    if topic.topic_id is not None:
         name = context.services.image.topic_names.get(topic.topic_id, "")
         if not name:
             return "", refused or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -94,9 +89,7 @@ def _resolve(
     return name, refused
 
 
-def _append(
-    name: str, data: PartitionProduceData, acks: int, context: RequestContext, *, is_transactional: bool
-) -> PartitionProduceResponse:
+def _append(name: str, data: ProducedPartition, acks: int, context: RequestContext, is_transactional: bool) -> None:
     try:
         partition = context.services.partitions.find(name, data.index)
         if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
@@ -107,22 +100,20 @@ def _append(
                 ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch per partition"
             )
         if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE]:
-            _check_attributes(records[ATTRIBUTES_LOW_BYTE], context, is_transactional=is_transactional)
+            _check_attributes(records[ATTRIBUTES_LOW_BYTE], context, is_transactional)
         result = partition.append(records, acks)
     except KafkaError as error:
-        return _error(data.index, error)
+        _refuse(data, error)
     except DiskFailure as failure:
         logger.error("%s-%d: %s", name, data.index, failure)  # noqa: TRY400 the failure says all
-        return _error(data.index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
-    return PartitionProduceResponse(
-        index=data.index,
-        base_offset=result.base_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=result.log_start_offset,
-    )
+        data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    else:
+        data.base_offset = result.base_offset
+        data.log_append_time_ms = result.log_append_time_ms
+        data.log_start_offset = result.log_start_offset
 
 
-def _check_attributes(attributes: int, context: RequestContext, *, is_transactional: bool) -> None:
+def _check_attributes(attributes: int, context: RequestContext, is_transactional: bool) -> None:
     if context.version < ZSTD_SINCE and attributes & CODEC_MASK == Codec.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
     if not attributes & TRANSACTIONAL_FLAG:
@@ -136,19 +127,18 @@ def _check_attributes(attributes: int, context: RequestContext, *, is_transactio
     )
 
 
-def _error(index: int, error: KafkaError) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=index,
-        error_code=error.code,
-        base_offset=-1,
-        log_append_time_ms=-1,
-        log_start_offset=-1,
-        record_errors=[
-            BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=why)
-            for record, why in error.record_errors
-        ],
-        error_message=error.message,
-    )
+def _refuse(data: ProducedPartition, error: KafkaError) -> None:
+    data.error_code = error.code
+    data.record_errors = error.record_errors
+    data.error_message = error.message
 
 
-API = Api(request=ProduceRequest, response=ProduceResponse, handle=handle, advertised_min=0, pipelined=True)
+CODEC = HandWrittenCodec(exchange_decoder, exchange_encoder, ProduceExchange)
+API = Api(
+    request=ProduceRequest,
+    response=ProduceResponse,
+    handle=handle,
+    advertised_min=0,
+    pipelined=True,
+    codec=CODEC,
+)

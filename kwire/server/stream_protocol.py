@@ -1,0 +1,34 @@
+"""The face that a connection shows to asyncio.
+
+A class of its own because asyncio knows its protocols by their base class, and a compiled class cannot have that base.
+The two calls that come with every read are the connection's own: a loop looks them up once and calls them directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kwire.server.connection import Connection
+
+
+class StreamProtocol(asyncio.BufferedProtocol):
+    """Hands the transport's calls on to a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.get_buffer = connection.get_buffer  # type: ignore[method-assign]
+        self.buffer_updated = connection.buffer_updated  # type: ignore[method-assign,assignment]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connection.connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connection.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()

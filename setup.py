@@ -1,0 +1,43 @@
+"""Builds wheels; everything else about the package is in pyproject.toml.
+
+Without KWIRE_COMPILE this makes the pure wheel, which runs everywhere. With KWIRE_COMPILE=1 mypyc compiles the hot path
+into one extension beside the same sources (docs/decisions/0006); that needs mypy and a C compiler, see `make wheel`.
+"""
+
+import os
+from pathlib import Path
+
+from setuptools import setup
+
+COMPILED = [
+    "kwire/cluster/partition.py",
+    "kwire/cluster/partitions.py",
+    "kwire/log/*.py",
+    "kwire/protocol/framing.py",
+    "kwire/protocol/records.py",
+    "kwire/protocol/wire.py",
+    "kwire/server/apis/produce.py",
+    "kwire/server/connection.py",
+    "kwire/server/context.py",
+    "kwire/server/dispatch.py",
+    "kwire/server/listener.py",
+    "kwire/server/request_memory.py",
+]
+INTERPRETED = {
+    "__init__.py",
+    # A seam: tests and embedders derive from it, which a compiled class does not allow.
+    "disk.py",
+}
+
+
+def hot_modules() -> list[str]:
+    """The files that are compiled."""
+    return sorted(str(path) for pattern in COMPILED for path in Path().glob(pattern) if path.name not in INTERPRETED)
+
+
+if os.environ.get("KWIRE_COMPILE") == "1":
+    from mypyc.build import mypycify
+
+    setup(ext_modules=mypycify(hot_modules(), opt_level="3", debug_level="0"))
+else:
+    setup()

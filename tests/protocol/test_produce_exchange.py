@@ -1,0 +1,159 @@
+"""Produce's hand-written codec reads and writes what the compiled codec of its messages does, byte for byte."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.protocol.codec import decode_prefix, encode
+from kwire.protocol.error_codes import EncodeError, ProtocolError
+from kwire.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kwire.protocol.produce_exchange import (
+    FLEXIBLE_SINCE,
+    TOPIC_IDS_SINCE,
+    ProducedPartition,
+    ProducedTopic,
+    ProduceExchange,
+    exchange_decoder,
+    exchange_encoder,
+)
+from kwire.protocol.schema import schema_of
+from tests.protocol.strategies import values
+
+VERSIONS = list(schema_of(ProduceRequest).versions)
+INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+
+
+def encoded(value: object, version: int) -> bytes:
+    out = bytearray()
+    encode(value, version, out)
+    return bytes(out)
+
+
+def request_of(exchange: ProduceExchange, version: int) -> ProduceRequest:
+    """The declared message that says the same."""
+    request = ProduceRequest(
+        transactional_id=exchange.transactional_id, acks=exchange.acks, timeout_ms=exchange.timeout_ms
+    )
+    for topic in exchange.topics:
+        data = TopicProduceData(
+            partition_data=[PartitionProduceData(index=part.index, records=part.records) for part in topic.partitions]
+        )
+        if version >= TOPIC_IDS_SINCE:
+            assert topic.topic_id is not None
+            data.topic_id = topic.topic_id
+        else:
+            data.name = topic.name
+        request.topic_data.append(data)
+    return request
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+def test_requests_are_read_as_declared(data: st.DataObject, version: int) -> None:
+    request = data.draw(values(schema_of(ProduceRequest), version))
+    frame = b"head" + encoded(request, version)
+    exchange, position = exchange_decoder(version)(frame + b"tail", 4)
+    assert position == len(frame)
+    assert request_of(exchange, version) == request
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+def test_answers_are_written_as_declared(data: st.DataObject, version: int) -> None:
+    response = ProduceResponse(throttle_time_ms=data.draw(INT32))
+    exchange = ProduceExchange(None, 1, 0)
+    exchange.throttle_time_ms = response.throttle_time_ms
+    for _ in range(data.draw(st.integers(0, 3))):
+        name, topic_id = data.draw(st.text(max_size=20)), data.draw(st.uuids())
+        produced = ProducedTopic(name, topic_id if version >= TOPIC_IDS_SINCE else None)
+        for _ in range(data.draw(st.integers(0, 3))):
+            partition = ProducedPartition(data.draw(INT32), None)
+            partition.error_code = data.draw(st.integers(-1, 133))
+            partition.base_offset, partition.log_append_time_ms = data.draw(INT64), data.draw(INT64)
+            partition.log_start_offset = data.draw(INT64)
+            partition.record_errors = data.draw(st.lists(st.tuples(INT32, st.none() | st.text(max_size=9)), max_size=3))
+            partition.error_message = data.draw(st.none() | st.text(max_size=150))
+            produced.partitions.append(partition)
+        exchange.topics.append(produced)
+        response.responses.append(
+            TopicProduceResponse(
+                name=name, topic_id=topic_id, partition_responses=[answer_of(part) for part in produced.partitions]
+            )
+        )
+    out = bytearray(b"head")
+    exchange_encoder(version)(exchange, out, [])
+    assert bytes(out) == b"head" + encoded(response, version)
+
+
+def answer_of(partition: ProducedPartition) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=partition.index,
+        error_code=partition.error_code,
+        base_offset=partition.base_offset,
+        log_append_time_ms=partition.log_append_time_ms,
+        log_start_offset=partition.log_start_offset,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in partition.record_errors
+        ],
+        error_message=partition.error_message,
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_damaged_frames_are_judged_alike(version: int) -> None:
+    """What one codec refuses the other refuses, and what both take they understand alike."""
+    chance = random.Random(version)
+    topic = TopicProduceData(partition_data=[PartitionProduceData(index=3, records=b"records"), PartitionProduceData()])
+    if version < TOPIC_IDS_SINCE:
+        topic.name = "topic"
+    sound = encoded(ProduceRequest(transactional_id="id", acks=-1, timeout_ms=9, topic_data=[topic]), version)
+    refused = 0
+    for _ in range(2_000):
+        frame = bytearray(sound[: chance.randrange(len(sound) + 1)] if chance.random() < 0.3 else sound)
+        for _ in range(chance.randrange(4)):
+            if frame:
+                frame[chance.randrange(len(frame))] = chance.choice((0, 1, 2, 127, 128, 255, chance.randrange(256)))
+        try:
+            request, end = decode_prefix(ProduceRequest, version, frame)
+        except ProtocolError:
+            refused += 1
+            with pytest.raises(ProtocolError):
+                exchange_decoder(version)(bytes(frame), 0)
+        else:
+            exchange, position = exchange_decoder(version)(bytes(frame), 0)
+            assert position == end
+            assert request_of(exchange, version) == request
+    assert 200 < refused < 1_900
+
+
+@pytest.mark.parametrize("version", [3, FLEXIBLE_SINCE])
+def test_too_many_partitions_are_refused_before_they_are_made(version: int) -> None:
+    topics = [
+        TopicProduceData(name="t", partition_data=[PartitionProduceData(index=i) for i in range(60_000)])
+        for _ in range(2)
+    ]
+    with pytest.raises(ProtocolError, match="elements"):
+        exchange_decoder(version)(encoded(ProduceRequest(topic_data=topics), version), 0)
+
+
+@pytest.mark.parametrize("version", [8, FLEXIBLE_SINCE])
+def test_a_message_that_does_not_fit_is_our_error(version: int) -> None:
+    exchange = ProduceExchange(None, 1, 0)
+    exchange.topics.append(ProducedTopic("t", None))
+    exchange.topics[0].partitions.append(ProducedPartition(0, None))
+    exchange.topics[0].partitions[0].error_message = "x" * 40_000
+    with pytest.raises((EncodeError, ValueError)):
+        exchange_encoder(version)(exchange, bytearray(), None)
