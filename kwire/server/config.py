@@ -39,6 +39,8 @@ class BrokerConfig:
     values: Mapping[str, str]
     typed: dict[str, Any]
     """Every known key with its parsed value: altered dynamically, given, or default."""
+    static: Mapping[str, Any]
+    """The same as they were at start."""
     listeners: tuple[ListenerAddress, ...]
     advertised_listeners: tuple[ListenerAddress, ...]
     log_dirs: tuple[str, ...]
@@ -100,6 +102,7 @@ def make_config(values: Mapping[str, str]) -> BrokerConfig:
     return BrokerConfig(
         values=given,
         typed=typed,
+        static=dict(typed),
         listeners=client_listeners,
         advertised_listeners=advertised,
         log_dirs=log_dirs,

@@ -30,7 +30,7 @@ class DynamicConfigs:
         self.own: Values = {}
         """This broker's dynamic configuration, as far as it can be used."""
         self._config = config
-        self._static = dict(config.typed)
+        self._static = dict(config.static)
         self._cached: tuple[Values, Values, Mapping[str, Any]] = ({}, {}, self._static)
         self._watchers: list[Callable[[], None]] = []
 

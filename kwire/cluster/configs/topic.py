@@ -23,7 +23,7 @@ TOPIC_KEYS = table(
             default="delete",
             check=POLICIES,
             synonyms=("log.cleanup.policy",),
-            doc="What happens to old segments: delete drops by age and size, compact keeps the last record of a key.",
+            doc="delete drops old segments; compact demands keys and keeps the last record of each, which is to come.",
         ),
         ConfigKey(
             name="compression.gzip.level",
@@ -80,7 +80,7 @@ TOPIC_KEYS = table(
             default="9223372036854775807",
             check=POSITIVE,
             synonyms=("log.flush.interval.messages",),
-            doc="Records after which the log is fsynced; 1 means before every acknowledgement.",
+            doc="Records after which the log is fsynced; it may take a second.",
         ),
         ConfigKey(
             name="flush.ms",
@@ -88,7 +88,7 @@ TOPIC_KEYS = table(
             default="9223372036854775807",
             check=COUNT,
             synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
-            doc="Milliseconds after which unflushed records are fsynced.",
+            doc="Milliseconds after which unflushed records are fsynced; it may take a second more.",
         ),
         ConfigKey(
             name="follower.replication.throttled.replicas",

@@ -127,7 +127,7 @@ KEYS = (
         default="delete",
         check=POLICIES,
         update=Update.CLUSTER_WIDE,
-        doc="What happens to old segments of a topic that does not say: delete, compact, both, or nothing.",
+        doc="cleanup.policy of topics that do not say: delete, compact, both, or nothing.",
     ),
     ConfigKey(
         name="log.index.size.max.bytes",
@@ -151,7 +151,7 @@ KEYS = (
         default="9223372036854775807",
         check=POSITIVE,
         update=Update.CLUSTER_WIDE,
-        doc="Records after which a log is fsynced.",
+        doc="Records after which a log is fsynced; it may take a second.",
     ),
     ConfigKey(
         name="log.flush.interval.ms",
