@@ -140,7 +140,7 @@ def test_nothing_is_left_behind(isolation: Isolation, tmp_path: Path) -> None:
     threads, files = threading.active_count(), descriptors()
     for _ in range(3):
         once()
-    assert threading.active_count() <= threads, threading.enumerate()
+    eventually(lambda: threading.active_count() <= threads, "threads to end")
     eventually(lambda: descriptors() <= files, "descriptors to be given back")
 
 
