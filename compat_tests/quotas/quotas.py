@@ -19,12 +19,17 @@ Entity = tuple[tuple[str, str | None], ...]
 
 def alter(bootstrap: str, entity: Entity, key: str, value: float | None, *, validate_only: bool = False):
     """Set a quota, or remove it with None; the error code and message."""
+    with Peer(bootstrap) as peer:
+        return alter_by(peer, entity, key, value, validate_only=validate_only)
+
+
+def alter_by(peer: Peer, entity: Entity, key: str, value: float | None, *, validate_only: bool = False):
+    """The same over a connection that is there."""
     entry = AlterClientQuotasEntry(
         entity=[AlterClientQuotasEntity(entity_type=kind, entity_name=name) for kind, name in entity],
         ops=[AlterClientQuotasOperation(key=key, value=value or 0.0, remove=value is None)],
     )
-    with Peer(bootstrap) as peer:
-        (answer,) = peer.ask(AlterClientQuotasRequest(entries=[entry], validate_only=validate_only), 1).entries
+    (answer,) = peer.ask(AlterClientQuotasRequest(entries=[entry], validate_only=validate_only), 1).entries
     return answer.error_code, answer.error_message
 
 

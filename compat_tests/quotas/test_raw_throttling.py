@@ -12,7 +12,7 @@ import pytest
 
 from compat_tests.harness.waiting import eventually
 from compat_tests.quotas.named_peer import NamedPeer
-from compat_tests.quotas.quotas import ask_throttle, quota
+from compat_tests.quotas.quotas import alter_by, ask_throttle, quota
 from compat_tests.raw.peer import Peer
 from kwire.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -163,6 +163,23 @@ def test_the_time_of_requests_counts(bootstrap, held, name):
         began = time.monotonic()
         held.ask(MetadataRequest(topics=[]), 9)
         assert time.monotonic() - began > 0.8
+
+
+def test_an_address_that_connects_too_often_is_sent_away(bootstrap, peer):
+    """Three connections a second: thirty may come at once, those over that are closed unserved (KIP-612)."""
+    address = (("ip", "127.0.0.1"),)
+    assert alter_by(peer, address, "connection_creation_rate", 3.0) == (0, None)
+    with ExitStack() as stack:
+        try:
+
+            def refused():
+                others = [stack.enter_context(Peer(bootstrap)) for _ in range(40)]
+                assert ask_throttle(others[0]) == 0
+                return all(other.is_closed() for other in others[35:])
+
+            eventually(refused, "connections over the quota to be closed")
+        finally:
+            assert alter_by(peer, address, "connection_creation_rate", None) == (0, None)
 
 
 NARROW, WIDE = 10_000, 1_000_000_000

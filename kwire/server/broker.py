@@ -218,6 +218,7 @@ class BrokerServer:
         )
         quotas.load(self._metadata_log.image)
         self._metadata_log.watch(quotas.follow)
+        self._limits.refused_ms = quotas.connection_refused_ms
         return quotas
 
     async def _allocate_producer_ids(self) -> range:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,8 @@ class ConnectionLimits:
     """socket.receive.buffer.bytes; -1 leaves it to the system."""
     output_buffer_bytes: int = 8 * 1024 * 1024
     """Unsent bytes above which a connection's next request waits. Memory for output is this plus one answer."""
+    refused_ms: Callable[[str], int] = lambda host: 0  # noqa: ARG005
+    """Told of each new connection's address: 0, or after how long the connection is closed unserved (KIP-612)."""
     _next_place: float = 0.0
     """When the next connection would be due, were they made at the highest rate without a pause."""
 

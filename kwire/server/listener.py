@@ -103,7 +103,11 @@ class Listener:
         elif len(table.connections) > limits.connections_max:
             victim = table.longest_idle()
             (victim or connection).abort("too many connections (max.connections)")
-        if delay_ms := limits.delay_ms(connection.last_active):
+        if refused_ms := limits.refused_ms(connection.peer_host):
+            connection.hold(refused_ms + int(SWEEP_SECONDS * 1000))
+            why = "connects too often (connection_creation_rate)"
+            asyncio.get_running_loop().call_later(refused_ms / 1000.0, connection.abort, why)
+        elif delay_ms := limits.delay_ms(connection.last_active):
             connection.hold(delay_ms)
 
     def disconnected(self, connection: Connection) -> None:

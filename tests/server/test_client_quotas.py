@@ -229,6 +229,21 @@ def test_mutations_over_the_quota_are_refused_or_delayed(broker: RunningBroker, 
     assert deleted.throttle_time_ms > 0
 
 
+def test_an_address_that_connects_too_often_is_sent_away(data_dir: Path) -> None:
+    with RunningBroker(data_dir, {"quota.window.num": "2"}) as broker, broker.client() as client:
+        address = (("ip", "127.0.0.1"),)
+        assert alter(client, entry(address, ("connection_creation_rate", 2.0))) == [(0, "")]
+        clients = [broker.client() for _ in range(3)]
+        clients[-1].send_bytes(clients[-1].frame(MetadataRequest(topics=[]), 9))
+        assert clients[-1].is_closed()
+        assert clients[0].ask(MetadataRequest(topics=[]), 9).throttle_time_ms == 0
+        assert alter(client, entry(address, ("connection_creation_rate", None))) == [(0, "")]
+        with broker.client() as again:
+            assert again.ask(MetadataRequest(topics=[]), 9).throttle_time_ms == 0
+        for each in clients:
+            each.close()
+
+
 def test_nobody_without_leave_sees_or_sets_quotas(broker: RunningBroker, client: RawClient) -> None:
     class Refuse:
         def allows(self, *asked: object) -> bool:

@@ -7,9 +7,11 @@ connections of a user whose quota is the user's; each client id of its own below
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
+from typing import Protocol
 
-from kwire.cluster.client_quotas import CLIENT_ID, USER, ClientQuotas
+from kwire.cluster.client_quotas import CLIENT_ID, IP, USER, ClientQuotas
 
 Client = tuple[str, str]
 """(user, client id); an empty one in a measure's key says that it does not count."""
@@ -20,6 +22,16 @@ _ANY = object()
 """Stands for a type that the entity does not have."""
 _Place = tuple[object, object]
 """Where a limit is kept: a user and a client id, each a name, _DEFAULT or _ANY."""
+
+
+class Limits(Protocol):
+    """The limits of one quota key."""
+
+    def __bool__(self) -> bool:
+        """Whether anybody has one."""
+
+    def find(self, user: str, client_id: str) -> tuple[Client, float] | None:
+        """Whose usage is counted together with this client's, and the limit; None without a limit."""
 
 
 class QuotaLimits:
@@ -38,7 +50,6 @@ class QuotaLimits:
         return bool(self._limits)
 
     def find(self, user: str, client_id: str) -> tuple[Client, float] | None:
-        """Whose usage is counted together with this client's, and the limit; None without a limit."""
         shared = self._shared_by(user, client_id)
         limit = self._limit_of(*shared)
         return None if limit is None else (shared, limit)
@@ -71,3 +82,37 @@ def _place(entity: Mapping[str, str | None]) -> _Place:
         return _DEFAULT if given is None else given
 
     return name(USER), name(CLIENT_ID)
+
+
+class AddressLimits:
+    """The limits of addresses. In place of a user an address is given, in place of a client id nothing."""
+
+    __slots__ = ("_default", "_limits")
+
+    def __init__(self, quotas: ClientQuotas, key: str) -> None:
+        self._limits: dict[str, float] = {}
+        self._default: float | None = None
+        for entity, values in quotas.items():
+            names = dict(entity)
+            if key not in values or IP not in names:
+                continue
+            host = names[IP]
+            if host is None:
+                self._default = values[key]
+            else:
+                self._limits[_address_of(host)] = values[key]
+
+    def __bool__(self) -> bool:
+        return bool(self._limits) or self._default is not None
+
+    def find(self, user: str, client_id: str) -> tuple[Client, float] | None:
+        limit = self._limits.get(user, self._default)
+        return None if limit is None else ((user, client_id), limit)
+
+
+def _address_of(host: str) -> str:
+    """An address as connections show it; a name stands for the first address it has, as in Kafka."""
+    try:
+        return str(socket.getaddrinfo(host, None)[0][4][0])
+    except (OSError, UnicodeError):
+        return host

@@ -4,6 +4,7 @@
     consumer_byte_rate          bytes of Fetch answers; who is over it gets an empty answer instead
     request_percentage          time that requests take of the event loop, in percent of one thread
     controller_mutation_rate    partitions created and deleted
+    connection_creation_rate    connections made from an address; who is over it is let wait and sent away
 
 The time of a request is counted from begin() to throttle_ms(). A request that waits in between calls spent_ms() when it
 starts to wait and hands the number to begin() when it goes on.
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kwire.cluster.client_quotas import (
+    CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
@@ -24,7 +26,7 @@ from kwire.cluster.client_quotas import (
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.api_keys import ApiKey
 from kwire.seams import Clock
-from kwire.server.quotas.limits import Client, QuotaLimits
+from kwire.server.quotas.limits import AddressLimits, Client, QuotaLimits
 from kwire.server.quotas.measures import Measures, Rates
 from kwire.server.quotas.mutations import MutationQuota, Mutations, NoMutationQuota
 from kwire.server.quotas.rate import SampledRate
@@ -63,6 +65,7 @@ class ClientQuotaManager:
         self._fetch = Rates(self._new_rate)
         self._request = Rates(self._new_rate)
         self._mutation = Measures(self._new_bucket)
+        self._connections = Rates(self._new_rate)
 
     def _new_rate(self) -> SampledRate:
         return SampledRate(samples_max=self._config.samples_max, window_ms=self._config.window_ms)
@@ -91,6 +94,7 @@ class ClientQuotaManager:
         self._fetch.set_limits(QuotaLimits(quotas, CONSUMER_BYTE_RATE))
         self._request.set_limits(QuotaLimits(quotas, REQUEST_PERCENTAGE))
         self._mutation.set_limits(QuotaLimits(quotas, CONTROLLER_MUTATION_RATE))
+        self._connections.set_limits(AddressLimits(quotas, CONNECTION_CREATION_RATE))
         kinds: tuple[Measures[Any], ...] = (self._produce, self._fetch, self._request, self._mutation)
         self.active = any(kind.limits for kind in kinds)
 
@@ -147,6 +151,18 @@ class ClientQuotaManager:
         if throttle_ms:
             self._fetch.take_back(client, size, now_ms)
         return throttle_ms
+
+    # --- connections
+
+    def connection_refused_ms(self, host: str) -> int:
+        """Count a connection that an address makes. Above 0: it is closed after so long, and did not count."""
+        if not self._connections.limits:
+            return 0
+        client, now_ms = (host, ""), self._now_ms()
+        throttle_ms = self._connections.record(client, 1.0, now_ms)
+        if throttle_ms:
+            self._connections.take_back(client, 1.0, now_ms)
+        return min(throttle_ms, self._config.window_ms)
 
     # --- changing the cluster
 

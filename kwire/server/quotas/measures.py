@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from kwire.server.quotas.limits import Client, QuotaLimits
+from kwire.server.quotas.limits import Client, Limits, QuotaLimits
 from kwire.server.quotas.rate import SampledRate
 
 MEASURES_MAX = 10_000
@@ -23,11 +23,11 @@ class Measures(Generic[M]):
     """Limits of one quota key, and the measure of each client that has one."""
 
     def __init__(self, make: Callable[[], M]) -> None:
-        self.limits = QuotaLimits({}, "")
+        self.limits: Limits = QuotaLimits({}, "")
         self._make = make
         self._by_client: OrderedDict[Client, M] = OrderedDict()
 
-    def set_limits(self, limits: QuotaLimits) -> None:
+    def set_limits(self, limits: Limits) -> None:
         """What was used so far counts against the new limits as well."""
         self.limits = limits
 

@@ -115,6 +115,17 @@ def test_strict_mutations_are_refused_and_permissive_ones_wait() -> None:
     assert free.throttle_ms == 0
 
 
+def test_addresses_may_connect_only_so_often() -> None:
+    quotas, clock = manager("connection_creation_rate", {(("ip", None),): 3.0, (("ip", "127.0.0.1"),): 1.0})
+    assert not quotas.active, "requests need not be measured for that"
+    assert [quotas.connection_refused_ms("127.0.0.1") for _ in range(12)] == [0] * 10 + [1000] * 2
+    assert [quotas.connection_refused_ms("10.0.0.9") for _ in range(31)] == [0] * 30 + [333]
+    clock.ms += 11_000
+    assert quotas.connection_refused_ms("127.0.0.1") == 0, "those that were refused did not count"
+    others, _ = manager("connection_creation_rate", {(("ip", "localhost"),): 1.0})
+    assert others.connection_refused_ms("10.0.0.9") == 0
+
+
 def test_without_a_quota_everything_may_change() -> None:
     quotas, _ = manager("producer_byte_rate", {EVERYBODY: 2.0})
     mutations = quotas.mutations(context(ApiKey.CREATE_TOPICS), strict_since=6)
