@@ -54,6 +54,7 @@ from kwire.server.apis import (
     sasl_authenticate,
     sasl_handshake,
     sync_group,
+    unregister_broker,
     update_features,
 )
 from kwire.server.dispatch import Api
@@ -112,6 +113,7 @@ SERVED: tuple[Api, ...] = tuple(
             sasl_authenticate.API,
             sasl_handshake.API,
             sync_group.API,
+            unregister_broker.API,
             update_features.API,
         ),
         key=lambda api: api.key,
