@@ -1,0 +1,93 @@
+"""Pinned old clients, each fetched once into a place of its own below .cache/old-clients."""
+
+import contextlib
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from compat_tests.harness.install import install
+from compat_tests.harness.paths import CACHE
+
+HOME = CACHE / "old-clients"
+#: The newest Python that the old packages have wheels for, or run on at all.
+PYTHON_MAX = (3, 11)
+
+
+def fetched(name: str, fetch: Callable[[Path], None]) -> Path:
+    """The client's directory; a lock lets concurrent runs share one cache."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    directory = HOME / name
+    with (HOME / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (directory / "complete").exists():
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+            fetch(directory)
+            (directory / "complete").touch()
+    return directory
+
+
+def java_client(version: str) -> Path:
+    """The directory of kafka-clients' jars."""
+
+    def fetch(directory: Path) -> None:
+        install("kafka")
+        (directory / "pom.xml").write_text(
+            '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+            "<groupId>kwire.compat</groupId><artifactId>old-client</artifactId><version>1</version><dependencies>"
+            "<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId>"
+            f"<version>{version}</version></dependency></dependencies></project>\n"
+        )
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={directory / 'lib'}"]
+        subprocess.run(["mvn", "-q", "-B", "-f", str(directory / "pom.xml"), *goal], check=True)
+
+    return fetched(f"java-{version}", fetch) / "lib"
+
+
+def java_program(source: Path, jars: Path) -> Path:
+    """The directory of a program's classes, compiled against one client; the compiler comes with Debian's runtime."""
+    classes = jars.parent / f"classes-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    if not classes.exists():
+        with tempfile.TemporaryDirectory(dir=jars.parent) as scratch:
+            path = ":".join(map(str, jars.glob("*.jar")))
+            compiler = ["java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-cp", path]
+            subprocess.run([*compiler, "-d", f"{scratch}/classes", str(source)], check=True)
+            with contextlib.suppress(OSError):  # another run was quicker
+                Path(scratch, "classes").rename(classes)
+    return classes
+
+
+def python_client(requirement: str) -> Path:
+    """The interpreter of a virtual environment that has nothing but this package and what it needs."""
+
+    def fetch(directory: Path) -> None:
+        python = old_enough_python()
+        subprocess.run([python, "-m", "venv", str(directory / "venv")], check=True)
+        command = [
+            str(directory / "venv" / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+        ]
+        subprocess.run([*command, *requirement.split()], check=True)
+
+    return fetched(requirement.replace("==", "-").split()[0], fetch) / "venv" / "bin" / "python"
+
+
+def old_enough_python() -> str:
+    """This Python, or an older one beside it: the pinned packages know none that is newer."""
+    if sys.version_info[:2] <= PYTHON_MAX:
+        return sys.executable
+    found = shutil.which("python{}.{}".format(*PYTHON_MAX))
+    if found is None:
+        pytest.skip("the pinned packages need Python 3.11 or older")
+    return found

@@ -1,0 +1,65 @@
+"""Spark's Kafka connector, run by an old PySpark in an environment of its own: BOOTSTRAP TOPIC CONNECTOR DIRECTORY.
+
+Writes, reads as a batch, and reads as a stream that stops and resumes at its checkpoint; with offsets asked of the
+admin client, and with those of a consumer group as before Spark 3.1. Prints one line of JSON for each.
+"""
+
+import json
+import sys
+
+from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def write(spark, options, topic, first, count):
+    rows = spark.range(first, first + count).selectExpr(
+        "concat('key-', cast(id % 7 as string)) as key", "concat('value-', cast(id as string)) as value"
+    )
+    rows.write.format("kafka").options(**options).option("topic", topic).save()
+
+
+def read_values(frame):
+    return sorted(row[0] for row in frame.selectExpr("cast(value as string)").collect())
+
+
+def stream_once(spark, options, topic, checkpoint, collected):
+    """Read what is there since the checkpoint, and stop."""
+
+    def keep(frame, _):
+        collected.extend(read_values(frame))
+
+    source = spark.readStream.format("kafka").options(**options).option("subscribe", topic)
+    rows = source.option("startingOffsets", "earliest").load()
+    query = rows.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    query.start().awaitTermination(60)
+
+
+def main(bootstrap, topic, connector, directory):
+    builder = SparkSession.builder.master("local[2]").config("spark.jars.packages", connector)
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    options = {"kafka.bootstrap.servers": bootstrap}
+    for way, deprecated in (("admin", "false"), ("group", "true")):
+        spark.conf.set("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", deprecated)
+        own = f"{topic}-{way}"
+        write(spark, options, own, 0, 30)
+        batch = read_values(spark.read.format("kafka").options(**options).option("subscribe", own).load())
+        first, second = [], []
+        stream_once(spark, options, own, f"{directory}/{way}", first)
+        write(spark, options, own, 30, 10)
+        stream_once(spark, options, own, f"{directory}/{way}", second)
+        print(json.dumps({"way": way, "batch": batch, "first": first, "second": second}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
