@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ROW ?=
 SHORT ?=
 
-.PHONY: run test check compat spark docker bench campaign clean
+.PHONY: run test test-compiled wheel compat spark docker bench campaign clean
 
 run: $(VENV)/.run
 	@exec $(BIN)/kwire server
@@ -27,6 +27,27 @@ $(VENV)/.run: $(VENV)/bin/python pyproject.toml
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.run
+
+# The wheels: pure Python for every machine, and for this one with the hot path compiled (needs a C compiler).
+wheel: $(VENV)/.test
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	KWIRE_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+# The compiled wheel, unpacked; made again when a source is newer.
+COMPILED := .cache/compiled
+$(COMPILED)/.built: $(VENV)/.test setup.py $(shell find kwire -name '*.py')
+	rm -rf $(COMPILED) && mkdir -p $(COMPILED)/wheel
+	KWIRE_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--wheel-dir $(COMPILED)/wheel .
+	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m zipfile -e wheel/*.whl .
+	@touch $@
+
+# The tests of what is compiled, against the compiled wheel.
+test-compiled: $(COMPILED)/.built
+	rm -rf $(COMPILED)/tests $(COMPILED)/compat_tests
+	cp -r tests compat_tests pyproject.toml $(COMPILED)/
+	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m pytest -q tests/protocol tests/log tests/cluster tests/coordinator tests/server \
+		tests/hostile tests/test_crash.py
 
 # Other people's clients against kwire and Apache Kafka. ROW=kcat runs one client; SHORT=1 kwire only, in short.
 compat: $(VENV)-compat/.compat

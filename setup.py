@@ -14,6 +14,7 @@ COMPILED = [
     "kwire/cluster/partitions.py",
     "kwire/log/*.py",
     "kwire/protocol/framing.py",
+    "kwire/protocol/produce_exchange.py",
     "kwire/protocol/records.py",
     "kwire/protocol/wire.py",
     "kwire/server/apis/produce.py",

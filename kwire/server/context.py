@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kwire.server.authorization import ACCESS, CLUSTER_NAME, ResourceType
 
 if TYPE_CHECKING:
     from kwire.protocol.api_keys import ApiKey
-    from kwire.server.connection import Connection
     from kwire.server.services import Services
 
 _TOPIC: Final = ResourceType.TOPIC
+
+
+class Client(Protocol):
+    """What handlers may know of the connection that a request came by."""
+
+    peer_host: str
+    peer_port: int
+    principal: str
+    client_software: tuple[str, str]
 
 
 class RequestContext:
@@ -22,7 +30,7 @@ class RequestContext:
     def __init__(
         self,
         services: Services,
-        connection: Connection,
+        connection: Client,
         listener_name: str,
         api_key: ApiKey,
         version: int,

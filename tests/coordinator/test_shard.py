@@ -68,18 +68,35 @@ class SumMachine:
         self.life.append("unloaded")
 
 
-class SlowPartition(Partition):
-    """Its high watermark moves when a test says so, as with a replica that lags behind."""
+class SlowPartition:
+    """A partition whose high watermark moves when a test says so, as with a replica that lags behind."""
 
-    __slots__ = ("is_held",)
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.is_held = False
+        self.held_at = 0
+        self.failure: DiskFailure | None = None
+        """What the next append meets."""
 
-    def _advance(self, size: int) -> None:
-        if not getattr(self, "is_held", False):
-            super()._advance(size)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.partition, name)
+
+    @property
+    def high_watermark(self) -> int:
+        return min(self.held_at, self.partition.high_watermark) if self.is_held else self.partition.high_watermark
+
+    def append(self, *batch: Any, **how: Any) -> Any:
+        if self.failure is not None:
+            raise self.failure
+        return self.partition.append(*batch, **how)
+
+    def hold(self) -> None:
+        self.held_at = self.partition.high_watermark
+        self.is_held = True
 
     def release(self) -> None:
         self.is_held = False
-        self._advance(0)
+        self.partition.wake()
 
 
 class Bench:
@@ -90,7 +107,7 @@ class Bench:
         self.loop = loop
         self.clock = VirtualClock(loop)
         self.machines: list[SumMachine] = []
-        self.partition = self.open_partition()
+        self.partition: Any = self.open_partition()
         self.runtime: CoordinatorRuntime[Number, SumMachine] = CoordinatorRuntime(
             make=lambda _: self.make(), clock=self.clock
         )
@@ -101,7 +118,8 @@ class Bench:
 
     def open_partition(self) -> SlowPartition:
         image: PartitionImage = topic_image("state", 1, 1).partitions[0]
-        return SlowPartition(topic="state", topic_id=UUID(int=1), index=0, image=image, log=open_at(self.directory))
+        log = open_at(self.directory)
+        return SlowPartition(Partition(topic="state", topic_id=UUID(int=1), index=0, image=image, log=log))
 
     async def lead(self) -> Shard[Number, SumMachine]:
         self.runtime.lead(self.partition)
@@ -187,7 +205,7 @@ def test_loading_can_be_given_up(bench: Bench) -> None:
 def test_an_answer_waits_until_its_records_are_committed(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
-        bench.partition.is_held = True
+        bench.partition.hold()
         outcomes: list[KafkaError | None] = []
         written = shard.write(write("written", ("a", 1), outcome=outcomes.append))
         assert isinstance(written, asyncio.Future)
@@ -210,7 +228,7 @@ def test_an_answer_waits_until_its_records_are_committed(bench: Bench) -> None:
 def test_who_waits_for_a_commit_learns_that_the_shard_is_gone(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
-        bench.partition.is_held = True
+        bench.partition.hold()
         outcomes: list[KafkaError | None] = []
         written = shard.write(write("written", ("a", 1), outcome=outcomes.append))
         assert isinstance(written, asyncio.Future)
@@ -226,7 +244,7 @@ def test_who_waits_for_a_commit_learns_that_the_shard_is_gone(bench: Bench) -> N
 def test_an_answer_whose_client_has_gone_is_no_error(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
-        bench.partition.is_held = True
+        bench.partition.hold()
         written = shard.write(write("written", ("a", 1)))
         assert isinstance(written, asyncio.Future)
         written.cancel()
@@ -253,13 +271,10 @@ def test_a_refused_append_changes_nothing(bench: Bench) -> None:
     bench.run(main)
 
 
-def test_a_failed_disk_is_no_coordinator(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise DiskFailure("append", "file", OSError(5, "I/O error"))
-
+def test_a_failed_disk_is_no_coordinator(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
-        monkeypatch.setattr(bench.partition.log, "append", fail, raising=True)
+        bench.partition.failure = DiskFailure("append", "file", OSError(5, "I/O error"))
         assert code_of(lambda: shard.write(write("", ("a", 1)))) is ErrorCode.NOT_COORDINATOR
         assert shard.machine.numbers == {}
 
