@@ -34,9 +34,11 @@ ROWS = {
     "quotas": ("quotas", lambda: version("confluent-kafka")),
     "admin-apis": ("admin_apis", lambda: "-"),
     "schemas": ("schemas", lambda: "-"),
+    "tools": ("kafka_tools", lambda: KAFKA_VERSION),
+    "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
-NEED_KAFKA = {"schemas"}
-"""Rows without short tests: they read the jars of Apache Kafka."""
+NEED_KAFKA = {"schemas", "old-clients"}
+"""Rows without short tests: they need more than Python packages from the start."""
 SUITE_SECONDS = 600
 
 console = Console(width=110)

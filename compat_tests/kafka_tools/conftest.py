@@ -1,0 +1,54 @@
+"""Both brokers at once, and tools for them."""
+
+import json
+
+import pytest
+
+from compat_tests.confluent_kafka_client.client import create_topic
+from compat_tests.harness.brokers import new_broker
+from compat_tests.kafka_tools.comparing import Both, Side
+from compat_tests.kafka_tools.tools import class_archive
+
+
+@pytest.fixture(scope="session")
+def archive(broker, tmp_path_factory):
+    return class_archive(broker.bootstrap, tmp_path_factory.mktemp("archive"))
+
+
+@pytest.fixture(scope="session")
+def both(broker, archive, tmp_path_factory):
+    """The broker under test with Apache Kafka beside it; alone where it is Apache Kafka."""
+    tested = Side(broker, archive)
+    if broker.name == "kafka":
+        yield Both(tested, None)
+        return
+    started = new_broker("kafka", tmp_path_factory.mktemp("reference"))
+    try:
+        started.start()
+        yield Both(tested, Side(started, archive))
+    finally:
+        started.stop()
+
+
+@pytest.fixture
+def json_file(tmp_path):
+    """Write what a tool reads from a file of JSON, and give the file's name."""
+
+    def write(name, content):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(content))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def new_topic(both, topic):
+    """A topic on both brokers, made without a JVM."""
+
+    def create(partitions=1):
+        for side in both.sides:
+            create_topic(side.broker.bootstrap, topic, partitions=partitions)
+        return topic
+
+    return create

@@ -1,0 +1,110 @@
+"""kafka-topics, and kafka-configs for topics."""
+
+import pytest
+
+from compat_tests.kafka_tools.comparing import only_lines_with
+from compat_tests.kafka_tools.known_differences import without_min_insync_replicas
+
+TOPICS, CONFIGS = "kafka-topics", "kafka-configs"
+
+
+@pytest.mark.short
+def test_a_topic_lives_and_dies(both, topic):
+    assert both.run(TOPICS, "--create", "--topic", topic, "--partitions", "2").lines == [f"Created topic {topic}."]
+    assert both.run(TOPICS, "--list", change=only_lines_with(topic)).lines.count(topic) == 1
+    described = both.run(TOPICS, "--describe", "--topic", topic, change=without_min_insync_replicas)
+    assert "PartitionCount: 2" in described.lines[0]
+    assert ["Leader: 1" in line for line in described.lines[1:]] == [True, True]
+    both.run(TOPICS, "--alter", "--topic", topic, "--partitions", "4")
+    assert len(both.run(TOPICS, "--describe", "--topic", topic, change=without_min_insync_replicas).lines) == 5
+    assert both.run(TOPICS, "--delete", "--topic", topic).output == ""
+    assert "does not exist" in both.run(TOPICS, "--delete", "--topic", topic, status=1).output
+    assert both.run(TOPICS, "--delete", "--topic", topic, "--if-exists").output == ""
+
+
+def test_what_cannot_be_created_is_refused(both, new_topic):
+    name = new_topic()
+    refused = {
+        f"--topic {name}": "already exists",
+        f"--topic {name}-a --config nope=1": "Unknown topic config name: nope",
+        f"--topic {name}-b --config retention.ms=soon": "retention.ms",
+        f"--topic {name}!": "Topic name is invalid",
+        f"--topic {name}-c --replica-assignment 7": "no such broker is registered",
+    }
+    for arguments, reason in refused.items():
+        assert reason in both.run(TOPICS, "--create", *arguments.split(), status=1).output
+    both.run(TOPICS, "--create", "--topic", name, "--if-not-exists")
+
+
+def test_more_replicas_than_brokers_are_refused(both, topic):
+    """Kafka's sentence goes on with directories that kwire cannot have."""
+    arguments = ("--create", "--topic", topic, "--replication-factor", "3")
+    refused = both.run(
+        TOPICS, *arguments, status=1, change=lambda text: text.partition(" or some brokers")[0].strip(".\n")
+    )
+    assert "only 1 broker(s) are registered" in refused.output
+
+
+def test_partitions_only_grow(both, new_topic):
+    name = new_topic(3)
+    for count in ("2", "3"):
+        refused = both.run(TOPICS, "--alter", "--topic", name, "--partitions", count, status=1)
+        assert "3 partition" in refused.output
+    assert "does not exist" in both.run(TOPICS, "--alter", "--topic", f"{name}-x", "--partitions", "2", status=1).output
+
+
+def test_topics_are_chosen_by_their_state(both, topic):
+    both.run(TOPICS, "--create", "--topic", topic, "--replica-assignment", "1,1", "--config", "retention.ms=9000")
+    with_own = both.run(
+        TOPICS, "--describe", "--topics-with-overrides", "--topic", topic, change=without_min_insync_replicas
+    )
+    assert "retention.ms=9000" in with_own.output
+    for state in (
+        "--under-replicated-partitions",
+        "--unavailable-partitions",
+        "--under-min-isr-partitions",
+        "--at-min-isr-partitions",
+    ):
+        ran = both.run(
+            TOPICS, "--describe", state, "--topic", topic, "--exclude-internal", change=without_min_insync_replicas
+        )
+        assert len(ran.lines) == (2 if state == "--at-min-isr-partitions" else 0)
+    refused = both.run(TOPICS, "--describe", "--topic", f"{topic}-none", status=1)
+    assert "does not exist" in refused.output
+
+
+@pytest.mark.short
+def test_settings_of_a_topic_change(both, new_topic):
+    name = new_topic()
+    of_topic = ("--entity-type", "topics", "--entity-name", name)
+    both.run(CONFIGS, "--alter", *of_topic, "--add-config", "retention.ms=5000,cleanup.policy=[compact,delete]")
+    described = both.run(CONFIGS, "--describe", *of_topic)
+    assert "retention.ms=5000 sensitive=false" in described.output
+    assert "cleanup.policy=compact,delete sensitive=false" in described.output
+    both.run(CONFIGS, "--alter", *of_topic, "--delete-config", "retention.ms,cleanup.policy")
+    assert both.run(CONFIGS, "--describe", "--topic", name).lines == [f"Dynamic configs for topic {name} are:"]
+
+
+def test_every_setting_of_a_topic_is_described(both, new_topic):
+    described = both.run(CONFIGS, "--describe", "--topic", new_topic(), "--all", change=without_min_insync_replicas)
+    assert len(described.lines) > 30
+
+
+def test_wrong_settings_of_a_topic_are_refused(both, new_topic):
+    name = new_topic()
+    refused = {
+        "--add-config nope=1": "Unknown topic config name: nope",
+        "--add-config retention.ms=soon": "Invalid value soon for configuration retention.ms",
+        "--add-config cleanup.policy=keep": "cleanup.policy",
+    }
+    for change, reason in refused.items():
+        assert reason in both.run(CONFIGS, "--alter", "--topic", name, *change.split(), status=1).errors
+    unknown = ("--topic", f"{name}-none")
+    assert "doesn't exist" in both.run(CONFIGS, "--describe", *unknown).output
+    alter = ("--alter", *unknown, "--add-config", "retention.ms=5")
+    assert "does not exist" in both.run(CONFIGS, *alter, status=1).errors
+
+
+def test_only_kafka_sets_min_insync_replicas_by_itself(both, new_topic):
+    for side, ran in zip(both.sides, both.run_each(TOPICS, "--describe", "--topic", new_topic()), strict=True):
+        assert ("min.insync.replicas=1" in ran.output) == (side.name == "kafka")
