@@ -17,6 +17,7 @@ from compat_tests.harness.waiting import eventually
 
 TOOLS = "org.apache.kafka.tools"
 MAINS = {
+    "kafka-acls": f"{TOOLS}.AclCommand",
     "kafka-broker-api-versions": f"{TOOLS}.BrokerApiVersionsCommand",
     "kafka-client-metrics": f"{TOOLS}.ClientMetricsCommand",
     "kafka-cluster": f"{TOOLS}.ClusterTool",
@@ -25,6 +26,7 @@ MAINS = {
     "kafka-console-producer": f"{TOOLS}.ConsoleProducer",
     "kafka-consumer-groups": f"{TOOLS}.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": f"{TOOLS}.ConsumerPerformance",
+    "kafka-delegation-tokens": f"{TOOLS}.DelegationTokenCommand",
     "kafka-delete-records": f"{TOOLS}.DeleteRecordsCommand",
     "kafka-e2e-latency": f"{TOOLS}.EndToEndLatency",
     "kafka-features": f"{TOOLS}.FeatureCommand",
