@@ -129,10 +129,10 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="kwire only, and only the tests marked short")
     arguments = parser.parse_args()
     install("kcat")
-    if not arguments.short:
+    rows = arguments.row or [row for row in ROWS if not (arguments.short and row in NEED_KAFKA)]
+    if not arguments.short or "tools" in rows:
         install("kafka")
         class_path()
-    rows = arguments.row or [row for row in ROWS if not (arguments.short and row in NEED_KAFKA)]
     against = prove(rows, short=arguments.short)
     for each in against:
         console.print(each, markup=False, highlight=False, soft_wrap=True)
