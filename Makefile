@@ -71,9 +71,17 @@ $(VENV)-spark/.spark: pyproject.toml
 docker: $(VENV)-compat/.compat
 	PYTHONPATH=docker:. $(VENV)-compat/bin/python -m proof.run
 
-# kwire beside Apache Kafka, as both ship. ROW=start|small|perf-100|perf-1000 runs one row; ROUNDS=1 looks quickly.
-bench: $(VENV)-compat/.compat
-	$(VENV)-compat/bin/python -m benchmarks.run $(if $(ROW),--row $(ROW)) $(if $(ROUNDS),--rounds $(ROUNDS))
+# kwire beside Apache Kafka, as both ship. ROW=start|perf-100|small|... runs one row; ROUNDS=1 looks quickly;
+# BROKER=kwire-pure measures the sources without a compiler.
+bench: $(VENV)-bench/.bench
+	$(VENV)-bench/bin/python -m benchmarks.run $(if $(ROW),--row $(ROW)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+		$(if $(BROKER),--broker $(BROKER))
+
+$(VENV)-bench/.bench: $(COMPILED)/.built
+	test -x $(VENV)-bench/bin/python || $(PYTHON) -m venv $(VENV)-bench
+	wheel=$$(ls $(CURDIR)/$(COMPILED)/wheel/*.whl) && $(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check \
+		--force-reinstall "$$wheel[bench]"
+	@touch $@
 
 # Long searches for trouble; what they find is noted in docs/evidence. KILLS=100 SEED=1
 campaign: $(VENV)/.test

@@ -1,19 +1,37 @@
 """The two brokers as they ship, and what the machine says of their processes."""
 
 import os
+import resource
 import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Self
 
 from compat_tests.harness.kwire_broker import KwireBroker
+from compat_tests.harness.paths import ROOT
 from compat_tests.harness.ports import free_ports
 from compat_tests.harness.process import BrokerProcess
 from compat_tests.harness.reference import ApacheKafka, class_path
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class KwireAsShipped(KwireBroker):
+    """The compiled wheel, as pip installs it on this kind of machine; -P keeps the checkout's own sources out."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-P", "-m", "kwire", "server", str(self.properties)]
+
+
+class KwirePure(KwireBroker):
+    """The sources of the checkout: what the wheel without a compiler runs."""
+
+    def command(self) -> list[str]:
+        program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from kwire.cli import main; main(prog_name='kwire')"
+        return [sys.executable, "-P", "-c", program, "server", str(self.properties)]
 
 
 class KafkaAsShipped(ApacheKafka):
@@ -25,7 +43,12 @@ class KafkaAsShipped(ApacheKafka):
         return ["java", *options.split(), "-XX:+ExplicitGCInvokesConcurrent", "-cp", class_path(), main]
 
 
-BROKERS: dict[str, type[BrokerProcess]] = {"kwire": KwireBroker, "kafka": KafkaAsShipped}
+BROKERS: dict[str, type[BrokerProcess]] = {
+    "kwire": KwireAsShipped,
+    "kafka": KafkaAsShipped,
+    "kwire-pure": KwirePure,
+}
+COMPARED = ("kwire", "kafka")
 
 
 class Run:
@@ -36,6 +59,8 @@ class Run:
         self.broker = BROKERS[name](self.directory, free_ports(1)[0])
 
     def __enter__(self) -> Self:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self.broker.prepare()
         self.broker.prepare = lambda: None  # type: ignore[method-assign]  # formatting is no part of a start
         started = time.perf_counter()

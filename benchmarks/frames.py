@@ -1,0 +1,48 @@
+"""Ready-made requests for the load generator, and where its answers have their error code."""
+
+import time
+
+from kwire.protocol.codec import encode
+from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.protocol.records import Record, encode_batch
+
+PRODUCE_VERSION = 7
+FETCH_VERSION = 4
+_SIZE_AND_CORRELATION_ID = 8
+_ARRAY, _INDEX, _THROTTLE = 4, 4, 4
+
+
+def produce_frame(topic: str, partition: int, record_bytes: int, *, acks: int = 1) -> bytes:
+    """A batch of one record."""
+    batch = encode_batch([Record(value=b"x" * record_bytes, timestamp=int(time.time() * 1000))])
+    data = PartitionProduceData(index=partition, records=batch)
+    request = ProduceRequest(
+        acks=acks, timeout_ms=30000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
+    return _frame(0, PRODUCE_VERSION, request)
+
+
+def produce_error_position(topic: str) -> int:
+    """Topics, name, partitions, index; then the code."""
+    return _SIZE_AND_CORRELATION_ID + _ARRAY + 2 + len(topic) + _ARRAY + _INDEX
+
+
+def fetch_frame(topic: str, partition: int, bytes_max: int) -> bytes:
+    """The beginning of a partition."""
+    asked = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=bytes_max)
+    request = FetchRequest(
+        max_wait_ms=500, min_bytes=1, max_bytes=bytes_max, topics=[FetchTopic(topic=topic, partitions=[asked])]
+    )
+    return _frame(1, FETCH_VERSION, request)
+
+
+def fetch_error_position(topic: str) -> int:
+    """The throttle time comes first, then as in Produce."""
+    return produce_error_position(topic) + _THROTTLE
+
+
+def _frame(key: int, version: int, request: object) -> bytes:
+    body = bytearray(key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\0\4load")
+    encode(request, version, body)
+    return len(body).to_bytes(4, "big") + bytes(body)

@@ -1,0 +1,66 @@
+"""Calls benchmarks/load.c, which is compiled when it is needed."""
+
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.brokers import Run
+from compat_tests.harness.install import install
+from compat_tests.harness.paths import CACHE
+from compat_tests.harness.ports import HOST
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a load met, and what it cost the broker."""
+
+    answers: float
+    seconds: float
+    bytes_received: float
+    cpu_seconds: float
+    latencies_us: tuple[float, ...]
+    """At 50, 99 and 99.9 percent; only for a load at a rate."""
+
+    @property
+    def rate(self) -> float:
+        return self.answers / self.seconds
+
+
+def load(
+    run: Run,
+    frames: Iterable[bytes],
+    error_position: int,
+    *,
+    seconds: float,
+    connections: int = 20,
+    in_flight: int = 1,
+    rate: int = 0,
+) -> Loaded:
+    path = run.directory / "frames"
+    path.write_bytes(b"".join(frames))
+    before = run.cpu_seconds()
+    done = subprocess.run(
+        [
+            str(_program()),
+            HOST,
+            str(run.broker.port),
+            *map(str, (connections, seconds, path, error_position, in_flight, rate)),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    answers, taken, received, *latencies = map(float, done.stdout.split())
+    return Loaded(answers, taken, received, run.cpu_seconds() - before, tuple(latencies))
+
+
+def _program() -> Path:
+    source = Path(__file__).with_name("load.c")
+    program = CACHE / "bench" / "load"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        install("cc")
+        program.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cc", "-O2", "-Wall", "-o", str(program), str(source)], check=True)
+    return program

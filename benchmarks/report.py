@@ -1,0 +1,88 @@
+"""What the samples say: medians, spreads, ratios, and whether kwire is where it has to be."""
+
+import platform
+import statistics
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+Samples = dict[str, dict[str, list[float]]]
+"""Figure -> broker -> one value per round."""
+
+TITLES = {"kwire": "kwire", "kafka": "Apache Kafka 4.3.1", "kwire-pure": "kwire, pure Python"}
+
+WANTED: Mapping[str, tuple[str, float]] = {
+    "start to first answer, s": ("at most", 0.15),
+    "memory idle, MB": ("at most", 0.15),
+    "memory after load, MB": ("at most", 0.15),
+    "small requests/s": ("at least", 1.5),
+    "CPU s per million requests": ("at most", 0.6),
+    "produce": ("at least", 0.9),
+    "consume": ("at least", 0.9),
+    "CPU s per GB": ("at most", 0.9),
+    "latency p50 at": ("at most", 1.0),
+    "latency p99,": ("at most", 1.2),
+    "end to end": ("at most", 0.8),
+}
+"""How a figure begins, and what kwire's median over Kafka's has to be."""
+WANTED_OF_KWIRE: Mapping[str, float] = {"10,000 idle connections, KB each": 6.0}
+"""What kwire's own median may be at most."""
+
+
+def wanted(figure: str) -> tuple[str, float] | None:
+    """The bound of a figure's ratio."""
+    return next((bound for start, bound in WANTED.items() if figure.startswith(start)), None)
+
+
+def ratio(by_broker: Mapping[str, list[float]]) -> float | None:
+    """kwire's median over Kafka's."""
+    ours, theirs = by_broker.get("kwire"), by_broker.get("kafka")
+    if not ours or not theirs or not statistics.median(theirs):
+        return None
+    return statistics.median(ours) / statistics.median(theirs)
+
+
+def is_met(figure: str, by_broker: Mapping[str, list[float]]) -> bool:
+    if figure in WANTED_OF_KWIRE and by_broker.get("kwire"):
+        return statistics.median(by_broker["kwire"]) <= WANTED_OF_KWIRE[figure]
+    value, bound = ratio(by_broker), wanted(figure)
+    if value is None or bound is None:
+        return True
+    return value <= bound[1] if bound[0] == "at most" else value >= bound[1]
+
+
+def missed(samples: Samples) -> list[str]:
+    return [figure for figure, by_broker in samples.items() if not is_met(figure, by_broker)]
+
+
+def bound_text(figure: str) -> str:
+    if figure in WANTED_OF_KWIRE:
+        return f"kwire at most {WANTED_OF_KWIRE[figure]:g}"
+    bound = wanted(figure)
+    return "" if bound is None else f"{bound[0]} {bound[1]:g}"
+
+
+def cells(figure: str, by_broker: Mapping[str, list[float]], brokers: Sequence[str]) -> list[str]:
+    """Figure, each broker's median and spread, ratio, what was wanted."""
+    value = ratio(by_broker)
+    spreads = [spread(by_broker.get(name, [])) for name in brokers]
+    return [figure, *spreads, "" if value is None else f"{value:.2f}", bound_text(figure)]
+
+
+def table(samples: Samples, rounds: int, brokers: Sequence[str]) -> Table:
+    shown = Table(title=f"medians of {rounds} alternated rounds [lowest-highest], {platform.platform()}")
+    for column in ("figure", *(TITLES[name] for name in brokers), "ratio", "wanted"):
+        shown.add_column(column, justify="left" if column == "figure" else "right")
+    for figure, by_broker in samples.items():
+        shown.add_row(*cells(figure, by_broker, brokers), style="" if is_met(figure, by_broker) else "bold red")
+    return shown
+
+
+def spread(values: list[float]) -> str:
+    if not values:
+        return ""
+    return f"{number(statistics.median(values))} [{number(min(values))}-{number(max(values))}]"
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

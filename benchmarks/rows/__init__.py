@@ -1,0 +1,22 @@
+"""What is measured: each row takes a running broker and gives figures by name. Their order is that of a round."""
+
+from collections.abc import Callable, Mapping
+
+from benchmarks.brokers import Run
+from benchmarks.rows import connections, groups, latency, partitions, perf, raw, small, start
+
+Row = Callable[[Run], Mapping[str, float]]
+
+ROWS: Mapping[str, Row] = {
+    "start": start.start,
+    "perf-100": perf.perf(100, 1_000_000),
+    "perf-1000": perf.perf(1000, 200_000),
+    "small": small.small_requests,
+    "raw": raw.raw,
+    "latency": latency.latency,
+    "end-to-end": latency.end_to_end,
+    "memory": start.memory_after_load,
+    "connections": connections.idle_connections,
+    "partitions": partitions.many_partitions,
+    "group": groups.group_join,
+}
