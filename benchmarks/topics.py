@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from benchmarks.brokers import Run
-from compat_tests.harness.waiting import eventually
 
 PARTITIONS = 6
 
@@ -21,19 +21,17 @@ def admin(run: Run) -> Iterator[KafkaAdminClient]:
 
 
 def make_topic(run: Run, topic: str, partitions: int = PARTITIONS) -> None:
-    """Create a topic and wait until each of its partitions has a leader."""
+    """Create a topic and wait until each of its partitions has taken a record."""
     with admin(run) as client:
         client.create_topics([NewTopic(topic, partitions, 1)])
-        eventually(lambda: _is_led(client, topic, partitions), f"leaders for {topic}", 60)
+    producer = KafkaProducer(bootstrap_servers=run.broker.bootstrap)
+    sent = [producer.send(topic, b"first", partition=partition) for partition in range(partitions)]
+    for record in sent:
+        record.get(60)
+    producer.close()
 
 
 def delete_topic(run: Run, topic: str) -> None:
     """What a row has written must not fill the disk for the next."""
     with admin(run) as client:
         client.delete_topics([topic])
-
-
-def _is_led(client: KafkaAdminClient, topic: str, partitions: int) -> bool:
-    (described,) = client.describe_topics([topic])
-    leaders = [partition for partition in described["partitions"] if partition["error_code"] == 0]
-    return len(leaders) == partitions and all(partition["leader_id"] >= 0 for partition in leaders)

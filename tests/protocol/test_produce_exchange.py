@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kwire.protocol.codec import decode_prefix, encode
@@ -60,6 +60,7 @@ def request_of(exchange: ProduceExchange, version: int) -> ProduceRequest:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_requests_are_read_as_declared(data: st.DataObject, version: int) -> None:
     request = data.draw(values(schema_of(ProduceRequest), version))
@@ -70,6 +71,7 @@ def test_requests_are_read_as_declared(data: st.DataObject, version: int) -> Non
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_answers_are_written_as_declared(data: st.DataObject, version: int) -> None:
     response = ProduceResponse(throttle_time_ms=data.draw(INT32))
