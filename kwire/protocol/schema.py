@@ -205,7 +205,7 @@ def _build(cls: type[T], *, frozen: bool) -> tuple[type[T], tuple[FieldSchema, .
     if not frozen:
         cls.__eq__ = _equal  # type: ignore[method-assign]
         cls.__hash__ = None  # type: ignore[assignment]
-        cls.__init__ = _first_init  # type: ignore[misc]
+        cls.__init__ = _first_init  # type: ignore[method-assign]
     decorate = dataclass(slots=True, kw_only=True, init=frozen, frozen=frozen, eq=frozen, repr=False, match_args=False)
     return decorate(cls), fields
 
