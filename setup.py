@@ -17,10 +17,13 @@ COMPILED = [
     "kwire/protocol/produce_exchange.py",
     "kwire/protocol/records.py",
     "kwire/protocol/wire.py",
+    "kwire/server/apis/fetch.py",
     "kwire/server/apis/produce.py",
+    "kwire/server/authorization.py",
     "kwire/server/connection.py",
     "kwire/server/context.py",
     "kwire/server/dispatch.py",
+    "kwire/server/fetch_sessions.py",
     "kwire/server/listener.py",
     "kwire/server/request_memory.py",
 ]

@@ -58,6 +58,9 @@ class AppendOrigin(Enum):
     RAFT_LEADER = "raft leader"
 
 
+_CLIENT: Final = AppendOrigin.CLIENT
+
+
 def check_frame(batches: bytes) -> BatchHeader:
     """The header of the one batch that a leader's append must consist of."""
     size = len(batches)
@@ -137,7 +140,7 @@ def validate_batch(
         )
     if crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]) != crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch's CRC is not {crc}")
-    if origin is AppendOrigin.CLIENT and (
+    if origin is _CLIENT and (
         header.base_offset
         or count <= 0
         or last_offset_delta + 1 != count

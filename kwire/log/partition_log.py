@@ -42,6 +42,7 @@ from kwire.seams import Chance, Clock
 logger = logging.getLogger(__name__)
 
 NO_LIMIT: Final = 2**63 - 1
+_WITH_OFFSETS: Final = (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
 
 T = TypeVar("T")
 
@@ -129,7 +130,7 @@ class PartitionLog:
         """
         if self.failure is not None:
             raise self._offline()
-        if origin is AppendOrigin.REPLICATION or origin is AppendOrigin.RAFT_LEADER:
+        if origin in _WITH_OFFSETS:
             return self._append_given_offsets(memoryview(batches), leader_epoch, origin)
         batch = batches if isinstance(batches, bytes) else bytes(batches)
         now_ms = self._clock.wall_ms()

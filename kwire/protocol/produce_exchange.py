@@ -36,6 +36,8 @@ RECORD_ERRORS_SINCE: Final = 8
 FLEXIBLE_SINCE: Final = 9
 TOPIC_IDS_SINCE: Final = 13
 
+_COUNTS: Final = tuple(number.to_bytes(4, "big") for number in range(64))
+"""Small int32s, which most of an answer is made of."""
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _TWO_INT32: Final = struct.Struct(">ii")
@@ -248,19 +250,23 @@ def encode_exchange(exchange: ProduceExchange, out: bytearray, version: int) -> 
 
 
 def _encode(exchange: ProduceExchange, out: bytearray, version: int) -> None:
-    out += _INT32.pack(len(exchange.topics))
+    out += _int32(len(exchange.topics))
     for topic in exchange.topics:
         _append_string(out, topic.name)
-        out += _INT32.pack(len(topic.partitions))
+        out += _int32(len(topic.partitions))
         for partition in topic.partitions:
             _append_outcome(out, partition, version)
             if version >= RECORD_ERRORS_SINCE:
-                out += _INT32.pack(len(partition.record_errors))
+                out += _int32(len(partition.record_errors))
                 for index, message in partition.record_errors:
                     out += _INT32.pack(index)
                     _append_string(out, message)
                 _append_string(out, partition.error_message)
-    out += _INT32.pack(exchange.throttle_time_ms)
+    out += _int32(exchange.throttle_time_ms)
+
+
+def _int32(value: int) -> bytes:
+    return _COUNTS[value] if 0 <= value < len(_COUNTS) else _INT32.pack(value)
 
 
 def _append_outcome(out: bytearray, partition: ProducedPartition, version: int) -> None:
@@ -309,7 +315,7 @@ def _encode_flexible(exchange: ProduceExchange, out: bytearray, version: int) ->
             _append_compact_string(out, partition.error_message)
             out += b"\x00"
         out += b"\x00"
-    out += _INT32.pack(exchange.throttle_time_ms)
+    out += _int32(exchange.throttle_time_ms)
     out += b"\x00"
 
 
