@@ -83,9 +83,12 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 		--force-reinstall "$$wheel[bench]"
 	@touch $@
 
-# Long searches for trouble; what they find is noted in docs/evidence. KILLS=100 SEED=1
+# Long searches for trouble; what they find is noted in docs/evidence. KILLS=100 or FRAMES=200000 runs one alone; SEED=1
+kills = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),100) --seed $(or $(SEED),1)
+frames = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
 campaign: $(VENV)/.test
-	$(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),100) --seed $(or $(SEED),1)
+	$(if $(FRAMES),$(if $(KILLS),$(kills)),$(kills))
+	$(if $(KILLS),$(if $(FRAMES),$(frames)),$(frames))
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -17,6 +17,7 @@ from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
 from kwire.server.broker import BrokerServer
 from kwire.server.config import BrokerConfig, SettingError, load_config, parse_override
+from kwire.server.memory_return import keep_large_blocks_apart
 
 logger = logging.getLogger("kwire")
 
@@ -43,6 +44,7 @@ def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool
         level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S"
     )
     _allow_open_files()
+    keep_large_blocks_apart()
     try:
         text = properties.read_text() if properties is not None else ""
         config = load_config(text, [parse_override(override) for override in overrides])

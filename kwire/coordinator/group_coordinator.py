@@ -7,7 +7,7 @@ for records to be committed. Outcomes that concern the whole request are in the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from kwire.cluster.image import MetadataImage
@@ -15,10 +15,12 @@ from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.coordinator.answers import Answer
+from kwire.coordinator.group.classic_group import ClassicGroup
 from kwire.coordinator.group.config import GroupConfig
 from kwire.coordinator.group.joining import JoinCall, refused_join
 from kwire.coordinator.group.listing import described_group, listed_groups, refused_description
 from kwire.coordinator.group.machine import GroupMachine
+from kwire.coordinator.group.memory import GroupMemory
 from kwire.coordinator.group.records import GroupRecord
 from kwire.coordinator.key_hash import partition_of
 from kwire.coordinator.runtime import CoordinatorRuntime
@@ -75,6 +77,11 @@ class GroupCoordinator:
         self._runtime: CoordinatorRuntime[GroupRecord, GroupMachine] = CoordinatorRuntime(
             make=self._make_machine, clock=clock
         )
+        self._memory = GroupMemory(config.memory_bytes_max, self._all_groups, clock)
+
+    def _all_groups(self) -> Iterator[ClassicGroup]:
+        for shard in self._runtime:
+            yield from shard.machine.groups.values()
 
     def _make_machine(self, timers: Timers[Step[GroupRecord]]) -> GroupMachine:
         return GroupMachine(timers, config=self._config, clock=self._clock, chance=self._chance)
@@ -153,6 +160,10 @@ class GroupCoordinator:
                 raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
             if version == 0:
                 request.rebalance_timeout_ms = timeout_ms
+            group = shard.machine.groups.get(request.group_id)
+            is_member = group is not None and request.member_id in group.members
+            if not self._memory.has_room(request, call.client_id, is_member=is_member):
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             shard.attempt(shard.machine.joining.join(call))
         except KafkaError as error:
             return refused_join(error.code, request.member_id)

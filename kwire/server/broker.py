@@ -41,6 +41,7 @@ from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
 from kwire.server.listener import ConnectionTable, Listener, sweep_connections
+from kwire.server.output_memory import OutputMemory
 from kwire.server.producer_ids import ProducerIds
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.request_memory import RequestMemory
@@ -199,6 +200,7 @@ class BrokerServer:
             fetch_sessions=FetchSessions(
                 slots=config["max.incremental.fetch.session.cache.slots"], chance=self._chance, clock=self._clock
             ),
+            output=self._output,
             producer_ids=ProducerIds(self._allocate_producer_ids),
             topic_creator=TopicCreator(self._controller, config),
             apis=SERVED,
@@ -231,11 +233,13 @@ class BrokerServer:
         memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
         receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
         self._limits = limits_of(config.typed)
+        self._output = OutputMemory(self._limits.output_bytes_max)
         for address in config.listeners:
             listener = Listener(
                 name=address.name,
                 limits=self._limits,
                 memory=memory,
+                output=self._output,
                 table=self._table,
                 receive_buffer=receive_buffer,
             )

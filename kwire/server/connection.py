@@ -173,17 +173,20 @@ class Connection:
         self._listener.memory.give(self, self._stored_bytes)
         self._stored_bytes = 0
         self._listener.memory.forget(self)
+        self._listener.output.release(self)
         self._listener.disconnected(self)
 
     def pause_writing(self) -> None:
         self._writable = self._ready = False
         self.write_blocked_since = self._listener.now()
-        self.write_blocked_size = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        self.write_blocked_size = self.unsent_bytes
         self._pause_reading("output")
+        self._listener.output.hold(self, self.write_blocked_size)
 
     def resume_writing(self) -> None:
         self._writable = True
         self.write_blocked_since = None
+        self._listener.output.release(self)
         self._resume_reading("output")
         self._serve_queue()
 
@@ -233,6 +236,7 @@ class Connection:
         self._partial = None
         self._unstore(self._partial_size)
         frame = bytes(memoryview(partial)[4:])
+        del partial  # it may be large, and so may what the frame becomes
         if self._frames or not self._ready:
             self._queue(frame)
         else:
@@ -408,6 +412,11 @@ class Connection:
     @property
     def peer_name(self) -> str:
         return f"{self.peer_host}:{self.peer_port}"
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the client has not taken yet of its answers."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     @property
     def busy(self) -> bool:

@@ -36,8 +36,10 @@ class ConnectionLimits:
     """socket.send.buffer.bytes; -1 leaves it to the system, whose own tuning does better than Kafka's 102400."""
     receive_buffer_bytes: int = -1
     """socket.receive.buffer.bytes; -1 leaves it to the system."""
-    output_buffer_bytes: int = 8 * 1024 * 1024
-    """Unsent bytes above which a connection's next request waits. Memory for output is this plus one answer."""
+    output_buffer_bytes: int = 256 * 1024
+    """Unsent bytes above which a connection's next request waits, and which are counted in output_bytes_max."""
+    output_bytes_max: int = 64 * 1024 * 1024
+    """Unsent bytes over all connections: what they may be besides is one answer, and output_buffer_bytes for each."""
     refused_ms: Callable[[str], int] = lambda host: 0  # noqa: ARG005
     """Told of each new connection's address: 0, or after how long the connection is closed unserved (KIP-612)."""
     _next_place: float = 0.0

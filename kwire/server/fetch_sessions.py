@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from kwire.cluster.topic_names import NAME_LENGTH_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData, FetchRequest
 from kwire.seams import Chance, Clock
@@ -78,6 +79,11 @@ class FetchPlan:
     wants_session: bool = False
 
 
+def _may_be_kept(request: FetchRequest) -> bool:
+    """Names longer than any topic's are not remembered: PARTITIONS_MAX of them would be gigabytes."""
+    return all(len(topic.topic) <= NAME_LENGTH_MAX for topic in request.topics)
+
+
 class FetchSessions:
     """All sessions of a broker, the least recently used first."""
 
@@ -100,8 +106,12 @@ class FetchSessions:
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             unique = list(dict(named).items())
-            return FetchPlan(partitions=unique, wants_session=request.session_epoch == INITIAL_EPOCH)
+            wants_session = request.session_epoch == INITIAL_EPOCH and _may_be_kept(request)
+            return FetchPlan(partitions=unique, wants_session=wants_session)
         session = self._checked(request, uses_topic_ids=uses_topic_ids)
+        if not _may_be_kept(request):
+            del self._sessions[session.session_id]
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         for key, partition in named:
             known = session.partitions.get(key)
             if known is None:
@@ -172,7 +182,7 @@ class FetchSessions:
         return [(key, data) for key, data in answers if key in known and known[key].is_news(data)]
 
     def _open(self, plan: FetchPlan, answers: list[tuple[Key, FetchPartitionData]], *, uses_topic_ids: bool) -> int:
-        if not plan.partitions or not self._make_room():
+        if not self._make_room():
             return NO_SESSION
         if self._partition_count() + len(plan.partitions) > PARTITIONS_MAX:
             return NO_SESSION

@@ -13,11 +13,15 @@ from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.seams import Workers
 from kwire.server.config import BrokerConfig
+from kwire.server.memory_return import MemoryReturn
 
 logger = logging.getLogger("kwire.server.housekeeping")
 
 STEP_MS = 1000
 """How often flushes and delayed deletions that are due are looked for."""
+
+MEMORY_STEP_MS = 10_000
+"""How often it is looked whether the allocator keeps what nobody uses."""
 
 
 class Housekeeping:
@@ -39,6 +43,7 @@ class Housekeeping:
         yield self._every(max(config["log.flush.offset.checkpoint.interval.ms"], STEP_MS), self._write_checkpoints)
         yield self._every(STEP_MS, self._remove_files)
         yield self._flush()
+        yield self._return_memory()
 
     async def _every(self, interval_ms: int, work: Callable[[], None], first_ms: int | None = None) -> None:
         await asyncio.sleep((interval_ms if first_ms is None else first_ms) / 1000.0)
@@ -74,6 +79,13 @@ class Housekeeping:
         if all(directory.failure is not None for directory in self._logs.directories):
             raise LogDirectoryError("log.dirs: every log directory is offline; there is nothing left to serve")
         self._logs.remove_due_files()
+
+    async def _return_memory(self) -> None:
+        memory = MemoryReturn()
+        while True:
+            await asyncio.sleep(MEMORY_STEP_MS / 1000.0)
+            if memory.is_due:
+                await self._workers.run(memory.give_back)
 
     async def _flush(self) -> None:
         """Flush the logs whose settings ask for it; the waiting is a worker's."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from kwire.server.connection import RECEIVE_BUFFER_BYTES, Buffers, Connection, Pending
 from kwire.server.connection_limits import ConnectionLimits
+from kwire.server.output_memory import OutputMemory
 from kwire.server.request_memory import RequestMemory
 from kwire.server.stream_protocol import StreamProtocol
 
@@ -54,6 +55,7 @@ class Listener:
         name: str,
         limits: ConnectionLimits,
         memory: RequestMemory,
+        output: OutputMemory,
         table: ConnectionTable,
         receive_buffer: bytearray,
     ) -> None:
@@ -63,6 +65,7 @@ class Listener:
         """What serves requests; known from serve() on."""
         self.limits = limits
         self.memory = memory
+        self.output = output
         self.receive_view = memoryview(receive_buffer)
         self.now = asyncio.get_running_loop().time
         self.port = 0

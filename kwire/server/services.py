@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kwire.server.dispatch import Api
     from kwire.server.fetch_sessions import FetchSessions
     from kwire.server.internal_topics import TopicCreator
+    from kwire.server.output_memory import OutputMemory
     from kwire.server.producer_ids import ProducerIds
 
 
@@ -50,6 +51,7 @@ class Services:
     quotas: ClientQuotaManager
     client_telemetry: ClientTelemetry
     fetch_sessions: FetchSessions
+    output: OutputMemory
     producer_ids: ProducerIds
     topic_creator: TopicCreator
     apis: tuple[Api, ...]

@@ -28,6 +28,7 @@ from kwire.protocol.schema import schema_of
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.fetch_sessions import NO_SESSION, FetchPlan, Key
+from kwire.server.output_memory import OutputMemory
 
 logger = logging.getLogger("kwire.server.fetch")
 
@@ -87,6 +88,10 @@ class Fetch:
         return self._request
 
     @property
+    def output(self) -> OutputMemory:
+        return self._context.services.output
+
+    @property
     def size(self) -> int:
         return self._size
 
@@ -99,7 +104,7 @@ class Fetch:
         self._size = 0
         self._urgent = False
         self.partitions = []
-        remaining = self._bytes_max
+        remaining = min(self._bytes_max, self.output.room())
         answers = []
         for key, asked in self._plan.partitions:
             data = self._read_one(key, asked, remaining)
@@ -261,9 +266,15 @@ class DelayedFetch:
             return
         self._fetch.goes_on()
         try:
-            self.future.set_result(self._fetch.conclude(self._fetch.read()))
+            response = self._fetch.conclude(self._fetch.read())
         except Exception as error:  # noqa: BLE001 handed to the connection, which logs it and closes
             self.future.set_exception(error)
+            return
+        size = self._fetch.size
+        self._fetch.output.promise(size)
+        # Behind the connection's own callback, which writes.
+        self.future.add_done_callback(lambda _: self._fetch.output.fulfil(size))
+        self.future.set_result(response)
 
     def _stop(self, _: asyncio.Future[FetchResponse]) -> None:
         self._timer.cancel()

@@ -16,6 +16,9 @@ from kwire.server.quotas.rate import SampledRate
 MEASURES_MAX = 10_000
 """Client ids are the clients' choice: a table of them needs a cap. A measure takes at most about 2 KB."""
 
+NAME_LENGTH_MAX = 255
+"""Of a client id that is kept as it is: it may have 32767 bytes. Longer ones are told apart by their hashes."""
+
 M = TypeVar("M")
 
 
@@ -37,6 +40,8 @@ class Measures(Generic[M]):
         if found is None:
             return None
         shared, limit = found
+        if len(shared[1]) > NAME_LENGTH_MAX:
+            shared = shared[0], f"#{hash(shared[1])}"
         measure = self._by_client.get(shared)
         if measure is None:
             if len(self._by_client) >= MEASURES_MAX:

@@ -157,9 +157,9 @@ KEYS = (
     ConfigKey(
         name="queued.max.request.bytes",
         type=ConfigType.LONG,
-        default="268435456",
+        default="134217728",
         kafka_default="-1",
-        doc="Bytes of requests held at a time over all connections; -1 is no limit, and 256 MiB when it is left out.",
+        doc="Bytes of requests held at a time over all connections; -1 is no limit, and 128 MiB when it is left out.",
     ),
     ConfigKey(
         name="num.network.threads",

@@ -1,0 +1,346 @@
+"""Frames that no honest client sends, made from frames that one might: each by its own seed, so that any can be made
+again.
+
+A shot is what one connection sends: mostly one frame, mutated in one way. Valid frames come from the declarations of
+every served API and version, filled at random; names and numbers are often those of things that exist, so that a frame
+which is understood has something to work on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import cramjam
+from crc32c import crc32c
+
+from kwire.protocol.codec import encode
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.protocol.schema import Schema, schema_of
+from kwire.server.apis import SERVED
+from kwire.server.dispatch import Api
+from tests.protocol.samples import sample
+from tests.support.raw_client import sized
+from tests.support.requests import batch
+
+TOPICS = tuple(f"hostile-{number}" for number in range(6))
+"""May come and go: frames create and delete them."""
+GROUPS = tuple(f"hostile-group-{number}" for number in range(20))
+OPENED = "opened"
+"""The topic whose configuration makes the broker decompress what arrives."""
+REFUSED = "refused"
+"""The topic that gets batches which must not be stored, and nothing else."""
+HUGE_CLAIMS = (b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f", b"\xff" * 12)
+SIZES = (0, -1, 1, 2**31 - 1, -(2**31), 100 * 1024 * 1024 + 1)
+BOMB_BYTES = 256 * 1024 * 1024
+PRODUCE_VERSION = 11
+ATTRIBUTES, CRC = 21, 17
+_NAMED_TOPIC = ("name", "topic", "topic_name", "resource_name")
+_NAMED_GROUP = ("group_id", "group", "key", "coordinator_keys", "groups", "groups_names")
+_WAITS = ("timeout_ms", "max_wait_ms", "rebalance_timeout_ms")
+_COUNTS = ("num_partitions", "count")
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """What one connection sends, and how it goes on."""
+
+    kind: str
+    data: bytes
+    frames: int = 1
+    holds: bool = False
+    """Whether the frame is left half sent and its connection open."""
+
+
+class Frames:
+    """Shots by number: the same seed and number make the same shot."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def shot(self, number: int) -> Shot:
+        chance = random.Random(f"{self._seed}:{number}")
+        kind = chance.choice(KINDS)
+        return MAKERS[kind](chance)
+
+
+# --- valid ones
+
+
+def valid(chance: random.Random) -> bytes:
+    """A frame without its size, of any API and version."""
+    api = chance.choice(SERVED)
+    version = chance.randint(api.min_version, api.max_version)
+    return frame_of(api, version, chance)
+
+
+def frame_of(api: Api, version: int, chance: random.Random) -> bytes:
+    """A frame without its size, of this API and version."""
+    schema = schema_of(api.request)
+    request = sample(schema, version, chance)
+    _settle(request, schema, version, chance)
+    return header(api, version, chance) + encoded(request, version)
+
+
+def encoded(request: Any, version: int) -> bytes:
+    body = bytearray()
+    encode(request, version, body)
+    return bytes(body)
+
+
+def header(api: Api, version: int, chance: random.Random, client_id: bytes | None = None, tags: bytes = b"\0") -> bytes:
+    """A header; a client id that is left out is a new one."""
+    client_id = b"invented-%d" % chance.getrandbits(40) if client_id is None else client_id
+    fields = struct.pack(">hhih", int(api.key), version, chance.getrandbits(31), len(client_id)) + client_id
+    return fields + tags if version in schema_of(api.request).flexible else fields
+
+
+def _settle(value: Any, schema: Schema, version: int, chance: random.Random) -> None:
+    """Put names of what exists and modest numbers where the sample has wild ones, most of the time."""
+    for spec in schema.fields:
+        if not spec.present(version):
+            continue
+        held = getattr(value, spec.name)
+        for inner in held if isinstance(held, list) else [held]:
+            if dataclasses.is_dataclass(inner):
+                _settle(inner, schema_of(type(inner)), version, chance)
+        if spec.name in _COUNTS and isinstance(held, int):
+            setattr(value, spec.name, min(held, 4))
+        elif chance.random() < 0.7:
+            settled = _settled(spec.name, held, chance)
+            if settled is not held:
+                setattr(value, spec.name, settled)
+
+
+def _settled(name: str, held: Any, chance: random.Random) -> Any:
+    if isinstance(held, str):
+        pool = TOPICS if name in _NAMED_TOPIC else GROUPS if name in _NAMED_GROUP else ()
+        return chance.choice(pool) if pool else held
+    if isinstance(held, list) and held and all(isinstance(item, str) for item in held):
+        return [chance.choice(GROUPS if name in _NAMED_GROUP else TOPICS) for _ in held]
+    if isinstance(held, int) and not isinstance(held, bool):
+        if name in _WAITS:
+            return chance.randrange(50)
+        if name == "session_timeout_ms":
+            return 6000
+        if name in ("partition_index", "partition", "index"):
+            return chance.randrange(3)
+        if name == "replication_factor":
+            return 1
+    if isinstance(held, bytes) and name == "records":
+        return batch(chance.randbytes(20))
+    return held
+
+
+# --- mutated ones
+
+
+def _flips(chance: random.Random) -> Shot:
+    frame = bytearray(valid(chance))
+    for _ in range(chance.randint(1, 8)):
+        frame[chance.randrange(len(frame))] ^= 1 << chance.randrange(8)
+    return Shot("flips", sized(bytes(frame)))
+
+
+def _body_flips(chance: random.Random) -> Shot:
+    """The header stays: what is damaged is what a decoder or a handler sees."""
+    frame = bytearray(valid(chance))
+    for _ in range(chance.randint(1, 3) if len(frame) > 30 else 0):
+        frame[chance.randrange(28, len(frame))] = chance.randrange(256)
+    return Shot("body flips", sized(bytes(frame)))
+
+
+def _truncated(chance: random.Random) -> Shot:
+    frame = valid(chance)
+    return Shot("truncated", sized(frame[: chance.randrange(len(frame))]))
+
+
+def _trailing(chance: random.Random) -> Shot:
+    return Shot("trailing bytes", sized(valid(chance) + chance.randbytes(chance.randint(1, 100))))
+
+
+def _half(chance: random.Random) -> Shot:
+    """A size that the frame never reaches: its connection stays."""
+    frame = valid(chance)
+    announced = len(frame) + chance.choice((1, 1000, 90 * 1024 * 1024))
+    return Shot("half frame", struct.pack(">i", announced) + frame, holds=True)
+
+
+def _announced(chance: random.Random) -> Shot:
+    return Shot("size", struct.pack(">i", chance.choice(SIZES)) + valid(chance))
+
+
+def _claims(chance: random.Random) -> Shot:
+    frame = bytearray(valid(chance))
+    at = chance.randrange(10, len(frame) + 1)
+    claim = chance.choice(HUGE_CLAIMS)
+    frame[at : at + len(claim)] = claim
+    return Shot("huge claim", sized(bytes(frame)))
+
+
+def _nested(chance: random.Random) -> Shot:
+    """A part of the body again and again, under a count that may be true of it."""
+    frame = valid(chance)
+    at = min(chance.randrange(10, 40), len(frame) - 1)
+    part = frame[at : at + chance.randint(1, 60)] * chance.choice((10, 100, 2000))
+    count = chance.choice((struct.pack(">i", chance.randint(1, 5000)), b"\xff\x7f"))
+    return Shot("nested", sized(frame[:at] + count + part + frame[at:]))
+
+
+def _tags(chance: random.Random) -> Shot:
+    api = chance.choice([each for each in SERVED if each.max_version in schema_of(each.request).flexible])
+    version = api.max_version
+    tags = chance.choice(
+        (
+            b"\xff\xff\xff\xff\x0f",
+            b"\xff\x7f" + b"\x01\x00" * 16383,
+            b"\x01\x05\xff\xff\x03" + b"x" * 65535,
+            b"\x02\x05\x00\x05\x00",
+            b"\x02\x07\x00\x03\x00",
+            bytes([60]) + b"".join(bytes([tag, 1, tag]) for tag in range(60)),
+        )
+    )
+    body = encoded(sample(schema_of(api.request), version, chance), version)
+    inside = chance.random() < 0.5
+    frame = (
+        header(api, version, chance) + body[:-1] + tags if inside else header(api, version, chance, tags=tags) + body
+    )
+    return Shot("tags", sized(frame))
+
+
+def _version(chance: random.Random) -> Shot:
+    frame = bytearray(valid(chance))
+    struct.pack_into(">h", frame, 2, chance.choice((-1, 99, 2**15 - 1, -(2**15), chance.randrange(30))))
+    return Shot("version", sized(bytes(frame)))
+
+
+def _api_key(chance: random.Random) -> Shot:
+    frame = bytearray(valid(chance))
+    struct.pack_into(">h", frame, 0, chance.choice((-1, 999, 2**15 - 1, -(2**15), chance.randrange(100))))
+    return Shot("API key", sized(bytes(frame)))
+
+
+def _client_id(chance: random.Random) -> Shot:
+    api = chance.choice(SERVED)
+    version = api.max_version
+    text = chance.choice((b"x" * 32767, "😀".encode() * 8191, b"\xff\xfe", b"\x1b[2J\r\n\0", b"%s%n{0}"))
+    number = b"%d" % chance.getrandbits(40)
+    body = encoded(sample(schema_of(api.request), version, chance), version)
+    return Shot("client id", sized(header(api, version, chance, client_id=number + text[: 32767 - len(number)]) + body))
+
+
+def _garbage(chance: random.Random) -> Shot:
+    return Shot("garbage", chance.randbytes(chance.choice((1, 3, 4, 5, 100, 5000))))
+
+
+def _burst(chance: random.Random) -> Shot:
+    count = chance.randint(2, 60)
+    frames = [sized(valid(chance)) for _ in range(count)]
+    if chance.random() < 0.5:
+        frames[chance.randrange(count)] = sized(chance.randbytes(30))
+    return Shot("burst", b"".join(frames), frames=count)
+
+
+# --- record batches
+
+
+def _produced(chance: random.Random, topic: str, records: bytes) -> bytes:
+    data = [PartitionProduceData(index=0, records=records)]
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
+    api = next(each for each in SERVED if each.request is ProduceRequest)
+    return sized(header(api, PRODUCE_VERSION, chance) + encoded(request, PRODUCE_VERSION))
+
+
+def with_crc(records: bytearray) -> bytes:
+    struct.pack_into(">I", records, CRC, crc32c(bytes(records[ATTRIBUTES:])))
+    return bytes(records)
+
+
+def bad_batch(chance: random.Random) -> bytes:
+    """A batch that must not be stored: its CRC, or a field that the CRC agrees with."""
+    records = bytearray(batch(*[chance.randbytes(chance.randrange(50)) for _ in range(chance.randint(1, 4))]))
+    kind = chance.randrange(7)
+    if kind == 0:
+        records[chance.randrange(ATTRIBUTES, len(records))] ^= 1 << chance.randrange(8)
+        return bytes(records)
+    if kind == 1:
+        struct.pack_into(">i", records, 8, chance.choice((0, -1, 2**31 - 1, len(records), 13)))
+    elif kind == 2:
+        struct.pack_into(">i", records, 57, chance.choice((0, -1, 2**31 - 1, 5)))
+    elif kind == 3:
+        struct.pack_into(">i", records, 23, chance.choice((-1, 2**31 - 1, 77)))
+    elif kind == 4:
+        struct.pack_into(">h", records, ATTRIBUTES, chance.choice((0x20, 5, 6, 7, 0x10)))
+    elif kind == 5:
+        records[61] = 0xFF
+    else:
+        records[16] = chance.choice((0, 1, 3, 255))
+    return with_crc(records)
+
+
+def _bad_batch(chance: random.Random) -> Shot:
+    return Shot("bad batch", _produced(chance, REFUSED, bad_batch(chance)))
+
+
+@cache
+def bomb(codec: int) -> bytes:
+    """A batch of a few hundred kilobytes at most that wants to become BOMB_BYTES: gzip, snappy, lz4 or zstd."""
+    zeros = bytes(BOMB_BYTES)
+    if codec == 1:
+        packer = zlib.compressobj(9, wbits=31)
+        body = packer.compress(zeros) + packer.flush()
+    elif codec == 2:
+        body = bytes(cramjam.snappy.compress_raw(zeros[: 16 * 1024 * 1024]))
+    else:
+        body = bytes((cramjam.lz4 if codec == 3 else cramjam.zstd).compress(zeros))
+    records = bytearray(batch(b"x")[:61]) + body[:900_000]
+    struct.pack_into(">i", records, 8, len(records) - 12)
+    struct.pack_into(">h", records, ATTRIBUTES, codec)
+    return with_crc(records)
+
+
+def _bomb(chance: random.Random) -> Shot:
+    return Shot("bomb", _produced(chance, OPENED, bomb(chance.randint(1, 4))))
+
+
+def _noise_batch(chance: random.Random) -> Shot:
+    """Something else under a codec's name."""
+    records = bytearray(batch(b"x")[:61]) + chance.randbytes(chance.randrange(3000))
+    struct.pack_into(">i", records, 8, len(records) - 12)
+    struct.pack_into(">h", records, ATTRIBUTES, chance.randint(1, 4))
+    return Shot("noise batch", _produced(chance, OPENED, with_crc(records)))
+
+
+def _valid(chance: random.Random) -> Shot:
+    return Shot("valid", sized(valid(chance)))
+
+
+MAKERS: dict[str, Callable[[random.Random], Shot]] = {
+    "flips": _flips,
+    "body flips": _body_flips,
+    "truncated": _truncated,
+    "trailing bytes": _trailing,
+    "half frame": _half,
+    "size": _announced,
+    "huge claim": _claims,
+    "nested": _nested,
+    "tags": _tags,
+    "version": _version,
+    "API key": _api_key,
+    "client id": _client_id,
+    "garbage": _garbage,
+    "burst": _burst,
+    "bad batch": _bad_batch,
+    "noise batch": _noise_batch,
+    "bomb": _bomb,
+    "valid": _valid,
+}
+RARE = ("bomb", "burst", "garbage", "size")
+OFTEN = ("body flips", "flips", "huge claim", "valid")
+KINDS = tuple(kind for kind in MAKERS for _ in range(1 if kind in RARE else 12 if kind in OFTEN else 5))

@@ -1,0 +1,103 @@
+"""What clients invent (ids, names, metadata) is kept within bounds that its length cannot stretch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from sys import getsizeof
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kwire.coordinator.group.classic_group import ClassicGroup
+from kwire.coordinator.group.memory import LITTLE_BYTES, WEIGH_PAUSE_MS, GroupMemory
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kwire.seams import SystemChance
+from kwire.server.fetch_sessions import FetchSessions
+from kwire.server.quotas.limits import QuotaLimits
+from kwire.server.quotas.measures import NAME_LENGTH_MAX, Rates
+from kwire.server.quotas.rate import SampledRate
+from tests.log.support import ManualClock
+from tests.support.requests import unique
+from tests.support.running import RunningBroker
+
+LONGEST = "😀" * 8191
+"""As many characters as a client id of 32767 bytes may have, each of which takes four bytes."""
+
+
+def test_a_client_id_that_is_long_is_measured_and_not_kept() -> None:
+    rates = Rates(lambda: SampledRate(samples_max=11, window_ms=1000))
+    rates.set_limits(QuotaLimits({(("client-id", None),): {"producer_byte_rate": 1.0}}, "producer_byte_rate"))
+    for number in range(20):
+        rates.record(("", f"{LONGEST}{number}"), 1e6, 0)
+    assert rates.record(("", f"{LONGEST}7"), 0, 0) > 0, "its rate is its own"
+    assert len(rates._by_client) == 20
+    assert all(getsizeof(name) < 4 * NAME_LENGTH_MAX for _, name in rates._by_client)
+
+
+def fetch_of(name: str, session: tuple[int, int]) -> FetchRequest:
+    topics = [FetchTopic(topic=name, partitions=[FetchPartition(partition=0)])]
+    return FetchRequest(session_id=session[0], session_epoch=session[1], topics=topics)
+
+
+def test_a_session_does_not_remember_names_that_no_topic_has() -> None:
+    sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
+    plan = sessions.plan(fetch_of(LONGEST, (0, 0)), uses_topic_ids=False)
+    assert sessions.conclude(plan, [], uses_topic_ids=False)[0] == 0
+    plan = sessions.plan(fetch_of("a" * 249, (0, 0)), uses_topic_ids=False)
+    kept, _ = sessions.conclude(plan, [], uses_topic_ids=False)
+    assert kept
+    with pytest.raises(KafkaError) as dropped:
+        sessions.plan(fetch_of(LONGEST, (kept, 1)), uses_topic_ids=False)
+    assert dropped.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 0
+
+
+def join_of(group_id: str, size: int) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=6000,
+        rebalance_timeout_ms=6000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=bytes(size))],
+    )
+
+
+def test_joins_are_refused_while_groups_fill_their_memory() -> None:
+    clock = ManualClock()
+    groups: list[ClassicGroup] = []
+    memory = GroupMemory(1_000_000, lambda: groups, clock)
+    assert memory.has_room(join_of("a", 600_000), "client", is_member=False)
+    group = ClassicGroup("a", state_timestamp_ms=0)
+    groups.append(group)
+    member = SimpleNamespace(member_id="m", client_id="client", assignment=b"", protocols=(("range", bytes(900_000)),))
+    group.members["m"] = cast("Any", member)
+    clock.now_ms += WEIGH_PAUSE_MS
+    assert not memory.has_room(join_of("b", 600_000), "client", is_member=False)
+    assert memory.has_room(join_of("a", 1_000), "client", is_member=True), "who is in it may come back"
+    assert not memory.has_room(join_of("a", LITTLE_BYTES + 90_000), "client", is_member=True)
+    del group.members["m"]
+    assert not memory.has_room(join_of("b", 600_000), "client", is_member=False), "not weighed again at once"
+    clock.now_ms += WEIGH_PAUSE_MS
+    assert memory.has_room(join_of("b", 600_000), "client", is_member=False)
+
+
+def test_ids_that_nobody_comes_back_with_are_weighed() -> None:
+    clock = ManualClock()
+    group = ClassicGroup("a", state_timestamp_ms=0)
+    group.pending_join.update(f"{LONGEST}{number}" for number in range(30))
+    memory = GroupMemory(1_000_000, lambda: [group], clock)
+    clock.now_ms += WEIGH_PAUSE_MS
+    assert not memory.has_room(join_of("a", 0), LONGEST, is_member=False)
+
+
+def test_a_client_whose_join_is_refused_for_memory_may_try_again(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        broker.server._groups._memory._limit_bytes = 100_000
+        group = unique("group")
+        client.ask(FindCoordinatorRequest(coordinator_keys=[group]), 6)
+        assert client.ask(join_of(group, 200_000), 9).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert client.ask(join_of(group, 100), 9).error_code == ErrorCode.MEMBER_ID_REQUIRED

@@ -1,0 +1,113 @@
+"""Unread answers are bounded over all connections, and the allocator gives back what a peak took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kwire.server.memory_return import STEP_BYTES, MemoryReturn
+from kwire.server.output_memory import ANSWER_BYTES_LEAST, OutputMemory
+from tests.support.requests import batch, create_topic, fetch, fetch_request, produce
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
+
+READERS = 30
+MEGABYTE = 1024 * 1024
+
+
+class Writer:
+    def __init__(self, unsent_bytes: int) -> None:
+        self.unsent_bytes = unsent_bytes
+        self.dropped = ""
+
+    def abort(self, why: str) -> None:
+        self.dropped = why
+
+
+def test_the_one_that_has_not_drained_for_longest_is_dropped() -> None:
+    memory = OutputMemory(100)
+    first, second, third = Writer(60), Writer(30), Writer(30)
+    for writer in (first, second, third):
+        memory.hold(writer, writer.unsent_bytes)
+    assert [bool(writer.dropped) for writer in (first, second, third)] == [True, False, False]
+    assert memory.used_bytes == 60
+
+
+def test_who_drains_meanwhile_is_not_dropped() -> None:
+    memory = OutputMemory(100)
+    first, second = Writer(60), Writer(60)
+    memory.hold(first, 60)
+    first.unsent_bytes = 10
+    memory.hold(second, 60)
+    assert not first.dropped
+    memory.release(first)
+    assert memory.used_bytes == 60
+
+
+def test_one_alone_may_be_larger_than_the_limit() -> None:
+    memory = OutputMemory(100)
+    only = Writer(1000)
+    memory.hold(only, 1000)
+    assert not only.dropped
+
+
+def test_answers_become_smaller_as_the_limit_comes_near() -> None:
+    memory = OutputMemory(40 * MEGABYTE)
+    assert memory.room() == 10 * MEGABYTE
+    memory.hold(Writer(20 * MEGABYTE), 20 * MEGABYTE)
+    memory.promise(12 * MEGABYTE)
+    assert memory.room() == 2 * MEGABYTE
+    memory.promise(8 * MEGABYTE)
+    assert memory.room() == ANSWER_BYTES_LEAST
+    memory.fulfil(20 * MEGABYTE)
+    assert memory.room() == 5 * MEGABYTE
+    with pytest.raises(AssertionError):
+        memory.fulfil(1)
+
+
+@pytest.fixture(params=[0, 300], ids=["at once", "after a wait"])
+def wait_ms(request: pytest.FixtureRequest) -> Iterator[int]:
+    yield request.param
+
+
+def test_many_slow_readers_do_not_fill_the_memory(tmp_path: Path, wait_ms: int) -> None:
+    """Each asks for 20 MB and reads nothing of it (RELIABILITY 4.1, row 40)."""
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        topic, _ = create_topic(client, max_message_bytes=2 * MEGABYTE)
+        for _ in range(20):
+            produce(client, topic, batch(bytes(1_000_000)))
+        slow = [broker.client(receive_buffer=4096) for _ in range(READERS)]
+        poll = fetch_request(
+            topic,
+            partition_max_bytes=20 * MEGABYTE,
+            max_bytes=20 * MEGABYTE if wait_ms == 0 else 100 * MEGABYTE,
+            max_wait_ms=wait_ms,
+            min_bytes=1 if wait_ms == 0 else 100 * MEGABYTE,
+        )
+        for reader in slow:
+            reader.send_bytes(reader.frame(poll, 12))
+        output = broker.server._output
+        eventually(lambda: broker.call(lambda: output.used_bytes) > output.limit_bytes // 2, "answers to pile up")
+        unsent = broker.call(lambda: sum(each.unsent_bytes for each in broker.server._table.connections))
+        assert unsent < output.limit_bytes + 20 * MEGABYTE
+        assert len(fetch(client, topic).records) >= 1_000_000, "a reader that reads is served"
+        for reader in slow:
+            reader.close()
+        eventually(lambda: broker.call(lambda: output.used_bytes + output.promised_bytes) == 0, "all to be given back")
+
+
+def test_memory_is_given_back_when_the_process_has_grown() -> None:
+    sizes = iter([100, 100, 100 + STEP_BYTES, 150, 150 + STEP_BYTES - 1, 150 + STEP_BYTES])
+    trims: list[int] = []
+
+    def trim(pad: int) -> int:
+        trims.append(pad)
+        return 1
+
+    memory = MemoryReturn(trim=trim, resident=lambda: next(sizes))
+    assert [memory.is_due, memory.is_due] == [False, True]
+    memory.give_back()
+    assert trims == [0]
+    assert [memory.is_due, memory.is_due] == [False, True]
