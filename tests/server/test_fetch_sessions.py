@@ -119,8 +119,10 @@ def test_an_error_stays_news_until_it_is_gone(client: RawClient) -> None:
     assert ask(client, "", (answer.session_id, 3)).responses == []
 
 
-def test_an_empty_full_fetch_opens_no_session(client: RawClient) -> None:
-    assert ask(client, "", FULL).session_id == 0
+def test_an_empty_full_fetch_opens_a_session_that_ends_with_the_next(client: RawClient) -> None:
+    opened = ask(client, "", FULL).session_id
+    assert opened != 0
+    assert ask(client, "", (opened, 1)).session_id == 0
 
 
 # --- with time in hand

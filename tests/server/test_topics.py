@@ -285,3 +285,35 @@ def test_offsets_that_cannot_be_looked_up(client: RawClient) -> None:
     topic, _ = create_topic(client)
     assert list_offset(client, topic, -9, version=11).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert list_offset(client, "never-made", -1).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_versions_that_have_room_for_ids_too_early_refuse_them(client: RawClient, version: int) -> None:
+    wishes = [MetadataRequestTopic(name="here"), MetadataRequestTopic(name="there", topic_id=UUID(int=77))]
+    answer = metadata(client, version, topics=wishes)
+    assert [(each.name, each.error_code) for each in answer.topics] == [("here", 42), ("there", 42)]
+    assert (answer.brokers, answer.controller_id) == ([], -1)
+
+
+def test_names_are_passed_over_beside_ids(client: RawClient) -> None:
+    name = unique()
+    create_topic(client, name=name)
+    wishes = [MetadataRequestTopic(name=name), MetadataRequestTopic(topic_id=UUID(int=77), name=None)]
+    (only,) = metadata(client, topics=wishes).topics
+    assert (only.name, only.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("other", 0), ("wanted", -1)])
+def test_a_cursor_must_lie_in_what_is_asked_for(client: RawClient, topic: str, partition: int) -> None:
+    cursor = DescribeTopicPartitionsRequestCursor(topic_name=topic, partition_index=partition)
+    wanted = [DescribeTopicPartitionsTopicRequest(name="wanted")]
+    answer = client.ask(DescribeTopicPartitionsRequest(topics=wanted, cursor=cursor), 0)
+    assert [(each.name, each.error_code) for each in answer.topics] == [("wanted", ErrorCode.INVALID_REQUEST)]
+
+
+def test_what_may_be_done_is_told_of_topics_that_are_not_there(client: RawClient) -> None:
+    (topic,) = client.ask(
+        DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsTopicRequest(name="not-there")]), 0
+    ).topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert topic.topic_authorized_operations > 0

@@ -21,7 +21,7 @@ def handle(request: AlterPartitionReassignmentsRequest, context: RequestContext)
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.meaning)
     response = AlterPartitionReassignmentsResponse(
-        # Kafka forgets to clear the message when nothing is asked.
+        # Kafka sends a new answer's defaults when nothing is asked.
         error_message=None if request.topics else "",
         responses=[
             ReassignableTopicResponse(
@@ -30,7 +30,7 @@ def handle(request: AlterPartitionReassignmentsRequest, context: RequestContext)
             for topic in request.topics
         ],
     )
-    if context.version >= 1:
+    if context.version >= 1 and request.topics:
         response.allow_replication_factor_change = request.allow_replication_factor_change
     return response
 

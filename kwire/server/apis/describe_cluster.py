@@ -24,7 +24,6 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
             else ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
             f"{'CONTROLLER' if request.endpoint_type == 2 else request.endpoint_type}",
-            endpoint_type=request.endpoint_type,
         )
     services = context.services
     response = DescribeClusterResponse(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.topic_names import check_topic_name
@@ -20,11 +21,30 @@ from kwire.server.config_entries import ConfigEntry
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
+DESCRIBED: Final = frozenset(ConfigResourceType)
+
 
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     # What is named again is answered once: a short request must not make an answer without bounds.
     wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    if any(kind not in DESCRIBED for kind, _ in wanted):
+        return _refused(wanted.values())
     return DescribeConfigsResponse(results=[_resource(resource, request, context) for resource in wanted.values()])
+
+
+def _refused(resources: Iterable[DescribeConfigsResource]) -> DescribeConfigsResponse:
+    """A resource of an unknown type spoils the whole request."""
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=ErrorCode.INVALID_REQUEST,
+                error_message=ErrorCode.INVALID_REQUEST.meaning,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in resources
+        ]
+    )
 
 
 def _resource(

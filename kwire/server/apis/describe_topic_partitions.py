@@ -7,6 +7,7 @@ from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseCursor,
     DescribeTopicPartitionsResponsePartition,
@@ -22,11 +23,13 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
     limit = context.services.config["max.request.partition.size.limit"]
     remaining = max(1, min(request.response_partition_limit, limit))
     cursor = request.cursor
+    if cursor is not None and _is_wrong(cursor, request):
+        return _refused(request)
     response = DescribeTopicPartitionsResponse()
     for name in _names(request, context):
         if cursor is not None and name < cursor.topic_name:
             continue
-        first = max(cursor.partition_index, 0) if cursor is not None and name == cursor.topic_name else 0
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         if remaining == 0:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=first)
             break
@@ -37,6 +40,22 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=next_index)
             break
     return response
+
+
+def _is_wrong(cursor: DescribeTopicPartitionsRequestCursor, request: DescribeTopicPartitionsRequest) -> bool:
+    """It must lie in one of the topics that are asked for."""
+    if request.topics and all(topic.name != cursor.topic_name for topic in request.topics):
+        return True
+    return cursor.partition_index < 0
+
+
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=ErrorCode.INVALID_REQUEST)
+            for topic in request.topics
+        ]
+    )
 
 
 def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> list[str]:
@@ -54,7 +73,7 @@ def _describe(
         return DescribeTopicPartitionsResponseTopic(name=name, error_code=code), None
     topic = context.services.image.topics.get(name)
     if topic is None:
-        return _unknown(name), None
+        return _unknown(name, context), None
     last = min(first + limit, len(topic.partitions))
     described = DescribeTopicPartitionsResponseTopic(
         name=name,
@@ -66,9 +85,12 @@ def _describe(
     return described, last if last < len(topic.partitions) else None
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unknown(name: str, context: RequestContext) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
-        name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, is_internal=name in INTERNAL_TOPICS
+        name=name,
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=authorized_operations(context, ResourceType.TOPIC, name),
     )
 
 

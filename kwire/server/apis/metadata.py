@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 
 from kwire.cluster.image import TopicImage
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, INTERNAL_TOPICS, METADATA_TOPIC, why_invalid
@@ -23,12 +23,16 @@ from kwire.server.dispatch import Api
 
 OWN_TOPICS = INTERNAL_TOPICS | {METADATA_TOPIC}
 """Made by the broker with settings of their own, or not at all."""
+IDS_OR_NAMES_SINCE = 12
+"""Versions 10 and 11 have a field for ids, in which nothing may stand."""
 
 
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | Awaitable[MetadataResponse]:
     wants_all = request.topics is None or (context.version == 0 and not request.topics)
     if wants_all:
         return _answer(request, context, _all_topics(context))
+    if context.version < IDS_OR_NAMES_SINCE and any(_needs_ids(topic) for topic in request.topics or ()):
+        return _refused(request)
     missing = _to_create(request, context)
     if missing:
         return _create_and_answer(request, context, missing)
@@ -40,12 +44,25 @@ async def _create_and_answer(request: MetadataRequest, context: RequestContext, 
     return _answer(request, context, _named_topics(request, context, errors))
 
 
+def _needs_ids(topic: MetadataRequestTopic) -> bool:
+    return topic.name is None or topic.topic_id != ZERO_UUID
+
+
+def _refused(request: MetadataRequest) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in request.topics or ()
+        ]
+    )
+
+
 def _to_create(request: MetadataRequest, context: RequestContext) -> list[str]:
     services = context.services
     allowed = request.allow_auto_topic_creation or context.version < 4
     if not (allowed and services.config["auto.create.topics.enable"]):
         return []
-    names = dict.fromkeys(topic.name for topic in request.topics or () if topic.name is not None)
+    names = dict.fromkeys(topic.name for topic in _asked(request) if topic.name is not None)
     return [
         name
         for name in names
@@ -66,11 +83,13 @@ def _all_topics(context: RequestContext) -> list[MetadataResponseTopic]:
 def _named_topics(
     request: MetadataRequest, context: RequestContext, errors: dict[str, KafkaError]
 ) -> list[MetadataResponseTopic]:
-    return [_named(topic, context, errors) for topic in _without_repeats(request.topics or ())]
+    return [_named(topic, context, errors) for topic in _asked(request)]
 
 
-def _without_repeats(topics: Iterable[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
-    return list({(topic.name, topic.topic_id): topic for topic in topics}.values())
+def _asked(request: MetadataRequest) -> list[MetadataRequestTopic]:
+    """What is named, each once; where there are ids, what is named without one is passed over."""
+    by_id = {topic.topic_id: topic for topic in request.topics or () if topic.topic_id != ZERO_UUID}
+    return list(by_id.values()) or list({topic.name: topic for topic in request.topics or ()}.values())
 
 
 def _named(
@@ -82,12 +101,10 @@ def _named(
         known = image.topic_by_id(asked.topic_id)
         if known is None or not context.allows_topic(known.name):
             code = ErrorCode.UNKNOWN_TOPIC_ID
-            return MetadataResponseTopic(
-                error_code=code, name=None if context.version >= 12 else "", topic_id=asked.topic_id
-            )
+            return MetadataResponseTopic(error_code=code, name=None, topic_id=asked.topic_id)
         return _topic(known, context)
     if name is None:
-        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=None if context.version >= 12 else "")
+        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=None)
     if not context.allows_topic(name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = image.topics.get(name)
@@ -133,7 +150,7 @@ def _answer(request: MetadataRequest, context: RequestContext, topics: list[Meta
     )
     if request.include_topic_authorized_operations:
         for topic in topics:
-            if topic.error_code == ErrorCode.NONE and topic.name is not None:
+            if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.name is not None:
                 topic.topic_authorized_operations = authorized_operations(context, ResourceType.TOPIC, topic.name)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = authorized_operations(context, ResourceType.CLUSTER)

@@ -34,6 +34,21 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client that may write to internal topics."""
 ZSTD_SINCE: Final = 7
 ATTRIBUTES_LOW_BYTE: Final = 22
+_WITHOUT_LOG_START: Final = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
+"""Refusals that Kafka answers without the start of the log; with all others of an existing partition it comes."""
 _ACKS: Final = (-1, 0, 1)
 
 
@@ -90,6 +105,7 @@ def _resolve(
 
 
 def _append(name: str, data: ProducedPartition, acks: int, context: RequestContext, is_transactional: bool) -> None:
+    partition = None
     try:
         partition = context.services.partitions.find(name, data.index)
         if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
@@ -104,6 +120,8 @@ def _append(name: str, data: ProducedPartition, acks: int, context: RequestConte
         result = partition.append(records, acks)
     except KafkaError as error:
         _refuse(data, error)
+        if partition is not None and error.code not in _WITHOUT_LOG_START:
+            data.log_start_offset = partition.log.log_start_offset
     except DiskFailure as failure:
         logger.error("%s-%d: %s", name, data.index, failure)  # noqa: TRY400 the failure says all
         data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
