@@ -35,6 +35,7 @@ ROWS = {
     "admin-apis": ("admin_apis", lambda: "-"),
     "schemas": ("schemas", lambda: "-"),
     "tools": ("kafka_tools", lambda: KAFKA_VERSION),
+    "differential": ("differential", lambda: "-"),
     "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
 NEED_KAFKA = {"schemas", "old-clients"}

@@ -1,0 +1,128 @@
+"""A random request of any API: its declared schema is walked, and each field's value comes from the rule for its name.
+
+A rule is named "Class.field" or "field", the narrower one first; for an array of structs only the narrower one counts,
+and says how many there are. A rule gets the source of choices and the scope: what was
+drawn before it in the same request, by field name, so that a topic id can belong to the topic named above it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from compat_tests.differential.chance import INT8, INT16, INT32, INT64, MISSING_ID, NO_ID, Chance
+from kwire.protocol.schema import Array, Schema, schema_of
+
+Scope = dict[str, Any]
+Rule = Callable[[Chance, Scope], Any]
+
+NULL_SHARE = 0.08
+SPOILT_SHARE = 0.06
+#: A wrong value here would make a broker wait, or start an expiry whose moment nobody knows.
+NEVER_SPOILT = {"max_wait_ms", "timeout_ms", "min_bytes", "session_timeout_ms", "rebalance_timeout_ms", "replica_id"}
+#: Kafka fails without an answer, or before its session counts the request.
+NEVER_SPOILT |= {"records", "session_id", "isolation_level"}
+
+#: Requests that change nothing: in these, a thing may be named twice.
+MAY_REPEAT = {
+    f"{name}Request"
+    for name in ("ListOffsets", "DescribeConfigs", "DescribeGroups", "OffsetFetch", "DescribeProducers", "Metadata")
+}
+#: By what an element says of which thing it speaks.
+IDENTITY = ("name", "topic", "topic_name", "group_id", "resource_type", "resource_name", "partition_index", "partition")
+IDENTITY += ("index", "entity_type", "user_name", "member_id", "feature", "key", "entity")
+
+PARTITION_LISTS = {"partitions", "partition_indexes", "partition_data"}
+
+BOUNDARIES: dict[str, tuple[Any, ...]] = {
+    "int8": (-1, 0, 1, 3, 99, *INT8),
+    "int16": (-1, 0, 1, 2, *INT16),
+    "int32": (-1, 0, 1, 2, 1000, *INT32),
+    "int64": (-1, 0, 1, 2, 10**12, *INT64),
+    "float64": (-1.0, 0.0, 0.5, 1e300, 1024.0),
+    "boolean": (False, True),
+    "string": ("", " ", "nothing", "x" * 255, "ünï-code", "a,b", "*"),
+    "bytes": (b"", b"\x00", b"junk" * 9),
+    "uuid": (NO_ID, MISSING_ID),
+    "records": (b"", b"junk"),
+}
+
+
+def draw(request: type, version: int, chance: Chance, rules: dict[str, Rule]) -> Any:
+    """One request; fields that the version lacks are drawn too, and left out when it is sent."""
+    scope: Scope = {"version": version, "may repeat": request.__name__ in MAY_REPEAT}
+    return _draw(schema_of(request), version, chance, rules, scope)
+
+
+def _draw(schema: Schema, version: int, chance: Chance, rules: dict[str, Rule], outer: Scope) -> Any:
+    values: dict[str, Any] = {}
+    scope = dict(outer)
+    for spec in schema.fields:
+        nullable = version in spec.nullable
+        rule = rules.get(f"{schema.name}.{spec.name}") or (None if _is_structs(spec.type) else rules.get(spec.name))
+        if rule is not None and not _is_structs(spec.type):
+            value = rule(chance, scope)
+        elif nullable and chance.often(NULL_SHARE):
+            value = None
+        else:
+            scope["field"] = spec.name
+            value = _value(spec.type, version, chance, rules, scope, rule)
+        if chance.often(SPOILT_SHARE / 4) and spec.name not in NEVER_SPOILT and not _is_structs(spec.type):
+            value = _spoilt(spec.type, chance, nullable=nullable)
+        values[spec.name] = scope[spec.name] = value
+    return schema.cls(**values)
+
+
+def _is_structs(kind: Any) -> bool:
+    return isinstance(kind, Schema) or (isinstance(kind, Array) and isinstance(kind.element, Schema))
+
+
+def _value(kind: Any, version: int, chance: Chance, rules: dict[str, Rule], scope: Scope, rule: Rule | None) -> Any:
+    if isinstance(kind, Schema):
+        return _draw(kind, version, chance, rules, scope)
+    if isinstance(kind, Array):
+        if isinstance(kind.element, Schema):
+            count = rule(chance, scope) if rule else None
+            if count is not None:
+                return _once([_draw(kind.element, version, chance, rules, scope) for _ in range(count)])
+        least = 0 if chance.often(0.03) or not scope["field"].startswith("partition") else 1
+        drawn = _once(chance.several(lambda: _value(kind.element, version, chance, rules, scope, None), least=least))
+        if drawn and scope["may repeat"] and chance.often(0.05):
+            drawn.append(drawn[0])
+        return drawn
+    return chance.choice(BOUNDARIES[kind.name])
+
+
+def _once(drawn: list[Any]) -> list[Any]:
+    """Without elements that speak of the same thing as one before."""
+    return list({_identity(each): each for each in drawn}.values())
+
+
+def _identity(element: Any) -> str:
+    named = [] if isinstance(element, str) else [getattr(element, name, None) for name in IDENTITY]
+    return repr(named if any(each is not None for each in named) else element)
+
+
+def repeats(message: Any) -> bool:
+    """Whether a request names something twice."""
+    for value in (getattr(message, name) for name in getattr(message, "__slots__", ())):
+        if isinstance(value, list) and (len(_once(value)) < len(value) or any(repeats(each) for each in value)):
+            return True
+    return False
+
+
+def names_nothing(message: Any) -> bool:
+    """Whether a request names a topic without any partition."""
+    for name in getattr(message, "__slots__", ()):
+        value = getattr(message, name)
+        if name in PARTITION_LISTS and value == []:
+            return True
+        if isinstance(value, list) and any(names_nothing(each) for each in value):
+            return True
+    return False
+
+
+def _spoilt(kind: Any, chance: Chance, *, nullable: bool) -> Any:
+    if nullable and chance.often(0.3):
+        return None
+    if isinstance(kind, Array):
+        return _once([chance.choice(BOUNDARIES[kind.element.name]) for _ in range(chance.randrange(3))])
+    return chance.choice(BOUNDARIES[kind.name])

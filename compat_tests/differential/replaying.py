@@ -1,0 +1,175 @@
+"""The same script to both brokers in lockstep: one request to each, one answer of each, compared before the next.
+
+An answer may depend on what others do (a join that waits for the other members). Whether it does is known by asking the
+broker something else in between; the answer is compared when it comes, on both brokers, and the connection is replaced
+until then. A change of metadata is given time to arrive everywhere before the next step.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from compat_tests.differential.comparing import Difference, differences
+from compat_tests.differential.memory import learn, learn_topics
+from compat_tests.differential.normalising import plain
+from compat_tests.differential.script import Step
+from compat_tests.differential.wire import (
+    ANSWER_SECONDS,
+    CLOSED,
+    SILENT,
+    WAITS,
+    Closed,
+    Odd,
+    Side,
+    answer_of,
+    answers_nothing,
+)
+from kwire.protocol.error_codes import ProtocolError
+from kwire.protocol.messages.heartbeat import HeartbeatRequest
+from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.protocol.schema import schema_of
+
+MAY_WAIT = {"JoinGroupRequest", "SyncGroupRequest"}
+MUTATIONS = {
+    "CreateTopicsRequest",
+    "DeleteTopicsRequest",
+    "CreatePartitionsRequest",
+    "AlterConfigsRequest",
+    "IncrementalAlterConfigsRequest",
+    "AlterClientQuotasRequest",
+    "UpdateFeaturesRequest",
+    "MetadataRequest",
+    "FindCoordinatorRequest",
+}
+GRACE_SECONDS = 0.02
+SETTLE_SECONDS = 3.0
+PUBLISHING_SECONDS = 0.008
+"""Kafka tells its parts one after the other of a change that its metadata shows already."""
+WAITING_MOST = 24
+
+
+@dataclass(slots=True, kw_only=True)
+class Replay:
+    kwire: Side
+    kafka: Side
+    found: Callable[[Difference], None]
+    answered: dict[str, int] = field(default_factory=dict)
+    steps: dict[int, Step] = field(default_factory=dict)
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.kwire, self.kafka
+
+    def play(self, step: Step) -> None:
+        self._late()
+        asked = [side.frames(step) for side in self.sides]
+        for side, frames in zip(self.sides, asked, strict=True):
+            for frame in frames:
+                side.connection(step.slot).send(frame)
+        outcomes = self._outcomes(step, silent=len(asked[0]) > 1)
+        self._compare(step, outcomes)
+        for side, outcome in zip(self.sides, outcomes, strict=True):
+            if WAITS in outcomes:
+                side.waiting[step.number] = side.connections.pop(step.slot)
+            elif isinstance(outcome, Odd) and outcome != SILENT:
+                side.drop(step.slot)
+        if WAITS in outcomes:
+            self.steps[step.number] = step
+        if any(isinstance(outcome, Odd) and outcome != SILENT for outcome in outcomes):
+            for side in self.sides:
+                side.drop(step.slot)
+        if type(step.request).__name__ in MUTATIONS:
+            self._settle()
+
+    def _outcomes(self, step: Step, *, silent: bool) -> list[Any]:
+        if type(step.request).__name__ in MAY_WAIT and not self._any_answers(step):
+            return [WAITS, WAITS]
+        outcomes = [self._outcome(side, side.connection(step.slot), step) for side in self.sides]
+        return [SILENT if silent and not isinstance(each, Odd) else each for each in outcomes]
+
+    def _any_answers(self, step: Step) -> bool:
+        connections = [side.connection(step.slot) for side in self.sides]
+        if any(connection.is_readable(GRACE_SECONDS / 2) for connection in connections):
+            return True
+        for side in self.sides:
+            side.ask(HeartbeatRequest(group_id=str(step.request.group_id)[:200], member_id="nobody"), 3)
+        return any(connection.is_readable(GRACE_SECONDS) for connection in connections)
+
+    def _outcome(self, side: Side, connection: Any, step: Step) -> Any:
+        try:
+            frame = connection.frame()
+        except Closed:
+            return CLOSED
+        except TimeoutError:
+            return Odd(f"no answer within {ANSWER_SECONDS:.0f} s")
+        silent = answers_nothing(step.request)
+        if silent:
+            return SILENT
+        version = 0 if step.breakage == "version" and frame[4:6] == UNSUPPORTED_VERSION else step.version
+        try:
+            return answer_of(frame, step.request, version)
+        except ProtocolError as error:
+            return Odd(f"an answer that cannot be read: {error}")
+
+    def _compare(self, step: Step, outcomes: list[Any]) -> None:
+        shown = []
+        for side, outcome in zip(self.sides, outcomes, strict=True):
+            if isinstance(outcome, Odd):
+                shown.append({"outcome": outcome.what})
+                continue
+            if not step.breakage:
+                learn(side.memory, step.request, outcome)
+            schema = schema_of(type(outcome))
+            shown.append(plain(schema, outcome, step.version, side.names))
+        for difference in differences(step, shown[0], shown[1], (self.kwire.names, self.kafka.names)):
+            self.found(difference)
+
+    def _late(self) -> None:
+        """Answers of earlier steps that have come by now."""
+        for number in list(self.kwire.waiting):
+            connections = [side.waiting[number] for side in self.sides]
+            if not any(connection.is_readable(0) for connection in connections):
+                continue
+            for side in self.sides:
+                del side.waiting[number]
+            step = self.steps.pop(number)
+            self._compare(
+                step, [self._outcome(side, one, step) for side, one in zip(self.sides, connections, strict=True)]
+            )
+            for connection in connections:
+                connection.close()
+        while len(self.kwire.waiting) > WAITING_MOST:
+            number = min(self.kwire.waiting)
+            del self.steps[number]
+            for side in self.sides:
+                side.waiting.pop(number).close()
+
+    def _settle(self) -> None:
+        """Wait until both brokers show the same topics and lead every partition; what differs still is found later."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < deadline:
+            pictures = [_picture(side) for side in self.sides]
+            if pictures[0] == pictures[1]:
+                break
+            time.sleep(0.01)
+        time.sleep(PUBLISHING_SECONDS)
+
+
+def _picture(side: Side) -> Any:
+    answer = side.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), 12)
+    learn_topics(side.memory, answer)
+    topics = {each.name: len(each.partitions) for each in answer.topics if not each.name.startswith("__")}
+    wanted = [
+        ListOffsetsTopic(
+            name=name, partitions=[ListOffsetsPartition(partition_index=index, timestamp=-2) for index in range(count)]
+        )
+        for name, count in topics.items()
+    ]
+    starts = side.ask(ListOffsetsRequest(replica_id=-1, topics=wanted), 7)
+    errors = {each.error_code for topic in starts.topics for each in topic.partitions}
+    return topics, errors
+
+
+UNSUPPORTED_VERSION = (35).to_bytes(2, "big")

@@ -1,0 +1,125 @@
+"""Which values the requests about topics, their configurations and replicas get."""
+
+from compat_tests.configs.probes import VALUES
+from compat_tests.differential.chance import NO_ID, TOPICS, Chance
+from compat_tests.differential.drawing import Rule, Scope
+from kwire.cluster.configs.topic import TOPIC_KEYS
+
+RESOURCE_TYPES = (2, 4, 8, 16, 32)
+BROKER_KEYS = ("log.retention.ms", "log.segment.delete.delay.ms", "num.network.threads", "broker.id", "never.heard")
+GROUP_KEYS = (
+    "consumer.session.timeout.ms",
+    "consumer.heartbeat.interval.ms",
+    "share.session.timeout.ms",
+    "never.heard",
+)
+METRICS_KEYS = ("interval.ms", "metrics", "match", "never.heard")
+HARMLESS = sorted(TOPIC_KEYS)
+
+
+def _config_name(chance: Chance, scope: Scope) -> str:
+    keys = {4: BROKER_KEYS, 16: METRICS_KEYS, 32: GROUP_KEYS}.get(scope.get("resource_type", 2), HARMLESS)
+    return chance.choice(keys) if chance.often(0.95) else chance.choice(("never.heard", "", "Retention.ms"))
+
+
+def _config_value(chance: Chance, scope: Scope) -> str | None:
+    if chance.often(0.05):
+        return None
+    key = TOPIC_KEYS.get(scope.get("name", ""))
+    if key is None:
+        return chance.choice(("1000", "-1", "5", "abc", "", "true"))
+    return chance.choice(VALUES[str(key.type.name)])
+
+
+def _resource_name(chance: Chance, scope: Scope) -> str:
+    kind = scope["resource_type"]
+    if chance.often(0.05):
+        return chance.choice(("", "missing", "1", "bad name!"))
+    names = {4: ("1", "1", "1", "", "2", "x"), 8: ("1", "1", "2", ""), 16: ("sub-1", "sub-2"), 32: ("g-1", "g-2")}
+    return chance.choice(names.get(kind, TOPICS))
+
+
+def _resource_type(chance: Chance, _: Scope) -> int:
+    return chance.one_of((70, 2), (10, 4), (3, 8), (6, 16), (6, 32), (2, 0), (2, 1), (1, 99))
+
+
+def _listed_keys(chance: Chance, scope: Scope) -> list[str] | None:
+    if scope["resource_type"] == 4 and not chance.often(0.1):
+        return [_config_name(chance, scope) for _ in range(2)]
+    return None if chance.often(0.4) else chance.several(lambda: _config_name(chance, scope))
+
+
+def _metadata_name(chance: Chance, scope: Scope) -> str | None:
+    """By id alone, by name alone, or (which is wrong) by both."""
+    if scope["version"] >= 10 and chance.often(0.3):
+        return None
+    return chance.topic(read_only=True)
+
+
+def _metadata_id(chance: Chance, scope: Scope) -> object:
+    return chance.topic_id(chance.topic()) if chance.often(0.3) else NO_ID
+
+
+def _id_of_the_name(chance: Chance, scope: Scope) -> object:
+    return chance.topic_id(scope.get("name") or scope.get("topic") or chance.topic())
+
+
+def _partition(chance: Chance, _: Scope) -> int:
+    return chance.partition()
+
+
+def _partitions(chance: Chance, _: Scope) -> list[int]:
+    return list(dict.fromkeys(chance.several(chance.partition, least=0 if chance.often(0.03) else 1)))
+
+
+def _replicas(chance: Chance, _: Scope) -> list[int]:
+    return chance.one_of((80, [1]), (5, []), (5, [1, 1]), (5, [2]), (5, [1, 2]))
+
+
+RULES: dict[str, Rule] = {
+    "MetadataRequestTopic.topic_id": _metadata_id,
+    "MetadataRequestTopic.name": _metadata_name,
+    "allow_auto_topic_creation": lambda chance, _: chance.often(0.3),
+    "topic_id": _id_of_the_name,
+    "partition_index": _partition,
+    "partition": _partition,
+    "index": _partition,
+    "partitions": _partitions,
+    "partition_indexes": _partitions,
+    "broker_ids": _replicas,
+    "replicas": lambda chance, scope: None if chance.often(0.3) else _replicas(chance, scope),
+    "CreatableTopic.name": lambda chance, _: chance.topic(),
+    "num_partitions": lambda chance, _: chance.pick((1, 2, 3, 4, -1), (0, -2), 0.06),
+    "replication_factor": lambda chance, _: chance.pick((1, 1, -1), (0, 2, -2), 0.06),
+    "CreatableTopic.assignments": lambda chance, _: chance.choice((1, 2)) if chance.often(0.06) else 0,
+    "CreatableTopic.configs": lambda chance, _: chance.choice((1, 2)) if chance.often(0.2) else 0,
+    "CreatableTopicConfig.name": _config_name,
+    "CreatableTopicConfig.value": _config_value,
+    "validate_only": lambda chance, _: chance.often(0.15),
+    "DeleteTopicState.name": lambda chance, _: None if chance.often(0.4) else chance.topic(),
+    "DeleteTopicState.topic_id": lambda chance, scope: (
+        NO_ID if scope["name"] is not None and chance.often(0.95) else chance.topic_id(chance.topic())
+    ),
+    "topic_names": lambda chance, _: list(dict.fromkeys(chance.several(chance.topic, most=2))),
+    "CreatePartitionsTopic.name": lambda chance, _: chance.topic(),
+    "CreatePartitionsTopic.count": lambda chance, _: chance.choice((1, 2, 3, 4, 5, 6, 0, -1)),
+    "CreatePartitionsTopic.assignments": lambda chance, _: chance.choice((1, 2)) if chance.often(0.2) else 0,
+    "resource_type": _resource_type,
+    "resource_name": _resource_name,
+    "configuration_keys": _listed_keys,
+    "AlterConfigsAlterableConfig.name": _config_name,
+    "AlterConfigsAlterableConfig.value": _config_value,
+    "IncrementalAlterConfigsAlterableConfig.name": _config_name,
+    "IncrementalAlterConfigsAlterableConfig.value": _config_value,
+    "config_operation": lambda chance, _: chance.one_of((60, 0), (20, 1), (8, 2), (8, 3), (2, 4), (2, -1)),
+    "path": lambda chance, _: chance.choice(("/nowhere", "", "relative")),
+    "topic": lambda chance, _: chance.topic(),
+    "ReassignableTopic.name": lambda chance, _: chance.topic(),
+    "ListPartitionReassignmentsTopics.name": lambda chance, _: chance.topic(),
+    "AlterReplicaLogDirTopic.name": lambda chance, _: chance.topic(),
+    "DescribableLogDirTopic.topic": lambda chance, _: chance.topic(read_only=True),
+    "election_type": lambda chance, _: chance.one_of((60, 0), (30, 1), (5, 2), (5, -1)),
+    "DescribeTopicPartitionsTopicRequest.name": lambda chance, _: chance.topic(read_only=True),
+    "response_partition_limit": lambda chance, _: chance.choice((2000, 1, 2, 5, 0, -1)),
+    "DescribeTopicPartitionsRequestCursor.topic_name": lambda chance, _: chance.topic(),
+}

@@ -1,0 +1,85 @@
+"""A whole run: both brokers started with the same settings, a script replayed, differences judged."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compat_tests.differential.comparing import Difference
+from compat_tests.differential.known import Excuses
+from compat_tests.differential.replaying import Replay
+from compat_tests.differential.script import script
+from compat_tests.differential.wire import Side
+from compat_tests.harness.brokers import new_broker
+from compat_tests.harness.waiting import eventually
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.heartbeat import HeartbeatRequest
+from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+
+NOT_READY = {16, 15, 14}
+"""Not coordinator, not available, loading: what is answered before a coordinator has its partition."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    differences: list[Difference] = field(default_factory=list)
+    excuses: Excuses = field(default_factory=Excuses)
+    played: int = 0
+    seconds: float = 0.0
+
+
+@contextmanager
+def both_brokers(directory: Path, first: str = "kwire", second: str = "kafka") -> Iterator[tuple[str, str]]:
+    """Two brokers in directories of their own; their addresses."""
+    started = []
+    try:
+        for number, name in enumerate((first, second)):
+            place = directory / f"{number}-{name}"
+            place.mkdir(parents=True)
+            broker = new_broker(name, place)
+            started.append(broker)
+            broker.start()
+        yield started[0].bootstrap, started[1].bootstrap
+    finally:
+        for broker in started:
+            broker.stop()
+
+
+def run(
+    kwire: str, kafka: str, seed: int, count: int, *, most: int = 20, tell: Callable[[object], None] = print
+) -> Outcome:
+    """Stops when there are so many differences that reading on would help nobody."""
+    outcome = Outcome()
+    started = time.monotonic()
+
+    def found(difference: Difference) -> None:
+        if not outcome.excuses.excuse(difference):
+            outcome.differences.append(difference)
+            tell(difference)
+
+    sides = Side(name="kwire", bootstrap=kwire), Side(name="kafka", bootstrap=kafka)
+    for side in sides:
+        _coordinate(side)
+    replay = Replay(kwire=sides[0], kafka=sides[1], found=found)
+    for step in script(seed, count):
+        replay.play(step)
+        outcome.played += 1
+        if len(outcome.differences) >= most:
+            break
+    outcome.seconds = time.monotonic() - started
+    return outcome
+
+
+def _coordinate(side: Side) -> None:
+    """Have __consumer_offsets made and every one of its partitions loaded, and producer ids at hand."""
+    groups = [f"any-{number}" for number in range(24)]
+    request = FindCoordinatorRequest(coordinator_keys=groups)
+
+    def ready() -> bool:
+        found = side.ask(request, 6).coordinators
+        beats = [side.ask(HeartbeatRequest(group_id=group, member_id="nobody"), 3).error_code for group in groups]
+        producer = side.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 5)
+        return all(each.error_code == 0 for each in found) and not {*beats, producer.error_code} & NOT_READY
+
+    eventually(ready, f"the coordinators of {side.name}")

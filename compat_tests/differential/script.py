@@ -1,0 +1,124 @@
+"""A seeded script: which request of which version goes out on which connection, and in which order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from compat_tests.differential import (
+    rules_of_groups,
+    rules_of_records,
+    rules_of_the_cluster,
+    rules_of_topics,
+)
+from compat_tests.differential.batches import is_unreadable
+from compat_tests.differential.chance import TOPICS, Chance
+from compat_tests.differential.drawing import draw
+from compat_tests.differential.lazy import shown
+from compat_tests.differential.odd_orders import SCENES
+from kwire.protocol.api_keys import ApiKey
+from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.server.apis import SERVED
+from kwire.server.dispatch import Api
+
+SLOTS = 4
+RULES = rules_of_topics.RULES | rules_of_groups.RULES | rules_of_the_cluster.RULES | rules_of_records.RULES
+
+OFTEN = {
+    ApiKey.PRODUCE: 60,
+    ApiKey.FETCH: 40,
+    ApiKey.LIST_OFFSETS: 14,
+    ApiKey.METADATA: 14,
+    ApiKey.OFFSET_COMMIT: 14,
+    ApiKey.OFFSET_FETCH: 14,
+    ApiKey.JOIN_GROUP: 12,
+    ApiKey.SYNC_GROUP: 10,
+    ApiKey.HEARTBEAT: 10,
+    ApiKey.LEAVE_GROUP: 8,
+    ApiKey.DESCRIBE_GROUPS: 8,
+    ApiKey.CREATE_TOPICS: 10,
+    ApiKey.DELETE_TOPICS: 4,
+    ApiKey.DELETE_RECORDS: 8,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 6,
+    ApiKey.DESCRIBE_CONFIGS: 8,
+    ApiKey.INIT_PRODUCER_ID: 8,
+}
+USUALLY = 3
+SCENE_SHARE = 0.04
+BROKEN_SHARE = 0.01
+UNKNOWN_KEYS = (4, 5, 6, 7, 93, 500, -1, 32767)
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    number: int
+    slot: int
+    request: Any
+    version: int
+    breakage: str = ""
+    """How the frame is broken before it is sent: cut, longer, version, key."""
+    amount: int = 0
+
+    def __str__(self) -> str:
+        broken = f" [{self.breakage} {self.amount}]" if self.breakage else ""
+        return f"step {self.number}, connection {self.slot}, version {self.version}{broken}: {shown(self.request)}"
+
+
+def script(seed: int, count: int) -> list[Step]:
+    """The first steps make topics; then each version of each API comes once; the rest is chance."""
+    chance = Chance(seed)
+    steps: list[Step] = []
+    for request, version in _requests(chance):
+        if len(steps) == count:
+            break
+        chance.step = len(steps)
+        steps.append(_step(chance, len(steps), request, version))
+    return steps
+
+
+def _step(chance: Chance, number: int, request: Any, version: int) -> Step:
+    step = Step(number=number, slot=chance.randrange(SLOTS), request=request, version=version)
+    if number > 500 and chance.often(BROKEN_SHARE):
+        step.breakage = chance.one_of((5, "cut"), (2, "longer"), (2, "version"), (1, "key"))
+        step.amount = chance.choice(UNKNOWN_KEYS) if step.breakage == "key" else chance.choice((1, 2, 5, 90))
+    return step
+
+
+def _requests(chance: Chance) -> Iterator[tuple[Any, int]]:
+    topics = [
+        CreatableTopic(name=name, num_partitions=1 + index % 3, replication_factor=1)
+        for index, name in enumerate(TOPICS[:6])
+    ]
+    yield CreateTopicsRequest(topics=topics), 7
+    every = [(api, version) for api in SERVED for version in range(api.min_version, api.max_version + 1)]
+    chance.shuffle(every)
+    for api, version in every:
+        yield _drawn(api, version, chance), version
+    weights = [OFTEN.get(api.key, USUALLY) for api in SERVED]
+    while True:
+        if chance.often(SCENE_SHARE):
+            yield from chance.choice(SCENES)(chance)
+            continue
+        (api,) = chance.choices(SERVED, weights)
+        version = _version(chance, api)
+        yield _drawn(api, version, chance), version
+
+
+def _drawn(api: Api, version: int, chance: Chance) -> Any:
+    request = draw(api.request, version, chance, RULES)
+    if api.key == ApiKey.PRODUCE:
+        _leave_unreadable_alone(request)
+    return request
+
+
+def _leave_unreadable_alone(request: Any) -> None:
+    """What cannot be read stands in a request of its own: kwire stores what stands beside it, Kafka does not."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if is_unreadable(data.records):
+                topic.partition_data = [data]
+                request.topic_data = [topic]
+                return
+
+
+def _version(chance: Chance, api: Api) -> int:
+    return api.max_version if chance.often(0.25) else chance.randint(api.min_version, api.max_version)

@@ -1,0 +1,144 @@
+"""Connections of a replay: they send one frame at a time and say what came of it."""
+
+import select
+import socket
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+from compat_tests.differential.lazy import Memory, filled
+from compat_tests.differential.normalising import Names
+from compat_tests.differential.script import Step
+from kwire.protocol.codec import decode_prefix, encode
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.schema import find_message, schema_of
+
+ANSWER_SECONDS = 5.0
+API_VERSIONS = 18
+
+
+class Closed(Exception):  # noqa: N818 - an outcome, not an error
+    """The broker hung up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """An outcome that is no message: closed, waits, silent, or an answer that cannot be read."""
+
+    what: str
+
+
+CLOSED, WAITS, SILENT = Odd("connection closed"), Odd("waits"), Odd("no answer asked for")
+
+
+class Connection:
+    def __init__(self, bootstrap: str) -> None:
+        host, port = bootstrap.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.received = bytearray()
+
+    def send(self, frame: bytes) -> None:
+        try:
+            self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+        except OSError:
+            return  # whether it is closed is seen when the answer is read
+
+    def is_readable(self, seconds: float) -> bool:
+        return bool(self.received) or bool(select.select([self.socket], [], [], seconds)[0])
+
+    def frame(self) -> bytes:
+        """The next whole answer; TimeoutError after the usual time."""
+        size = struct.unpack(">i", self._take(4))[0]
+        return self._take(size)
+
+    def _take(self, size: int) -> bytes:
+        while len(self.received) < size:
+            try:
+                chunk = self.socket.recv(1 << 18)
+            except ConnectionError as error:
+                raise Closed from error
+            if not chunk:
+                raise Closed
+            self.received += chunk
+        taken = bytes(self.received[:size])
+        del self.received[:size]
+        return taken
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class Side:
+    """One broker in a replay."""
+
+    name: str
+    bootstrap: str
+    memory: Memory = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
+    connections: dict[int, Connection] = field(default_factory=dict)
+    waiting: dict[int, Connection] = field(default_factory=dict)
+    """Connections whose answer depends on what others do, by step."""
+
+    def connection(self, slot: int) -> Connection:
+        if slot not in self.connections:
+            self.connections[slot] = Connection(self.bootstrap)
+        return self.connections[slot]
+
+    def drop(self, slot: int) -> None:
+        connection = self.connections.pop(slot, None)
+        if connection is not None:
+            connection.close()
+
+    def ask(self, request: Any, version: int) -> Any:
+        """A question of the replay's own, on a connection of its own."""
+        connection = self.connection(-1)
+        connection.send(frame_of(request, version, 0, "replay"))
+        return answer_of(connection.frame(), request, version)
+
+    def frames(self, step: Step) -> list[bytes]:
+        request = filled(step.request, step.version, self.memory)
+        frame = frame_of(request, step.version, step.number, f"c{step.slot}")
+        frames = [_broken(frame, step) if step.breakage else frame]
+        if answers_nothing(request):
+            frames.append(frame_of(ApiVersionsRequest(), 0, -1, "replay"))
+        return frames
+
+
+def answers_nothing(request: Any) -> bool:
+    return type(request).__name__ == "ProduceRequest" and request.acks == 0
+
+
+def _broken(frame: bytes, step: Step) -> bytes:
+    if step.breakage == "cut":
+        return frame[: max(10, len(frame) - step.amount)]
+    if step.breakage == "longer":
+        return frame + bytes(step.amount)
+    key, version = struct.unpack_from(">hh", frame)
+    if step.breakage == "version":
+        highest = schema_of(type(step.request)).versions.high
+        return struct.pack(">hh", key, highest + step.amount) + frame[4:]
+    return struct.pack(">hh", step.amount, version) + frame[4:]
+
+
+def frame_of(request: Any, version: int, correlation_id: int, client_id: str) -> bytes:
+    schema = schema_of(type(request))
+    body = bytearray()
+    encode(request, version, body)
+    client = client_id.encode()
+    header = struct.pack(">hhih", schema.key, version, correlation_id, len(client)) + client
+    return header + (b"\x00" if version in schema.flexible else b"") + bytes(body)
+
+
+def answer_of(frame: bytes, request: Any, version: int) -> Any:
+    """The decoded answer; ApiVersions of a version that is not known is answered in version 0."""
+    key = schema_of(type(request)).key
+    assert key is not None
+    schema = find_message("response", key)
+    assert schema is not None
+    has_tags = version in schema.flexible and key != API_VERSIONS
+    value, end = decode_prefix(schema.cls, version, frame, 5 if has_tags else 4)
+    if end != len(frame):
+        return Odd(f"{len(frame) - end} bytes follow the answer")
+    return value
