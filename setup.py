@@ -25,6 +25,7 @@ COMPILED = [
     "kwire/server/dispatch.py",
     "kwire/server/fetch_sessions.py",
     "kwire/server/listener.py",
+    "kwire/server/outbox.py",
     "kwire/server/request_memory.py",
 ]
 INTERPRETED = {

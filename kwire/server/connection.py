@@ -304,7 +304,7 @@ class Connection:
                 self._answers.append(answer)
                 self._look_ready()
             else:
-                self._write(buffers)
+                self._listener.outbox.put(self, buffers)
         if throttle_ms:
             self._mute(throttle_ms)
 
@@ -340,12 +340,13 @@ class Connection:
         while self._answers and self._answers[0].done:
             ready = self._answers.popleft()
             if ready.buffers is not None:
-                self._write(ready.buffers)
+                self._listener.outbox.put(self, ready.buffers)
         if answer.throttle_ms:
             self._mute(answer.throttle_ms)
         self._serve_queue()
 
-    def _write(self, buffers: Buffers) -> None:
+    def write_out(self, buffers: Buffers) -> None:
+        """Give an answer to the transport; for the outbox."""
         transport = self._transport
         if transport is None:
             return
@@ -440,6 +441,7 @@ class Connection:
         self._ready = False
         if self._transport is not None and not self._closing:
             self._closing = True
+            self._listener.outbox.flush()
             logger.info("closing connection from %s: %s", self.peer_name, why)
             self._transport.close()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kwire.server.connection import RECEIVE_BUFFER_BYTES, Buffers, Connection, Pending
 from kwire.server.connection_limits import ConnectionLimits
+from kwire.server.outbox import Outbox
 from kwire.server.output_memory import OutputMemory
 from kwire.server.request_memory import RequestMemory
 from kwire.server.stream_protocol import StreamProtocol
@@ -67,7 +68,9 @@ class Listener:
         self.memory = memory
         self.output = output
         self.receive_view = memoryview(receive_buffer)
-        self.now = asyncio.get_running_loop().time
+        loop = asyncio.get_running_loop()
+        self.now = loop.time
+        self.outbox = Outbox(loop.call_soon)
         self.port = 0
         self._table = table
         self._server: asyncio.AbstractServer | None = None

@@ -1,0 +1,96 @@
+"""Answers are held together and leave in order, soon, whatever their number and size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.server.outbox import ANSWERS_MAX, SMALL_BYTES_MAX, Outbox
+from tests.support.raw_client import RawClient, sized
+
+
+class Turns:
+    """An event loop that turns when a test says so."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def call_soon(self, call: Any) -> None:
+        self.calls.append(call)
+
+    def turn(self) -> None:
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+
+
+class Taker:
+    """A connection that notes what is written to it."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write_out(self, buffers: list[bytes]) -> None:
+        self.written += buffers
+
+
+@pytest.fixture
+def turns() -> Turns:
+    return Turns()
+
+
+@pytest.fixture
+def outbox(turns: Turns) -> Any:
+    return Outbox(turns.call_soon)
+
+
+def test_an_answer_leaves_after_one_look_without_requests(outbox: Any, turns: Turns) -> None:
+    taker = Taker()
+    outbox.put(taker, [b"a"])
+    turns.turn()
+    assert taker.written == []
+    turns.turn()
+    assert taker.written == [b"a"]
+    assert not turns.calls
+
+
+def test_answers_wait_while_requests_keep_coming(outbox: Any, turns: Turns) -> None:
+    first, second = Taker(), Taker()
+    outbox.put(first, [b"a"])
+    turns.turn()
+    outbox.put(second, [b"b"])
+    turns.turn()
+    assert first.written == second.written == []
+    turns.turn()
+    assert (first.written, second.written) == ([b"a"], [b"b"])
+    outbox.put(first, [b"c"])
+    turns.turn()
+    turns.turn()
+    assert first.written == [b"a", b"c"]
+
+
+def test_many_leave_at_once(outbox: Any, turns: Turns) -> None:
+    taker = Taker()
+    sent = [bytes([number]) for number in range(ANSWERS_MAX)]
+    for answer in sent:
+        outbox.put(taker, [answer])
+    assert taker.written == sent
+    turns.turn()
+    assert not turns.calls
+
+
+@pytest.mark.parametrize("large", [[b"x" * (SMALL_BYTES_MAX + 1)], [b"head", b"records"]])
+def test_a_large_answer_leaves_at_once_behind_those_before_it(outbox: Any, large: list[bytes]) -> None:
+    taker = Taker()
+    outbox.put(taker, [b"before"])
+    outbox.put(taker, large)
+    assert taker.written == [b"before", *large]
+
+
+def test_a_held_answer_is_sent_before_its_connection_is_closed(client: RawClient) -> None:
+    """Both requests arrive together; the second one cannot be read, and the first one is answered all the same."""
+    client.send_bytes(client.frame(ApiVersionsRequest(), 0) + sized(b"\x7f\xff" + bytes(8)))
+    assert client.receive(ApiVersionsRequest(), 0).error_code == 0
+    assert client.is_closed()
