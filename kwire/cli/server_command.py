@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from kwire import event_loop
+from kwire.cli.log_lines import LineLimit, OneLineFormatter
 from kwire.cluster.directory import DirectoryRefused
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
@@ -40,9 +41,7 @@ def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool
     PROPERTIES is a server.properties as Kafka's server takes it. Without one: node 1, broker and controller in one, on
     127.0.0.1:9092, with its data in ./data.
     """
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S"
-    )
+    _log_to_stderr(logging.INFO if verbose else logging.WARNING)
     _allow_open_files()
     keep_large_blocks_apart()
     try:
@@ -57,6 +56,13 @@ def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool
         _refuse(str(error))
     else:
         sys.exit(status)
+
+
+def _log_to_stderr(level: int) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLineFormatter(LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S"))
+    handler.addFilter(LineLimit())
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 def _allow_open_files() -> None:

@@ -73,7 +73,7 @@ def wait_ms(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def test_many_slow_readers_do_not_fill_the_memory(tmp_path: Path, wait_ms: int) -> None:
-    """Each asks for 20 MB and reads nothing of it (RELIABILITY 4.1, row 40)."""
+    """Each asks for 20 MB and reads nothing of it."""
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         topic, _ = create_topic(client, max_message_bytes=2 * MEGABYTE)
         for _ in range(20):
