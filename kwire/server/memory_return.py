@@ -6,8 +6,7 @@ that arrive side by side grow inside the heap, each step leaving a hole, and tak
 threshold is fixed, above what usual requests and answers have.
 
 It also keeps what is freed between blocks that are still used; after a burst of large requests that may be a hundred
-megabytes, for ever. It is asked for them when the process has become larger by STEP_BYTES since the last time, so that
-a broker under steady load is never asked twice.
+megabytes, for ever. It is asked for them while the process is larger by STEP_BYTES than it was at its smallest.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 STEP_BYTES = 24 * 1024 * 1024
+LOOKS_MAX = 4
+"""Looks between two times of asking when what is there is in use."""
 STATUS = Path("/proc/self/statm")
 LARGE_BYTES = 4 * 1024 * 1024
 """Blocks from this size on have pages of their own; new ones each time would be slow for answers of 1 MiB."""
@@ -53,22 +54,34 @@ def find_trim() -> Callable[[int], int] | None:
 
 
 class MemoryReturn:
-    """To be called every so often, from any thread."""
+    """To be looked at every so often. Asking that brought little is followed by a longer pause."""
 
     def __init__(
         self, *, trim: Callable[[int], int] | None = None, resident: Callable[[], int] = resident_bytes
     ) -> None:
         self._trim = trim or find_trim()
         self._resident = resident
-        self._size_after = resident()
+        self._size_least = resident()
+        self._looks = 0
+        self._looks_wanted = 1
 
     @property
     def is_due(self) -> bool:
-        """Whether the process has grown since."""
-        return self._trim is not None and self._resident() >= self._size_after + STEP_BYTES
+        """Whether the process is larger than it was, and has not been asked in vain just before."""
+        self._looks += 1
+        return (
+            self._trim is not None
+            and self._looks >= self._looks_wanted
+            and self._resident() >= self._size_least + STEP_BYTES
+        )
 
     def give_back(self) -> None:
         """Takes milliseconds; the interpreter is free meanwhile."""
-        if self._trim is not None:
-            self._trim(0)
-            self._size_after = self._resident()
+        if self._trim is None:
+            return
+        before = self._resident()
+        self._trim(0)
+        after = self._resident()
+        self._looks = 0
+        self._looks_wanted = 1 if before - after >= STEP_BYTES else min(2 * self._looks_wanted, LOOKS_MAX)
+        self._size_least = min(self._size_least, after)

@@ -210,7 +210,8 @@ def look(server: Confined, directory: Path, base_descriptors: int, outcome: Outc
 def run(directory: Path, *, frames: int, seed: int, first: int = 0) -> Outcome:
     """A whole campaign."""
     outcome = Outcome()
-    with confined(directory, auto_create_topics_enable="false", log_segment_delete_delay_ms="1000") as server:
+    settings = {"auto_create_topics_enable": "false", "log_segment_delete_delay_ms": "1000", "log_retention_ms": "-1"}
+    with confined(directory, **settings) as server:
         outcome.how = server.how
         prepare(server)
         outcome.base_bytes, descriptors = server.memory_bytes, server.descriptors

@@ -98,16 +98,24 @@ def test_many_slow_readers_do_not_fill_the_memory(tmp_path: Path, wait_ms: int) 
         eventually(lambda: broker.call(lambda: output.used_bytes + output.promised_bytes) == 0, "all to be given back")
 
 
-def test_memory_is_given_back_when_the_process_has_grown() -> None:
-    sizes = iter([100, 100, 100 + STEP_BYTES, 150, 150 + STEP_BYTES - 1, 150 + STEP_BYTES])
-    trims: list[int] = []
+def test_memory_is_given_back_while_the_process_is_larger_than_it_was() -> None:
+    size = [100]
+    kept = [0]
 
     def trim(pad: int) -> int:
-        trims.append(pad)
-        return 1
+        size[0] = kept[0]
+        return pad + 1
 
-    memory = MemoryReturn(trim=trim, resident=lambda: next(sizes))
-    assert [memory.is_due, memory.is_due] == [False, True]
+    memory = MemoryReturn(trim=trim, resident=lambda: size[0])
+    assert not memory.is_due
+    size[0], kept[0] = 100 + 2 * STEP_BYTES, 100 + STEP_BYTES
+    assert memory.is_due
     memory.give_back()
-    assert trims == [0]
-    assert [memory.is_due, memory.is_due] == [False, True]
+    assert [memory.is_due, size[0]] == [True, kept[0]], "it may still be in use"
+    memory.give_back()
+    assert [memory.is_due, memory.is_due] == [False, True], "asked in vain: a longer pause"
+    kept[0] = 90
+    memory.give_back()
+    assert not memory.is_due
+    size[0] = 90 + STEP_BYTES
+    assert memory.is_due
