@@ -21,7 +21,7 @@ class GroupConfig:
     """group.initial.rebalance.delay.ms: how long an empty group waits for more members before its first generation."""
     max_size: int = 2**31 - 1
     """group.max.size: members of one group."""
-    memory_bytes_max: int = 64 * 1024 * 1024
+    memory_bytes_max: int = 32 * 1024 * 1024
     """What clients may leave behind in all groups by joining; Kafka has no such bound."""
     offset_metadata_bytes_max: int = 4_096
     """offset.metadata.max.bytes: the text that a client may attach to an offset, in UTF-16 units as in Kafka."""
