@@ -75,7 +75,7 @@ class Chance(random.Random):
         return self.choice((0, 0, 1, 2, 3, 5, 8, 13, 40)) if self.often(0.9) else self.choice((-1, -2, 10**6, *INT64))
 
     def leader_epoch(self) -> int:
-        return self.choice((-1, -1, -1, -1, 0, 0)) if self.often(0.93) else self.choice((1, 5, -2, *INT32))
+        return self.choice((-1, -1, -1, -1, 0, 0)) if self.often(0.93) else self.choice((1, 5, 2**31 - 1))
 
     def group(self) -> str:
         if self.often(0.93):

@@ -19,7 +19,9 @@ SPOILT_SHARE = 0.06
 #: A wrong value here would make a broker wait, or start an expiry whose moment nobody knows.
 NEVER_SPOILT = {"max_wait_ms", "timeout_ms", "min_bytes", "session_timeout_ms", "rebalance_timeout_ms", "replica_id"}
 #: Kafka fails without an answer, or before its session counts the request.
-NEVER_SPOILT |= {"records", "session_id", "isolation_level"}
+NEVER_SPOILT |= {"records", "session_id", "isolation_level", "topic", "topic_id"}
+#: What an epoch below -1 means is nobody's business.
+NEVER_SPOILT |= {"leader_epoch", "current_leader_epoch", "last_fetched_epoch", "partition_max_bytes"}
 
 #: Requests that change nothing: in these, a thing may be named twice.
 MAY_REPEAT = {
@@ -97,6 +99,8 @@ def _once(drawn: list[Any]) -> list[Any]:
 
 
 def _identity(element: Any) -> str:
+    if hasattr(element, "group_id"):
+        return repr(element.group_id)
     named = [] if isinstance(element, str) else [getattr(element, name, None) for name in IDENTITY]
     return repr(named if any(each is not None for each in named) else element)
 

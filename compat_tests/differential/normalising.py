@@ -20,6 +20,8 @@ from kwire.protocol.schema import Array, FieldSchema, Schema
 UUID_IN_TEXT = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 NOW_MS = 20 * 3_600_000
 """Times this close to the present were made by a broker."""
+TOPICS_OF_KAFKA = ("__transaction_state", "__share_group_state")
+"""Made by Kafka when somebody asks for their coordinator, which kwire has not."""
 MORE = " bytes more"
 """What follows the last whole batch."""
 OWN_PRODUCER_IDS = 9_000_000
@@ -121,10 +123,15 @@ def _field(schema: Schema, spec: FieldSchema, value: Any, version: int, names: N
         return plain(spec.type, value, version, names)
     if isinstance(spec.type, Array):
         element = spec.type.element
+        value = [each for each in value if _name_of(each) not in TOPICS_OF_KAFKA]
         if isinstance(element, Schema):
             return _merged([plain(element, each, version, names) for each in sorted(value, key=names.order)])
         return [_scalar(each, names) for each in value]
     return _scalar(value, names)
+
+
+def _name_of(element: Any) -> Any:
+    return getattr(element, "name", None) or getattr(element, "topic", None) or getattr(element, "resource_name", None)
 
 
 def _merged(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:
