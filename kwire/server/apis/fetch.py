@@ -32,6 +32,13 @@ from kwire.server.output_memory import OutputMemory
 
 logger = logging.getLogger("kwire.server.fetch")
 
+REFUSED_BEFORE_READING = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
+"""Kafka's answer then has an empty list of aborted transactions, and none after it tried to read."""
+
 TOPIC_IDS_SINCE = 13
 NO_EPOCH = -1
 MAX_WAIT_MS = 2**31 - 1
@@ -180,7 +187,7 @@ class Fetch:
             partition_index=key[1],
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=None,
+            aborted_transactions=[] if code in REFUSED_BEFORE_READING else None,
             records=b"",
         )
 
@@ -195,9 +202,10 @@ class Fetch:
             name = topic
         if not self._context.allows_topic(name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = services.partitions.find(name, index)
         if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return services.partitions.find(name, index)
+        return partition
 
     def _read_partition(self, partition: Partition, asked: FetchPartition, remaining: int) -> FetchPartitionData:
         last_stable_offset = partition.end_offset(READ_COMMITTED)
