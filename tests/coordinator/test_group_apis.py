@@ -54,6 +54,7 @@ from kwire.server.authorization import Operation, ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from tests.coordinator.world import BROKER_ID, World
+from tests.support.compiled import replaces_methods
 from tests.virtual_loop import virtual_loop
 
 TOPIC_ID = UUID(int=101)
@@ -288,6 +289,7 @@ def test_offsets_are_deleted_for_partitions_that_exist(caller: Caller) -> None:
     assert (nobody.error_code, nobody.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
 
+@replaces_methods
 def test_answers_wait_for_a_high_watermark_that_lags(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     caller.commit(9, offsets("t", 0))
     advance = Partition._advance
@@ -317,6 +319,7 @@ def test_answers_wait_for_a_high_watermark_that_lags(caller: Caller, monkeypatch
     assert [result.error_code for result in gone.results] == [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE]
 
 
+@replaces_methods
 def test_answers_that_wait_when_the_coordinator_stops_say_so(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Partition, "_advance", lambda self, size: None)
 

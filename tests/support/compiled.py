@@ -1,0 +1,13 @@
+"""Whether the code under test is the compiled wheel's (`make test-compiled`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kwire.cluster.partition
+
+IS_COMPILED = Path(kwire.cluster.partition.__file__).suffix != ".py"
+
+replaces_methods = pytest.mark.skipif(IS_COMPILED, reason="replaces a method, which a compiled class does not allow")
