@@ -20,13 +20,13 @@ COMPILED = [
     "kwire/server/apis/fetch.py",
     "kwire/server/apis/produce.py",
     "kwire/server/authorization.py",
-    "kwire/server/connection.py",
+    "kwire/server/network/connection.py",
     "kwire/server/context.py",
     "kwire/server/dispatch.py",
     "kwire/server/fetch_sessions.py",
-    "kwire/server/listener.py",
-    "kwire/server/outbox.py",
-    "kwire/server/request_memory.py",
+    "kwire/server/network/listener.py",
+    "kwire/server/network/outbox.py",
+    "kwire/server/network/request_memory.py",
 ]
 INTERPRETED = {
     "__init__.py",

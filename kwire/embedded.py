@@ -21,7 +21,7 @@ from typing import Literal, Protocol, Self
 
 from kwire import event_loop
 from kwire.server.broker import BrokerServer
-from kwire.server.config import SettingError, make_config
+from kwire.server.settings.config import SettingError, make_config
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0

@@ -10,7 +10,7 @@ from compat_tests.configs.known_differences import REFUSED
 from compat_tests.configs.probes import values_for
 from compat_tests.harness.process import SETTINGS
 from kwire.cluster.directory import read_properties
-from kwire.server.config import SettingError, make_config
+from kwire.server.settings.config import SettingError, make_config
 
 #: kwire needs neither a controller's listener nor a quorum to be told of.
 NEEDLESS = {"controller.listener.names", "controller.quorum.bootstrap.servers"}

@@ -17,8 +17,8 @@ from kwire.cluster.directory import DirectoryRefused
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
 from kwire.server.broker import BrokerServer
-from kwire.server.config import BrokerConfig, SettingError, load_config, parse_override
-from kwire.server.memory_return import keep_large_blocks_apart
+from kwire.server.network.memory_return import keep_large_blocks_apart
+from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
 
 logger = logging.getLogger("kwire")
 

@@ -31,21 +31,21 @@ from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
 from kwire.server.client_telemetry import ClientTelemetry
-from kwire.server.config import BrokerConfig, ListenerAddress, SettingError
-from kwire.server.config_entries import ConfigEntries
-from kwire.server.connection import RECEIVE_BUFFER_BYTES
-from kwire.server.connection_limits import limits_of
 from kwire.server.dispatch import Dispatcher
-from kwire.server.dynamic_configs import DynamicConfigs
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
-from kwire.server.listener import ConnectionTable, Listener, sweep_connections
-from kwire.server.output_memory import OutputMemory
+from kwire.server.network.connection import RECEIVE_BUFFER_BYTES
+from kwire.server.network.connection_limits import limits_of
+from kwire.server.network.listener import ConnectionTable, Listener, sweep_connections
+from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.request_memory import RequestMemory
 from kwire.server.producer_ids import ProducerIds
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
-from kwire.server.request_memory import RequestMemory
 from kwire.server.services import Services
+from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
+from kwire.server.settings.config_entries import ConfigEntries
+from kwire.server.settings.dynamic_configs import DynamicConfigs
 from kwire.server.storage import controller_endpoint, open_storage
 
 logger = logging.getLogger("kwire.server")

@@ -18,8 +18,8 @@ from kwire.protocol.codec import Decoder, Encoder, decoder
 from kwire.protocol.framing import frame_response, parse_request_header, response_encoder
 from kwire.protocol.schema import schema_of
 from kwire.server.authorization import ACCESS
-from kwire.server.connection import Buffers, CloseConnection, Connection, Pending
 from kwire.server.context import RequestContext
+from kwire.server.network.connection import Buffers, CloseConnection, Connection, Pending
 
 if TYPE_CHECKING:
     from kwire.server.services import Services

@@ -12,8 +12,8 @@ from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.seams import Workers
-from kwire.server.config import BrokerConfig
-from kwire.server.memory_return import MemoryReturn
+from kwire.server.network.memory_return import MemoryReturn
+from kwire.server.settings.config import BrokerConfig
 
 logger = logging.getLogger("kwire.server.housekeeping")
 

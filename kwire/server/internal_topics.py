@@ -8,7 +8,7 @@ from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import NewTopic
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.server.config import BrokerConfig
+from kwire.server.settings.config import BrokerConfig
 
 
 class TopicCreator:

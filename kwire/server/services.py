@@ -15,10 +15,10 @@ from kwire.log.log_manager import LogManager
 from kwire.seams import Chance, Clock, Workers
 from kwire.server.authorization import Authorizer
 from kwire.server.client_telemetry import ClientTelemetry
-from kwire.server.config import BrokerConfig
-from kwire.server.config_entries import ConfigEntries
-from kwire.server.dynamic_configs import DynamicConfigs
 from kwire.server.quotas.manager import ClientQuotaManager
+from kwire.server.settings.config import BrokerConfig
+from kwire.server.settings.config_entries import ConfigEntries
+from kwire.server.settings.dynamic_configs import DynamicConfigs
 
 if TYPE_CHECKING:
     from kwire.coordinator.group_coordinator import GroupCoordinator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kwire.server.dispatch import Api
     from kwire.server.fetch_sessions import FetchSessions
     from kwire.server.internal_topics import TopicCreator
-    from kwire.server.output_memory import OutputMemory
+    from kwire.server.network.output_memory import OutputMemory
     from kwire.server.producer_ids import ProducerIds
 
 

@@ -16,7 +16,7 @@ from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.log_manager import LOCK_FILE
 from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import Chance, Clock
-from kwire.server.config import BrokerConfig
+from kwire.server.settings.config import BrokerConfig
 
 logger = logging.getLogger("kwire.server.storage")
 

@@ -66,9 +66,13 @@ def test_a_member_of_a_client_with_the_longest_name_gets_an_id(broker: RunningBr
     assert answer.member_id
 
 
-def test_a_page_that_begins_before_the_first_partition_begins_with_it(client: RawClient) -> None:
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_page_that_begins_before_the_first_partition_is_refused(client: RawClient, is_named: bool) -> None:
     topic, _ = create_topic(client, 3)
     cursor = DescribeTopicPartitionsRequestCursor(topic_name=topic, partition_index=-(2**31))
-    answer = client.ask(DescribeTopicPartitionsRequest(response_partition_limit=2, cursor=cursor), 0)
-    assert [partition.partition_index for partition in answer.topics[0].partitions] == [0, 1]
-    assert answer.next_cursor.partition_index == 2
+    named = [TopicRequest(name=topic)] if is_named else []
+    answer = client.ask(DescribeTopicPartitionsRequest(topics=named, response_partition_limit=2, cursor=cursor), 0)
+    assert [(each.name, each.error_code, each.partitions) for each in answer.topics] == (
+        [(topic, ErrorCode.INVALID_REQUEST, [])] if is_named else []
+    )
+    assert answer.next_cursor is None

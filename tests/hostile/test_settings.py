@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.server.config import SettingError, make_config
+from kwire.server.settings.config import SettingError, make_config
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.metadata import MetadataRequest
-from kwire.server.connection import Connection
+from kwire.server.network.connection import Connection
 from tests.support.raw_client import RawClient, sized
 from tests.support.requests import (
     batch,

@@ -12,7 +12,7 @@ import pytest
 
 from kwire.cluster.configs.broker import default_settings
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
-from kwire.server.connection_limits import UNLIMITED, limits_of
+from kwire.server.network.connection_limits import UNLIMITED, limits_of
 from tests.server.test_configs import BROKER, DELETE, SET, alter
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker

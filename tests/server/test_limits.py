@@ -13,8 +13,8 @@ import pytest
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.seams import SystemClock
 from kwire.server.context import RequestContext
+from kwire.server.network.request_memory import RequestMemory
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
-from kwire.server.request_memory import RequestMemory
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch_request, produce, produce_request
 from tests.support.running import RunningBroker

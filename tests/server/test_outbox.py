@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
-from kwire.server.outbox import ANSWERS_MAX, SMALL_BYTES_MAX, Outbox
+from kwire.server.network.outbox import ANSWERS_MAX, SMALL_BYTES_MAX, Outbox
 from tests.support.raw_client import RawClient, sized
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kwire.server.memory_return import STEP_BYTES, MemoryReturn
-from kwire.server.output_memory import ANSWER_BYTES_LEAST, OutputMemory
+from kwire.server.network.memory_return import STEP_BYTES, MemoryReturn
+from kwire.server.network.output_memory import ANSWER_BYTES_LEAST, OutputMemory
 from tests.support.requests import batch, create_topic, fetch, fetch_request, produce
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import uvloop
 
 from kwire.server.broker import BrokerServer
-from kwire.server.config import make_config
+from kwire.server.settings.config import make_config
 from tests.support.raw_client import RawClient
 
 T = TypeVar("T")

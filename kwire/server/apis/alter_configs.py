@@ -13,9 +13,9 @@ from kwire.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from kwire.server.altered_resources import Resource, check_broker_values, sift
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.settings.altered_resources import Resource, check_broker_values, sift
 
 
 async def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:

@@ -17,9 +17,9 @@ from kwire.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from kwire.server.config_entries import ConfigEntry
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.settings.config_entries import ConfigEntry
 
 DESCRIBED: Final = frozenset({2, 4, 8, 16, 32})
 """Every type there is; loggers are refused one by one."""

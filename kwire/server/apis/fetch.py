@@ -28,7 +28,7 @@ from kwire.protocol.schema import schema_of
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.fetch_sessions import NO_SESSION, FetchPlan, Key
-from kwire.server.output_memory import OutputMemory
+from kwire.server.network.output_memory import OutputMemory
 
 logger = logging.getLogger("kwire.server.fetch")
 

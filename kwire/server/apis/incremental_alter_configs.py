@@ -11,9 +11,9 @@ from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kwire.server.altered_resources import Resource, check_broker_changes, sift
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.settings.altered_resources import Resource, check_broker_changes, sift
 
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:

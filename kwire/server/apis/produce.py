@@ -24,9 +24,9 @@ from kwire.protocol.produce_exchange import (
 )
 from kwire.protocol.records import CODEC_MASK, TRANSACTIONAL_FLAG
 from kwire.server.authorization import ResourceType
-from kwire.server.connection import CloseConnection
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api, HandWrittenCodec
+from kwire.server.network.connection import CloseConnection
 
 logger = logging.getLogger("kwire.server.produce")
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, cast
 from kwire.protocol.error_codes import ProtocolError
 
 if TYPE_CHECKING:
-    from kwire.server.listener import Listener
+    from kwire.server.network.listener import Listener
 
-logger = logging.getLogger("kwire.server.connection")
+logger = logging.getLogger("kwire.server.network.connection")
 
 Buffers = list[bytes | bytearray | memoryview]
 

@@ -16,7 +16,7 @@ from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.controller.configs import AlterOperation, Change, changed
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.context import RequestContext
-from kwire.server.dynamic_checks import check_dynamic
+from kwire.server.settings.dynamic_checks import check_dynamic
 
 
 class Resource(Protocol):

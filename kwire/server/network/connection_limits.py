@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kwire.server.setting_rules import connection_overrides
+from kwire.server.settings.setting_rules import connection_overrides
 
 UNLIMITED = 2**31 - 1
 

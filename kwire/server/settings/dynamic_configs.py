@@ -14,9 +14,9 @@ from typing import Any
 from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType, parse
 from kwire.cluster.configs.broker import BROKER_KEYS, DYNAMIC_ONLY_KEYS, base_name
 from kwire.cluster.image import MetadataImage
-from kwire.server.config import BrokerConfig
+from kwire.server.settings.config import BrokerConfig
 
-logger = logging.getLogger("kwire.server.dynamic_configs")
+logger = logging.getLogger("kwire.server.settings.dynamic_configs")
 
 Values = Mapping[str, str]
 

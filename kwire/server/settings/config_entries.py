@@ -18,8 +18,8 @@ from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
 from kwire.cluster.configs.group import GROUP_KEYS
 from kwire.cluster.configs.topic import TOPIC_KEYS
 from kwire.cluster.topic_configs import topic_value
-from kwire.server.config import BrokerConfig
-from kwire.server.dynamic_configs import DynamicConfigs, dynamic_key
+from kwire.server.settings.config import BrokerConfig
+from kwire.server.settings.dynamic_configs import DynamicConfigs, dynamic_key
 
 Synonym = tuple[str, str | None, ConfigSource]
 Values = Mapping[str, str]

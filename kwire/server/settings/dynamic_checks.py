@@ -8,9 +8,9 @@ from typing import Any
 from kwire.cluster.config_keys import ConfigError, ConfigType, Update, Use, parse
 from kwire.cluster.configs.broker import BROKER_KEYS, base_name
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.server.config import BrokerConfig, SettingError, make_config
-from kwire.server.dynamic_configs import DynamicConfigs, dynamic_key
-from kwire.server.setting_rules import RuleBrokenError, check_rules, pairs
+from kwire.server.settings.config import BrokerConfig, SettingError, make_config
+from kwire.server.settings.dynamic_configs import DynamicConfigs, dynamic_key
+from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, pairs
 
 _THREADS = (
     "num.io.threads",

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kwire.server.connection import Connection
+    from kwire.server.network.connection import Connection
 
 
 class StreamProtocol(asyncio.BufferedProtocol):

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kwire.server.connection import RECEIVE_BUFFER_BYTES, Buffers, Connection, Pending
-from kwire.server.connection_limits import ConnectionLimits
-from kwire.server.outbox import Outbox
-from kwire.server.output_memory import OutputMemory
-from kwire.server.request_memory import RequestMemory
-from kwire.server.stream_protocol import StreamProtocol
+from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Buffers, Connection, Pending
+from kwire.server.network.connection_limits import ConnectionLimits
+from kwire.server.network.outbox import Outbox
+from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.request_memory import RequestMemory
+from kwire.server.network.stream_protocol import StreamProtocol
 
-logger = logging.getLogger("kwire.server.listener")
+logger = logging.getLogger("kwire.server.network.listener")
 
 SWEEP_SECONDS = 1.0
 STALLED_WRITE_SECONDS = 30.0

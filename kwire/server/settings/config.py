@@ -14,9 +14,9 @@ from typing import Any
 from kwire.cluster.config_keys import ConfigError, Use, parse
 from kwire.cluster.configs.broker import BROKER_KEYS, base_name
 from kwire.cluster.directory import read_properties
-from kwire.server.setting_rules import RuleBrokenError, check_rules, pairs
+from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, pairs
 
-logger = logging.getLogger("kwire.server.config")
+logger = logging.getLogger("kwire.server.settings.config")
 
 
 class SettingError(Exception):

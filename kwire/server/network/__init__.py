@@ -1,0 +1,1 @@
+"""Sockets: listeners, connections, the memory and the limits that they share."""

@@ -1,0 +1,1 @@
+"""The broker's configuration: read at start, altered while it runs, described."""
