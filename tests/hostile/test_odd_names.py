@@ -9,6 +9,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
+    DescribeTopicPartitionsTopicRequest,
 )
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.incremental_alter_configs import (
@@ -70,7 +71,7 @@ def test_a_member_of_a_client_with_the_longest_name_gets_an_id(broker: RunningBr
 def test_a_page_that_begins_before_the_first_partition_is_refused(client: RawClient, is_named: bool) -> None:
     topic, _ = create_topic(client, 3)
     cursor = DescribeTopicPartitionsRequestCursor(topic_name=topic, partition_index=-(2**31))
-    named = [TopicRequest(name=topic)] if is_named else []
+    named = [DescribeTopicPartitionsTopicRequest(name=topic)] if is_named else []
     answer = client.ask(DescribeTopicPartitionsRequest(topics=named, response_partition_limit=2, cursor=cursor), 0)
     assert [(each.name, each.error_code, each.partitions) for each in answer.topics] == (
         [(topic, ErrorCode.INVALID_REQUEST, [])] if is_named else []
