@@ -30,13 +30,14 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 
 # The wheels: pure Python for every machine, and for this one with the hot path compiled (needs a C compiler).
 wheel: $(VENV)/.test
+	rm -rf build  # setuptools would put what was built before into the wheel, modules that are gone included
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	KWIRE_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 # The compiled wheel, unpacked; made again when a source is newer.
 COMPILED := .cache/compiled
 $(COMPILED)/.built: $(VENV)/.test setup.py $(shell find kwire -name '*.py')
-	rm -rf $(COMPILED) && mkdir -p $(COMPILED)/wheel
+	rm -rf build $(COMPILED) && mkdir -p $(COMPILED)/wheel
 	KWIRE_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		--wheel-dir $(COMPILED)/wheel .
 	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m zipfile -e wheel/*.whl .

@@ -37,7 +37,10 @@ INTERPRETED = {
 
 def hot_modules() -> list[str]:
     """The files that are compiled."""
-    return sorted(str(path) for pattern in COMPILED for path in Path().glob(pattern) if path.name not in INTERPRETED)
+    found = {pattern: [path for path in Path().glob(pattern) if path.name not in INTERPRETED] for pattern in COMPILED}
+    missing = [pattern for pattern, paths in found.items() if not paths]
+    assert not missing, f"modules to compile that are not there: {missing}"
+    return sorted(str(path) for paths in found.values() for path in paths)
 
 
 if os.environ.get("KWIRE_COMPILE") == "1":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,20 @@ def test_a_consumer_over_its_quota_gets_nothing_at_first(broker: RunningBroker, 
         third = consumer.ask(again, 12)
         assert third.throttle_time_ms == 0
         assert third.responses[0].partitions[0].records, "the session was told nothing before"
+
+
+def test_a_quota_that_is_no_number_limits_nobody(broker: RunningBroker, client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    name = unique("client")
+    keys = (PRODUCER, CONSUMER, MUTATIONS, "request_percentage")
+    for key in keys:
+        set_quota(client, key, math.nan, client_id=name)
+    with broker.client(client_id=name) as limited:
+        assert limited.ask(produce_request(topic, batch(b"v")), 9).throttle_time_ms == 0
+        assert limited.ask(fetch_request(topic), 12).responses[0].partitions[0].records
+        create_topic(limited)
+    for key in keys:
+        set_quota(client, key, None, client_id=name)
 
 
 def test_mutations_over_the_quota_are_refused_or_delayed(broker: RunningBroker, client: RawClient) -> None:

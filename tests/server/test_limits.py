@@ -13,6 +13,7 @@ import pytest
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.seams import SystemClock
 from kwire.server.context import RequestContext
+from kwire.server.network import listener
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from tests.support.raw_client import RawClient
@@ -206,7 +207,7 @@ class Throttle(ClientQuotaManager):
 
 @pytest.fixture
 def throttled(data_dir: Path) -> Iterator[tuple[RunningBroker, Throttle]]:
-    with RunningBroker(data_dir, IDLE_SOON) as broker:
+    with RunningBroker(data_dir) as broker:
         throttle = Throttle()
         dispatcher = broker.server._listeners[0].handle.__self__  # type: ignore[attr-defined]
         broker.call(lambda: setattr(dispatcher, "_quotas", throttle))
@@ -224,6 +225,17 @@ def test_a_throttled_client_is_told_and_muted(throttled: tuple[RunningBroker, Th
         assert time.monotonic() - began >= 0.69
         with broker.client() as other:
             assert other.ask(VERSIONS, 3).error_code == 0
+
+
+def test_a_muted_client_that_left_is_forgotten(data_dir: Path) -> None:
+    with RunningBroker(data_dir, IDLE_SOON) as broker:
+        throttle = Throttle()
+        dispatcher = broker.server._listeners[0].handle.__self__  # type: ignore[attr-defined]
+        broker.call(lambda: setattr(dispatcher, "_quotas", throttle))
+        throttle.ms = 3_600_000
+        with broker.client() as client:
+            assert client.ask(VERSIONS, 3).throttle_time_ms == 3_600_000
+        eventually(lambda: broker.connection_count == 0, "the connection to be closed, which nobody reads from")
 
 
 def test_muting_counts_pipelined_requests_and_waiting_ones(throttled: tuple[RunningBroker, Throttle]) -> None:
@@ -269,3 +281,21 @@ def read_some(client: RawClient, broker: RunningBroker, connection: Any) -> int:
 def stuck(broker: RunningBroker) -> Any:
     table = broker.server._table
     return broker.call(lambda: next((each for each in table.connections if each.write_blocked_since is not None), None))
+
+
+def test_a_client_that_leaves_answers_unread_at_the_close_is_dropped(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "STALLED_WRITE_SECONDS", 1.0)
+    with RunningBroker(data_dir, IDLE_SOON) as broker:
+        with broker.client() as client:
+            topic, _ = create_topic(client)
+            produce(client, topic, batch(b"x" * 100_000))
+        with broker.client(receive_buffer=4096) as reader:
+
+            def has_unsent() -> bool:
+                reader.send_bytes(reader.frame(fetch_request(topic), 12))
+                return broker.call(lambda: any(each.unsent_bytes for each in broker.server._table.connections))
+
+            eventually(has_unsent, "an answer that does not fit into the socket")
+            eventually(lambda: broker.connection_count == 0, "the connection to be closed, and then dropped")

@@ -116,7 +116,7 @@ class Connection:
         self._stored_bytes = 0
         self.last_active = 0.0
         self.write_blocked_since: float | None = None
-        """When the full output buffer last became smaller; None while it is not full."""
+        """When the output buffer last became smaller; None while it is not full, unless the connection closes."""
         self.write_blocked_size = 0
         self.peer_host = ""
         self.peer_port = 0
@@ -155,9 +155,6 @@ class Connection:
         if self._frames:
             self._serve_queue()
 
-    def eof_received(self) -> bool:
-        return False
-
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._closing = True
@@ -185,7 +182,8 @@ class Connection:
 
     def resume_writing(self) -> None:
         self._writable = True
-        self.write_blocked_since = None
+        if not self._closing:
+            self.write_blocked_since = None
         self._listener.output.release(self)
         self._resume_reading("output")
         self._serve_queue()
@@ -421,11 +419,14 @@ class Connection:
 
     @property
     def busy(self) -> bool:
-        """Whether the broker owes this client an answer, or has muted it: not idle, however long it takes."""
-        return bool(self._answers) or self._muted_until != 0.0
+        """Whether the broker owes this client an answer: not idle, however long it takes.
+
+        Who is muted owes patience instead. It may have left meanwhile, which nobody sees while nothing is read.
+        """
+        return bool(self._answers)
 
     def is_stalled(self, now: float, seconds: float) -> bool:
-        """Whether the client has taken nothing out of a full output buffer for so long."""
+        """Whether the client has taken nothing for so long of a full output buffer, or of what is left at the close."""
         if self.write_blocked_since is None or self._transport is None:
             return False
         size = self._transport.get_write_buffer_size()
@@ -442,6 +443,9 @@ class Connection:
         if self._transport is not None and not self._closing:
             self._closing = True
             self._listener.outbox.flush()
+            if self.write_blocked_since is None:
+                self.write_blocked_since = self._listener.now()
+                self.write_blocked_size = self.unsent_bytes
             logger.info("closing connection from %s: %s", self.peer_name, why)
             self._transport.close()
 

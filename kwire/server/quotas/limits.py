@@ -7,6 +7,7 @@ connections of a user whose quota is the user's; each client id of its own below
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Mapping
 from typing import Protocol
@@ -41,7 +42,7 @@ class QuotaLimits:
 
     def __init__(self, quotas: ClientQuotas, key: str) -> None:
         self._limits: Mapping[_Place, float] = {
-            _place(dict(entity)): values[key]
+            _place(dict(entity)): _limit(values[key])
             for entity, values in quotas.items()
             if key in values and not {USER, CLIENT_ID}.isdisjoint(kind for kind, _ in entity)
         }
@@ -98,9 +99,9 @@ class AddressLimits:
                 continue
             host = names[IP]
             if host is None:
-                self._default = values[key]
+                self._default = _limit(values[key])
             else:
-                self._limits[_address_of(host)] = values[key]
+                self._limits[_address_of(host)] = _limit(values[key])
 
     def __bool__(self) -> bool:
         return bool(self._limits) or self._default is not None
@@ -108,6 +109,11 @@ class AddressLimits:
     def find(self, user: str, client_id: str) -> tuple[Client, float] | None:
         limit = self._limits.get(user, self._default)
         return None if limit is None else ((user, client_id), limit)
+
+
+def _limit(value: float) -> float:
+    """What is no number is no limit: Kafka takes NaN, and nothing is above it."""
+    return math.inf if math.isnan(value) else value
 
 
 def _address_of(host: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
-from kwire.cluster.client_quotas import QuotaEntity
+from kwire.cluster.client_quotas import ClientQuotas, QuotaEntity
+from kwire.server.quotas.limits import AddressLimits
 from tests.server.quotas.world import limits_of
 
 ALICE, ANY_USER, APP, ANY_APP = ("user", "alice"), ("user", None), ("client-id", "app"), ("client-id", None)
@@ -46,3 +48,15 @@ def test_a_client_without_an_id_has_its_users_quota() -> None:
 def test_addresses_have_no_part_in_it() -> None:
     assert not limits_of({(("ip", None),): 1.0})
     assert not limits_of({})
+
+
+def test_what_is_no_number_is_no_limit() -> None:
+    limits = limits_of({(APP,): math.nan, (ANY_APP,): 1.0})
+    assert limits.find("alice", "app") == (("", "app"), math.inf)
+
+
+def test_an_address_has_no_limit_that_is_no_number() -> None:
+    quotas: ClientQuotas = {(("ip", "127.0.0.1"),): {"k": math.nan}, (("ip", None),): {"k": math.nan}}
+    limits = AddressLimits(quotas, "k")
+    for host in ("127.0.0.1", "127.0.0.2"):
+        assert limits.find(host, "") == ((host, ""), math.inf)
