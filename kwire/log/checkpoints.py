@@ -20,13 +20,14 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
-from kwire.log.disk import Disk
+from kwire.log.disk import Disk, DiskFailure
 
 RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
 LOG_START_FILE: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
 PARTITION_METADATA_FILE: Final = "partition.metadata"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
+STAGED_SUFFIX: Final = ".staged"
 
 TopicPartition = tuple[str, int]
 
@@ -61,6 +62,38 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
     """Replace the file, durably."""
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
     disk.replace(path, _format_lines(lines), sync=True)
+
+
+class CheckpointJob:
+    """A checkpoint file that is written beside the old one, by a worker, and put in its place on the loop."""
+
+    def __init__(
+        self, disk: Disk, directory: str, name: str, offsets: Mapping[TopicPartition, int], number: int
+    ) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.name = name
+        self._path = f"{directory}/{name}"
+        self._offsets = offsets
+        self.number = number
+        """How often the file had been written when the offsets were taken."""
+        self._failure: DiskFailure | None = None
+
+    def run(self) -> None:
+        """Write and sync; a failure is kept for finish."""
+        try:
+            write_offsets(self._disk, self._path + STAGED_SUFFIX, self._offsets)
+        except DiskFailure as failure:
+            self._failure = failure
+
+    def finish(self, *, is_overtaken: bool) -> None:
+        """Replace the old file, unless a newer one stands there; raises DiskFailure, also for what run met."""
+        if self._failure is not None:
+            raise self._failure
+        if is_overtaken:
+            self._disk.unlink(self._path + STAGED_SUFFIX)
+        else:
+            self._disk.rename(self._path + STAGED_SUFFIX, self._path)
 
 
 def format_partition_metadata(topic_id: uuid.UUID) -> bytes:

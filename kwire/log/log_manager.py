@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from kwire.log.checkpoints import (
@@ -23,6 +24,7 @@ from kwire.log.checkpoints import (
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     RECOVERY_POINT_FILE,
+    CheckpointJob,
     CorruptCheckpointError,
     TopicPartition,
     format_clean_shutdown,
@@ -66,6 +68,26 @@ class LogDirectory:
     logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
     failure: DiskFailure | None = None
     """Why the directory is offline; set once."""
+    checkpoints_written: int = 0
+    """How often recovery points were written on the loop, past any job."""
+
+    def offsets_to_keep(self, high_watermarks: Mapping[TopicPartition, int]) -> dict[str, dict[TopicPartition, int]]:
+        """What each checkpoint file should say. Of log starts only those that the first segment's name does not tell."""
+        starts = {
+            key: log.log_start_offset
+            for key, log in self.logs.items()
+            if log.log_start_offset > log.segments.first.base_offset
+        }
+        closed = {key: offset for key, offset in self.log_starts.items() if key not in self.logs}
+        return {
+            RECOVERY_POINT_FILE: self.recovery_points_now(),
+            LOG_START_FILE: closed | starts,
+            HIGH_WATERMARK_FILE: {key: high_watermarks[key] for key in self.logs if key in high_watermarks},
+        }
+
+    def recovery_points_now(self) -> dict[TopicPartition, int]:
+        """A log that is damaged and stays closed keeps its entry: the next start must not take it for unflushed."""
+        return self.recovery_points | {key: log.recovery_point for key, log in self.logs.items()}
 
 
 class LogManager:
@@ -269,12 +291,16 @@ class LogManager:
             if log.failure is None:
                 self._pending += log.apply_retention(now_ms, high_watermark_of(log))
 
-    def remove_due_files(self) -> int:
-        """Remove files and directories whose time has come; returns how many deletions are still waiting."""
+    def take_due_files(self) -> list[str]:
+        """Files and directories whose time to go has come; whoever takes them calls remove_files."""
         now_ms = self._surroundings.clock.wall_ms()
         due = [pending for pending in self._pending if pending.due_ms <= now_ms]
         self._pending = [pending for pending in self._pending if pending.due_ms > now_ms]
-        for path in (path for pending in due for path in pending.paths):
+        return [path for pending in due for path in pending.paths]
+
+    def remove_files(self, paths: Iterable[str]) -> None:
+        """Remove what nobody uses any more. May be called on a worker: the system takes a while for a large file."""
+        for path in paths:
             try:
                 if self._disk.is_directory(path):
                     self._disk.remove_directory(path)
@@ -283,7 +309,6 @@ class LogManager:
             except DiskFailure as failure:
                 # It is nobody's data any more: the next start tries again.
                 logger.warning("Leaving %s for the next start: %s", path, failure)
-        return len(self._pending)
 
     def logs_to_flush(self) -> list[PartitionLog]:
         """Logs whose flush.ms, flush.messages or a closed segment asks for a flush."""
@@ -295,48 +320,56 @@ class LogManager:
         for log in self.logs():
             log.expire_producers(now_ms, expiration_ms)
 
-    def checkpoint_recovery_points(self) -> None:
-        for directory in self.directories:
-            self._write_recovery_points(directory)
+    def begin_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> list[CheckpointJob]:
+        """Every directory's checkpoint files as they should be now. A worker may run the jobs; finish_checkpoint follows."""
+        return [
+            CheckpointJob(self._disk, directory.path, name, offsets, directory.checkpoints_written)
+            for directory in self.directories
+            if directory.failure is None
+            for name, offsets in directory.offsets_to_keep(high_watermarks).items()
+        ]
 
-    def _write_recovery_points(self, directory: LogDirectory) -> None:
-        """A log that is damaged and stays closed keeps its entry: the next start must not take it for unflushed."""
-        offsets = directory.recovery_points | {key: log.recovery_point for key, log in directory.logs.items()}
-        self._write_checkpoint(directory, RECOVERY_POINT_FILE, offsets)
-
-    def checkpoint_log_starts(self) -> None:
-        """Only starts that the first segment's name does not tell."""
-        for directory in self.directories:
-            offsets = {
-                key: log.log_start_offset
-                for key, log in directory.logs.items()
-                if log.log_start_offset > log.segments.first.base_offset
-            }
-            closed = {key: offset for key, offset in directory.log_starts.items() if key not in directory.logs}
-            self._write_checkpoint(directory, LOG_START_FILE, closed | offsets)
-
-    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        for directory in self.directories:
-            offsets = {key: high_watermarks[key] for key in directory.logs if key in high_watermarks}
-            self._write_checkpoint(directory, HIGH_WATERMARK_FILE, offsets)
-
-    def _write_checkpoint(self, directory: LogDirectory, name: str, offsets: dict[TopicPartition, int]) -> None:
+    def finish_checkpoint(self, job: CheckpointJob) -> None:
+        """Put a written file in its place, or take its directory offline; one that was overtaken is dropped."""
+        (directory,) = (directory for directory in self.directories if directory.path == job.directory)
         if directory.failure is not None:
             return
+        overtaken = job.name == RECOVERY_POINT_FILE and job.number != directory.checkpoints_written
         try:
-            write_offsets(self._disk, f"{directory.path}/{name}", offsets)
+            job.finish(is_overtaken=overtaken)
+        except DiskFailure as failure:
+            self._take_offline(directory, failure)
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write all checkpoint files, here and now."""
+        for job in self.begin_checkpoints(high_watermarks):
+            job.run()
+            self.finish_checkpoint(job)
+
+    def _write_recovery_points(self, directory: LogDirectory) -> None:
+        """At once: what is cut next must not look damaged after a crash."""
+        if directory.failure is not None:
+            return
+        directory.checkpoints_written += 1
+        try:
+            write_offsets(self._disk, f"{directory.path}/{RECOVERY_POINT_FILE}", directory.recovery_points_now())
         except DiskFailure as failure:
             self._take_offline(directory, failure)
 
     # The end
 
-    def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
+    def close(
+        self,
+        *,
+        clean: bool,
+        broker_epoch: int = -1,
+        high_watermarks: Mapping[TopicPartition, int] = MappingProxyType({}),
+    ) -> None:
         """Close every log; a clean close flushes them, writes the checkpoints and, last of all, says so in a file."""
         for log in list(self.logs()):
             log.close(clean=clean and log.failure is None)
         if clean:
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_starts()
+            self.checkpoint(high_watermarks)
             for directory in self.directories:
                 if directory.failure is None:
                     path = f"{directory.path}/{CLEAN_SHUTDOWN_FILE}"

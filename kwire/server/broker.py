@@ -330,9 +330,10 @@ class BrokerServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         broker = self._metadata_log.image.brokers[self.config.node_id]
         await self._metadata_log.close()
-        self._housekeeping.checkpoint_high_watermarks()
-        self._logs.close(clean=True, broker_epoch=broker.broker_epoch)
-        self._workers.close()
+        self._workers.close()  # what they write must not cross with what is written now
+        self._logs.close(
+            clean=True, broker_epoch=broker.broker_epoch, high_watermarks=self._housekeeping.high_watermarks()
+        )
         self._storage.release()
 
     def _close_listeners(self) -> None:

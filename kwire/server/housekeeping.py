@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 from kwire.cluster.partitions import Partitions
+from kwire.log.checkpoints import TopicPartition
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.log.partition_log import PartitionLog
@@ -40,8 +42,8 @@ class Housekeeping:
             config["log.retention.check.interval.ms"], self._apply_retention, config["log.initial.task.delay.ms"]
         )
         yield self._every(config["producer.id.expiration.check.interval.ms"], self._expire_producers)
-        yield self._every(max(config["log.flush.offset.checkpoint.interval.ms"], STEP_MS), self._write_checkpoints)
-        yield self._every(STEP_MS, self._remove_files)
+        yield self._write_checkpoints(max(config["log.flush.offset.checkpoint.interval.ms"], STEP_MS))
+        yield self._remove_files()
         yield self._flush()
         yield self._return_memory()
 
@@ -64,21 +66,27 @@ class Housekeeping:
     def _expire_producers(self) -> None:
         self._logs.expire_producers(self._config["producer.id.expiration.ms"])
 
-    def _write_checkpoints(self) -> None:
-        self._logs.checkpoint_recovery_points()
-        self._logs.checkpoint_log_starts()
-        self.checkpoint_high_watermarks()
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """What the next start may take for committed."""
+        return {(partition.topic, partition.index): partition.high_watermark for partition in self._partitions}
 
-    def checkpoint_high_watermarks(self) -> None:
-        """Also to be called at the end: what the next start may take for committed."""
-        self._logs.checkpoint_high_watermarks(
-            {(partition.topic, partition.index): partition.high_watermark for partition in self._partitions}
-        )
+    async def _write_checkpoints(self, interval_ms: int) -> None:
+        """What a file says is decided here; waiting for the disk is a worker's."""
+        while True:
+            await asyncio.sleep(interval_ms / 1000.0)
+            for job in self._logs.begin_checkpoints(self.high_watermarks()):
+                await self._workers.run(job.run)
+                self._logs.finish_checkpoint(job)
 
-    def _remove_files(self) -> None:
-        if all(directory.failure is not None for directory in self._logs.directories):
-            raise LogDirectoryError("log.dirs: every log directory is offline; there is nothing left to serve")
-        self._logs.remove_due_files()
+    async def _remove_files(self) -> None:
+        """The system takes a while to give a large file's pages back: that is a worker's time, too."""
+        while True:
+            await asyncio.sleep(STEP_MS / 1000.0)
+            if all(directory.failure is not None for directory in self._logs.directories):
+                raise LogDirectoryError("log.dirs: every log directory is offline; there is nothing left to serve")
+            paths = self._logs.take_due_files()
+            if paths:
+                await self._workers.run(partial(self._logs.remove_files, paths))
 
     async def _return_memory(self) -> None:
         memory = MemoryReturn()

@@ -85,9 +85,10 @@ def test_deleted_logs_are_renamed_then_removed(tmp_path):
     (renamed,) = [path.name for path in (tmp_path / "d0").iterdir() if path.is_dir()]
     assert renamed == f"t-0.{uuid.UUID(int=1).hex}-delete"
     assert values(manager.get_or_create("t", 0, CONFIG, None)) == []
-    assert manager.remove_due_files() == 1
+    assert manager.take_due_files() == []
     clock.now_ms += 60_000
-    assert manager.remove_due_files() == 0
+    manager.remove_files(manager.take_due_files())
+    assert manager.take_due_files() == []
     assert [path.name for path in (tmp_path / "d0").iterdir() if path.is_dir()] == ["t-0"]
     manager.close(clean=False)
 
@@ -99,7 +100,7 @@ def test_interrupted_deletions_are_finished_and_strangers_left_alone(tmp_path, c
         (root / name / "file").write_text("x")
     manager = managed(tmp_path)
     assert manager.load_all(config_of) == 0
-    assert manager.remove_due_files() == 0
+    manager.remove_files(manager.take_due_files())
     left = {path.name for path in root.iterdir() if path.is_dir()}
     assert left == {f"t-2.{'b' * 32}-stray", "lost+found", "__cluster_metadata-0", "t-00"}
     assert "lost+found" in caplog.text
@@ -133,9 +134,7 @@ def test_checkpoints_say_what_kafka_expects(tmp_path):
     log.flush()
     log.append(batch(b"later"), leader_epoch=0)
     log.delete_records_before(2)
-    manager.checkpoint_recovery_points()
-    manager.checkpoint_log_starts()
-    manager.checkpoint_high_watermarks({("t", 0): 4, ("other", 0): 9})
+    manager.checkpoint({("t", 0): 4, ("other", 0): 9})
     root = tmp_path / "d0"
     assert (root / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 5\n"
     assert (root / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
@@ -170,9 +169,41 @@ def test_a_truncation_is_checkpointed_before_it_happens(tmp_path):
     for index in range(5):
         log.append(batch(b"%d" % index), leader_epoch=0)
     log.flush()
-    manager.checkpoint_recovery_points()
+    manager.checkpoint({})
     log.truncate_to(2)
     assert (tmp_path / "d0" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
+    manager.close(clean=False)
+
+
+def test_a_checkpoint_that_was_overtaken_is_dropped(tmp_path):
+    manager = managed(tmp_path)
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    for index in range(5):
+        log.append(batch(b"%d" % index), leader_epoch=0)
+    log.flush()
+    jobs = manager.begin_checkpoints({("t", 0): 5})
+    log.truncate_to(2)
+    for job in jobs:
+        job.run()
+        manager.finish_checkpoint(job)
+    root = tmp_path / "d0"
+    assert (root / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
+    assert (root / "replication-offset-checkpoint").read_text() == "0\n1\nt 0 5\n"
+    assert not list(root.glob("*.staged"))
+    manager.close(clean=False)
+
+
+def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline(tmp_path):
+    disk = FaultyDisk()
+    manager = managed(tmp_path, surroundings(disk), count=2)
+    jobs = manager.begin_checkpoints({})
+    bad = str(tmp_path / "d0")
+    disk.fail = lambda operation, path: broken(operation, path) if path.startswith(bad) else None
+    for job in jobs:
+        job.run()
+        manager.finish_checkpoint(job)
+    assert [directory.failure is not None for directory in manager.directories] == [True, False]
+    assert (tmp_path / "d1" / "recovery-point-offset-checkpoint").exists()
     manager.close(clean=False)
 
 
@@ -182,7 +213,7 @@ def test_a_damaged_log_does_not_stop_the_others(tmp_path):
         log = manager.get_or_create("t", partition, CONFIG, None)
         log.append(batch(b"a"), leader_epoch=0)
         log.flush()
-    manager.checkpoint_recovery_points()
+    manager.checkpoint({})
     manager.close(clean=False)
     path = tmp_path / "d0" / "t-0" / "00000000000000000000.log"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -202,7 +233,7 @@ def test_a_closed_log_keeps_its_recovery_point(tmp_path):
     manager.close(clean=True)
     again = managed(tmp_path)
     again.get_or_create("t", 0, CONFIG, None)
-    again.checkpoint_recovery_points()
+    again.checkpoint({})
     again.close(clean=False)
     third = managed(tmp_path)
     assert third.directories[0].recovery_points == {("t", 0): 2, ("t", 1): 2}
@@ -240,6 +271,6 @@ def test_housekeeping_reaches_every_log(tmp_path):
     manager.apply_retention(lambda found: found.log_end_offset)
     assert log.log_start_offset == 1
     assert list((tmp_path / "d0" / "t-0").glob("*.deleted"))
-    manager.remove_due_files()
+    manager.remove_files(manager.take_due_files())
     assert not list((tmp_path / "d0" / "t-0").glob("*.deleted"))
     manager.close(clean=True)
