@@ -123,6 +123,7 @@ def test_quotas_are_found_by_filters_and_outlive_the_broker(data_dir: Path) -> N
         ),
         ((("ip", "10.0.0.1"),), [(PRODUCER, 1.0)], f"Invalid configuration key {PRODUCER}"),
         ((("ip", "no such host"),), [("connection_creation_rate", 1.0)], "no such host is not a valid IP"),
+        ((("ip", "nul\0"),), [("connection_creation_rate", 1.0)], "nul\0 is not a valid IP"),
         ((("ip", "10.0.0.1"), ("user", "u")), [(PRODUCER, 1.0)], "Invalid quota entity combination"),
         (
             (("user", "u"),),

@@ -12,6 +12,7 @@ import pytest
 
 from kwire.cluster.configs.broker import default_settings
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.server.network.addresses import address_of
 from kwire.server.network.connection_limits import UNLIMITED, limits_of
 from tests.server.test_configs import BROKER, DELETE, SET, alter
 from tests.support.raw_client import RawClient
@@ -65,6 +66,22 @@ def test_names_of_overridden_addresses_are_looked_up() -> None:
     limits = limits_of(settings)
     assert 7 in {limits.max_from("127.0.0.1"), limits.max_from("::1")}
     assert limits.max_from("10.0.0.1") == UNLIMITED
+
+
+def test_a_name_stands_for_its_first_address_of_version_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET6, 0, 0, "", ("::1", 0, 0, 0)), (socket.AF_INET, 0, 0, "", ("10.1.1.1", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: found)
+    assert address_of("both") == "10.1.1.1"
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: found[:1])
+    assert address_of("six") == "::1"
+
+
+@pytest.mark.parametrize("name", ["x" * 70, "a..b", "no.such.host.invalid"])
+def test_what_is_no_name_fits_nobody(data_dir: Path, name: str) -> None:
+    for _ in range(2):
+        with RunningBroker(data_dir) as broker, broker.client() as client:
+            assert alter(client, BROKER, "", ("max.connections.per.ip.overrides", SET, f"{name}:0")) == 0
+            assert is_served(broker)
 
 
 def test_rates_are_kept_over_time() -> None:

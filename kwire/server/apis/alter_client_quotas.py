@@ -42,7 +42,7 @@ async def _resolvable(names: set[str]) -> set[str]:
     for name in names:
         try:
             await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
+        except (OSError, ValueError):  # of the latter kind: what is no name at all
             continue
         found.add(name)
     return found

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kwire.server.network.addresses import address_of
 from kwire.server.settings.setting_rules import connection_overrides
 
 UNLIMITED = 2**31 - 1
@@ -50,7 +51,7 @@ class ConnectionLimits:
         self.connections_max = settings["max.connections"]
         self.connections_max_per_ip = settings["max.connections.per.ip"]
         self.per_ip_overrides = {
-            _address_of(host): count
+            address_of(host): count
             for host, count in connection_overrides(settings["max.connections.per.ip.overrides"]).items()
         }
         self.created_per_second_max = settings["max.connection.creation.rate"]
@@ -90,11 +91,3 @@ def limits_of(settings: Mapping[str, Any]) -> ConnectionLimits:
     )
     limits.update(settings)
     return limits
-
-
-def _address_of(host: str) -> str:
-    """An address as connections show it; a name stands for the first address it has, as in Kafka."""
-    try:
-        return str(socket.getaddrinfo(host, None)[0][4][0])
-    except OSError:
-        return host

@@ -8,11 +8,11 @@ connections of a user whose quota is the user's; each client id of its own below
 from __future__ import annotations
 
 import math
-import socket
 from collections.abc import Mapping
 from typing import Protocol
 
 from kwire.cluster.client_quotas import CLIENT_ID, IP, USER, ClientQuotas
+from kwire.server.network.addresses import address_of
 
 Client = tuple[str, str]
 """(user, client id); an empty one in a measure's key says that it does not count."""
@@ -101,7 +101,7 @@ class AddressLimits:
             if host is None:
                 self._default = _limit(values[key])
             else:
-                self._limits[_address_of(host)] = _limit(values[key])
+                self._limits[address_of(host)] = _limit(values[key])
 
     def __bool__(self) -> bool:
         return bool(self._limits) or self._default is not None
@@ -114,11 +114,3 @@ class AddressLimits:
 def _limit(value: float) -> float:
     """What is no number is no limit: Kafka takes NaN, and nothing is above it."""
     return math.inf if math.isnan(value) else value
-
-
-def _address_of(host: str) -> str:
-    """An address as connections show it; a name stands for the first address it has, as in Kafka."""
-    try:
-        return str(socket.getaddrinfo(host, None)[0][4][0])
-    except (OSError, UnicodeError):
-        return host
