@@ -97,5 +97,5 @@ def _check_condition(item: str) -> None:
         raise ConfigError.saying("match", f"Illegal client matching pattern: {item}")
     try:
         re.compile(pattern.strip())
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         raise ConfigError.saying("match", f"Illegal client matching pattern: {item}") from None

@@ -7,7 +7,7 @@ and ApiVersions does not offer the two APIs.
 
 from __future__ import annotations
 
-import re
+import functools
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +20,14 @@ from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.seams import Chance, Clock
+from kwire.server.patterns import Pattern, PatternRefusedError
 
 INTERVAL_MS_DEFAULT = 300_000
 ALL_METRICS = "*"
 CLIENTS_MAX = 16_384
 """Instances that are remembered, as in Kafka; the least recently seen is forgotten first."""
+PATTERNS_MAX = 64
+"""Patterns that are kept ready."""
 COMPRESSION_TYPE_MAX = 4
 RESERVED = (ZERO_UUID, UUID(int=1))
 
@@ -138,14 +141,20 @@ def _subscription(attributes: Mapping[str, str], image: MetadataImage) -> tuple[
 
 def _chooses(patterns: str, attributes: Mapping[str, str]) -> bool:
     for item in _items(patterns):
-        name, _, pattern = item.partition("=")
-        try:
-            found = re.fullmatch(pattern.strip(), attributes.get(name.strip(), ""))
-        except re.error:  # Java's syntax has more than ours
-            return False
-        if not found:
+        name, _, text = item.partition("=")
+        pattern = _pattern(text.strip())
+        if pattern is None or not pattern.matches(attributes.get(name.strip(), "")):
             return False
     return True
+
+
+@functools.lru_cache(maxsize=PATTERNS_MAX)
+def _pattern(text: str) -> Pattern | None:
+    """None for one that cannot be followed: it chooses nobody."""
+    try:
+        return Pattern(text)
+    except PatternRefusedError:
+        return None
 
 
 def _items(text: str) -> list[str]:
