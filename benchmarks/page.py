@@ -22,9 +22,8 @@ def write(samples: report.Samples, rounds: int) -> None:
 
 
 def measured(samples: report.Samples, rounds: int) -> str:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    ask = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     lines = [
         (
             f"Commit {commit}, {datetime.now(UTC):%Y-%m-%d}, {rounds} rounds. CPython {platform.python_version()},"
@@ -43,22 +42,28 @@ def measured(samples: report.Samples, rounds: int) -> str:
 
 
 def plot(samples: report.Samples) -> None:
-    """Ratios as bars around 1, on a scale on which twice and half are equally long."""
+    """How many times better than Kafka kwire is, as bars around 1; twice and half as good are equally long."""
     import matplotlib as mpl
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "kwire"
     from matplotlib import pyplot as plt
 
-    shown = [(figure, value) for figure, by_broker in samples.items() if (value := report.ratio(by_broker))]
-    figure, axes = plt.subplots(figsize=(10, 0.28 * len(shown) + 1))
-    for row, (name, value) in enumerate(reversed(shown)):
-        low_is_good = not name.endswith(("/s", "/s, 1 in flight", "/s, 5 in flight")) and "requests/s" not in name
-        good = value <= 1 if low_is_good else value >= 1
-        axes.barh(row, value - 1, left=1, color="#2a7f4f" if good else "#b5482f")
+    ratios = {figure: report.ratio(by_broker) for figure, by_broker in samples.items()}
+    shown = [(figure, value if more_is_better(figure) else 1 / value) for figure, value in ratios.items() if value]
+    figure, axes = plt.subplots(figsize=(10, 0.26 * len(shown) + 1))
+    for row, (_, times) in enumerate(reversed(shown)):
+        axes.barh(row, times - 1, left=1, color="#2a7f4f" if times >= 1 else "#b5482f")
     axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.axvline(1, color="black", linewidth=0.8)
+    axes.margins(y=0.01)
     axes.set_yticks(range(len(shown)), [name for name, _ in reversed(shown)], fontsize=7)
-    axes.set_xlabel("kwire / Apache Kafka 4.3.1, medians; green is better for kwire")
+    axes.set_xlabel("times better than Apache Kafka 4.3.1 (medians)")
     figure.tight_layout()
     figure.savefig(PLOT, metadata={"Date": None})
+
+
+def more_is_better(figure: str) -> bool:
+    """Of rates more is better; of seconds, memory and CPU less."""
+    return "/s" in figure and not figure.startswith("latency")

@@ -13,7 +13,7 @@ MEASURED_SECONDS = 3.0
 
 
 def many_partitions(run: Run) -> Mapping[str, float]:
-    """Seconds until all have taken a record; small requests a second over all of them, 5 in flight on 20 connections."""
+    """Seconds until all have taken a record; small requests over all of them, 5 in flight on 20 connections."""
     topic = "wide"
     started = time.perf_counter()
     make_topic(run, topic, PARTITIONS)
