@@ -72,15 +72,21 @@ class Partition:
         """Append as the leader; the batches are patched in place. Raises KafkaError, and then nothing is stored."""
         log = self.log
         if acks == ACKS_ALL and len(self.image.isr) < log.config.min_insync_replicas:
-            raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"The size of the current ISR {list(self.image.isr)} is insufficient to satisfy the min.isr "
-                f"requirement of {log.config.min_insync_replicas} for partition {self.topic}-{self.index}",
-            )
+            self._check_insync_replicas()
         result = log.append(batches, leader_epoch=self.image.leader_epoch, origin=origin)
         if not result.is_duplicate:
             self._advance(len(batches))
         return result
+
+    def _check_insync_replicas(self) -> None:
+        """More than there are replicas at all is never asked for."""
+        needed = min(self.log.config.min_insync_replicas, len(self.image.replicas))
+        if len(self.image.isr) < needed:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {list(self.image.isr)} is insufficient to satisfy the min.isr "
+                f"requirement of {needed} for partition {self.topic}-{self.index}",
+            )
 
     def _advance(self, size: int) -> None:
         end = self.log.log_end_offset

@@ -233,8 +233,7 @@ def _validate_compressed(
     batch: bytes, header: BatchHeader, config: LogConfig, target: Codec, now_ms: int
 ) -> tuple[bytes, BatchHeader]:
     keep = header.codec is target
-    if keep and not _must_open(config):
-        _check_header_timestamps(header, config, now_ms)
+    if keep and not _must_open(header, config, now_ms):
         return _stamp(batch, header, config, header.max_timestamp, now_ms)
     body = _open(batch, header, config)
     max_timestamp = _check_records(body, header, config, now_ms)
@@ -249,20 +248,17 @@ def _validate_compressed(
     return _stamp(converted, header, config, max_timestamp, now_ms)
 
 
-def _must_open(config: LogConfig) -> bool:
-    return config.needs_keys or (not config.is_log_append_time and config.message_timestamp_before_max_ms != INT64_MAX)
-
-
-def _check_header_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    """The upper bound needs no opening: the header has the largest timestamp."""
+def _must_open(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    """The header answers for the records while what it says can be: the first one's timestamp, then the largest."""
+    if config.needs_keys:
+        return True
     if config.is_log_append_time:
-        if header.attributes & TIMESTAMP_TYPE_FLAG:
-            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "producers must not set the timestamp type to LogAppendTime")
-        return
+        return header.is_log_append_time
     newest = now_ms + config.message_timestamp_after_max_ms
-    if header.max_timestamp > newest:
-        fault = RecordFault(0, f"Timestamp {header.max_timestamp} is out of range: it is later than {newest}", True)
-        _refuse_records([fault])
+    return (
+        config.message_timestamp_before_max_ms != INT64_MAX
+        or not 0 < header.base_timestamp <= header.max_timestamp <= newest
+    )
 
 
 def _open(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:

@@ -15,8 +15,9 @@ A request names a session and an epoch:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from uuid import UUID
 
 from kwire.cluster.topic_names import NAME_LENGTH_MAX
@@ -35,6 +36,7 @@ EVICTION_MS = 120_000
 
 Key = tuple[str | UUID, int]
 """(topic name, or topic id from version 13 on; partition index)"""
+_NO_NAMES: Mapping[UUID, str] = MappingProxyType({})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +44,8 @@ class SessionPartition:
     """What a session knows of a partition: what the client asked for and what it was last told."""
 
     request: FetchPartition
+    topic: str | None = None
+    """The name that a topic id had when it was first asked for; stays when the topic is deleted."""
     high_watermark: int = -1
     log_start_offset: int = -1
 
@@ -78,6 +82,15 @@ class FetchPlan:
     session: FetchSession | None = None
     wants_session: bool = False
 
+    def name_before(self, key: Key) -> str | None:
+        """The name by which the session knows a topic id that is unknown by now."""
+        known = None if self.session is None else self.session.partitions.get(key)
+        return None if known is None else known.topic
+
+
+def _name(key: Key, topic_names: Mapping[UUID, str]) -> str | None:
+    return topic_names.get(key[0]) if isinstance(key[0], UUID) else None
+
 
 def _may_be_kept(request: FetchRequest) -> bool:
     """Names longer than any topic's are not remembered: PARTITIONS_MAX of them would be gigabytes."""
@@ -96,7 +109,9 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, request: FetchRequest, *, uses_topic_ids: bool) -> FetchPlan:
+    def plan(
+        self, request: FetchRequest, *, uses_topic_ids: bool, topic_names: Mapping[UUID, str] = _NO_NAMES
+    ) -> FetchPlan:
         """What a request fetches. Raises KafkaError when its session is not there or not at its epoch."""
         named = [
             ((topic.topic_id if uses_topic_ids else topic.topic, partition.partition), partition)
@@ -115,7 +130,7 @@ class FetchSessions:
         for key, partition in named:
             known = session.partitions.get(key)
             if known is None:
-                session.partitions[key] = SessionPartition(request=partition)
+                session.partitions[key] = SessionPartition(request=partition, topic=_name(key, topic_names))
             else:
                 known.request = partition
         if named:
@@ -153,13 +168,20 @@ class FetchSessions:
         return session
 
     def conclude(
-        self, plan: FetchPlan, answers: Iterable[tuple[Key, FetchPartitionData]], *, uses_topic_ids: bool
+        self,
+        plan: FetchPlan,
+        answers: Iterable[tuple[Key, FetchPartitionData]],
+        *,
+        uses_topic_ids: bool,
+        topic_names: Mapping[UUID, str] = _NO_NAMES,
     ) -> tuple[int, list[tuple[Key, FetchPartitionData]]]:
         """The session id to answer with, and the partitions to answer."""
         answers = list(answers)
         if plan.session is None:
             return (
-                self._open(plan, answers, uses_topic_ids=uses_topic_ids) if plan.wants_session else NO_SESSION
+                self._open(plan, answers, topic_names, uses_topic_ids=uses_topic_ids)
+                if plan.wants_session
+                else NO_SESSION
             ), answers
         session = plan.session
         news = []
@@ -181,7 +203,14 @@ class FetchSessions:
         known = plan.session.partitions
         return [(key, data) for key, data in answers if key in known and known[key].is_news(data)]
 
-    def _open(self, plan: FetchPlan, answers: list[tuple[Key, FetchPartitionData]], *, uses_topic_ids: bool) -> int:
+    def _open(
+        self,
+        plan: FetchPlan,
+        answers: list[tuple[Key, FetchPartitionData]],
+        topic_names: Mapping[UUID, str],
+        *,
+        uses_topic_ids: bool,
+    ) -> int:
         if not self._make_room():
             return NO_SESSION
         if self._partition_count() + len(plan.partitions) > PARTITIONS_MAX:
@@ -191,7 +220,7 @@ class FetchSessions:
         )
         requests = dict(plan.partitions)
         for key, data in answers:
-            known = SessionPartition(request=requests[key])
+            known = SessionPartition(request=requests[key], topic=_name(key, topic_names))
             known.tell(data)
             session.partitions[key] = known
         self._sessions[session.session_id] = session

@@ -155,6 +155,19 @@ def test_a_null_protocol_name_is_an_empty_one_before_version_7(caller: Caller) -
     assert caller.call(join_group.API, request, 7).protocol_name is None
 
 
+@pytest.mark.parametrize(("version", "told"), [(3, ""), (6, ""), (7, None), (9, None)])
+def test_an_empty_protocol_name_is_a_null_one_since_version_7(caller: Caller, version: int, told: str | None) -> None:
+    protocols = [JoinGroupRequestProtocol(name="")]
+    request = JoinGroupRequest(
+        group_id="g", session_timeout_ms=6000, rebalance_timeout_ms=6000, protocol_type="consumer", protocols=protocols
+    )
+    answer = caller.call(join_group.API, request, version)
+    if version > 3:
+        request.member_id = answer.member_id
+        answer = caller.call(join_group.API, request, version)
+    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 1, told)
+
+
 def test_a_member_joins_and_is_seen(caller: Caller) -> None:
     protocols = [JoinGroupRequestProtocol(name="range")]
     request = JoinGroupRequest(

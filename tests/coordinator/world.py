@@ -90,6 +90,7 @@ class World:
         """With more in-sync replicas asked for than there are, the partition takes nothing."""
         for partition in self.partitions:
             replicas = 2 if refuse else 1
+            partition.image = dataclasses.replace(partition.image, replicas=(BROKER_ID, BROKER_ID + 1))
             partition.log.update_config(dataclasses.replace(partition.log.config, min_insync_replicas=replicas))
 
     def new_records(self, index: int = 0) -> Iterator[GroupRecord]:

@@ -216,3 +216,24 @@ def test_coordinators_may_write_markers_and_skip_sequences():
     records = encode_batch([Record(key=b"k", timestamp=NOW_MS)], producer_id=5, producer_epoch=0, transactional=True)
     assert validated(records, origin=AppendOrigin.COORDINATOR)[1].is_transactional
     assert crc_matches(data, 0, header)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"max_timestamp": 0}, {"max_timestamp": 2**62}, {"base_timestamp": -5}, {"base_timestamp": 2**62}],
+    ids=str,
+)
+def test_a_compressed_batch_is_opened_when_its_timestamps_cannot_be(lie: dict[str, int]) -> None:
+    plain, compressed = batch(b"one", b"two"), batch(b"one", b"two", codec=Codec.GZIP)
+    outcomes: list[object] = []
+    for data in (plain, compressed):
+        try:
+            outcomes.append(validated(with_header(data, **lie))[1].max_timestamp)
+        except KafkaError as error:
+            outcomes.append((error.code, [index for index, _ in error.record_errors]))
+    assert outcomes[0] == outcomes[1], "whether it is compressed or not"
+
+
+def test_a_compressed_batch_that_can_be_is_not_opened():
+    sent = assemble_batch(parse_header(batch(b"one", codec=Codec.GZIP)), b"no gzip at all")
+    assert bytes(validated(sent)[0]) == bytes(sent)

@@ -126,16 +126,17 @@ def test_log_append_time_is_told_and_stored(client: RawClient) -> None:
     assert header.max_timestamp == answer.log_append_time_ms
 
 
-def test_too_few_replicas_for_acks_all(client: RawClient) -> None:
+def test_more_insync_replicas_than_there_are_replicas_are_not_asked_for(client: RawClient) -> None:
     topic, _ = create_topic(client, min_insync_replicas=2)
-    assert produce(client, topic, batch(b"a")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-    assert produce(client, topic, batch(b"a"), acks=1).base_offset == 0
+    assert produce(client, topic, batch(b"a")).error_code == 0
+    assert produce(client, topic, batch(b"a"), acks=1).base_offset == 1
 
 
 def test_internal_topics_are_not_for_producers(broker: RunningBroker, client: RawClient) -> None:
     client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6)
     answer = produce(client, "__consumer_offsets", batch(b"a"))
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert produce(client, "__consumer_offsets", batch(b"a")[:12]).error_code == ErrorCode.INVALID_RECORD
     with broker.client(client_id="__admin_client") as admin:
         assert produce(admin, "__consumer_offsets", batch(b"a")).error_code == 0
 

@@ -167,12 +167,6 @@ def test_topics_are_deleted_by_id(client: RawClient) -> None:
     assert (answer.error_code, answer.name) == (0, topic)
 
 
-def test_a_topic_named_by_name_and_by_id_is_deleted_once(client: RawClient) -> None:
-    topic, topic_id = create_topic(client)
-    answers = delete(client, 6, DeleteTopicState(name=topic), DeleteTopicState(topic_id=topic_id))
-    assert [answer.error_code for answer in answers] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
-
-
 def test_topics_of_coordinators_that_are_not_served_are_not_made_by_asking(client: RawClient) -> None:
     for name in ("__transaction_state", "__share_group_state", "__cluster_metadata"):
         topic = described(client, name, allow_auto_topic_creation=True)

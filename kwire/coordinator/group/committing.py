@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, MutableMapping
 
 from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
 from kwire.coordinator.group.config import GroupConfig
@@ -50,7 +50,7 @@ class Committing:
     def __init__(
         self,
         *,
-        groups: Mapping[str, ClassicGroup],
+        groups: MutableMapping[str, ClassicGroup],
         offsets: Offsets,
         rebalance: Rebalance,
         config: GroupConfig,
@@ -90,6 +90,9 @@ class Committing:
                     OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
                 )
             responses.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answered))
+        if not records and request.group_id not in self._groups:
+            # Nothing is stored that would make the group, and yet there is one from now on.
+            self._groups[request.group_id] = ClassicGroup(request.group_id, state_timestamp_ms=now_ms)
         return Write(answer=responses, records=records)
 
     def _check_commit(self, request: OffsetCommitRequest, version: int) -> None:

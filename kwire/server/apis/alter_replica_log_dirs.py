@@ -15,6 +15,10 @@ from kwire.protocol.messages.alter_replica_log_dirs import (
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
+FILE_NAME_LENGTH_MAX = 255
+FUTURE_DIRECTORY_SUFFIX_LENGTH = len("." + "0" * 32 + "-future")
+"""While a replica moves, its new directory has a name of its own; a topic's that leaves no room for it cannot move."""
+
 
 def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:
     is_allowed = context.allows_cluster()
@@ -34,6 +38,8 @@ def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> Alte
 
 def _code(topic: str, index: int, path: str, context: RequestContext) -> ErrorCode:
     services = context.services
+    if len(f"{topic}-{index}") + FUTURE_DIRECTORY_SUFFIX_LENGTH > FILE_NAME_LENGTH_MAX:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
     if path not in services.config.log_dirs:
         return ErrorCode.LOG_DIR_NOT_FOUND
     try:

@@ -18,15 +18,16 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-SOFTWARE_NAME_LENGTH_MAX = 256
+SOFTWARE_LENGTH_KEPT = 256
 
 
 def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     if context.version >= 3:
         software = (request.client_software_name, request.client_software_version)
-        if not all(len(text) <= SOFTWARE_NAME_LENGTH_MAX and _SOFTWARE.fullmatch(text) for text in software):
+        if not all(_SOFTWARE.fullmatch(text) for text in software):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        context.connection.client_software = software
+        name, version = software
+        context.connection.client_software = name[:SOFTWARE_LENGTH_KEPT], version[:SOFTWARE_LENGTH_KEPT]
     image = context.services.image
     return ApiVersionsResponse(
         api_keys=_api_keys(context),

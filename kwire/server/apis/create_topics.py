@@ -74,7 +74,7 @@ def _created(topic: CreatableTopic, created: CreatedTopic, context: RequestConte
         configs=[
             CreatableTopicConfigs(
                 name=entry.name,
-                value=entry.value,
+                value=overrides.get(entry.name, entry.value),  # as it was sent
                 config_source=entry.source,
                 is_sensitive=entry.sensitive,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from uuid import UUID
 
 from kwire.cluster.image import TopicImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -17,31 +18,41 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 STRICT_QUOTA_SINCE = 5
+_TWICE = KafkaError(ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.")
 
 
 async def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     wanted = request.topics if context.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
     repeats = Counter((topic.name, topic.topic_id) for topic in wanted)
     responses = []
-    doomed: list[TopicImage] = []
-    accepted: list[DeletableTopicResult] = []
+    found: list[tuple[DeleteTopicState, TopicImage]] = []
     for topic in {(topic.name, topic.topic_id): topic for topic in wanted}.values():
         try:
-            found = _find(topic, context, is_repeated=repeats[(topic.name, topic.topic_id)] > 1)
-            if found in doomed:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named by its id as well.")
+            is_repeated = repeats[(topic.name, topic.topic_id)] > 1
+            found.append((topic, _find(topic, context, is_repeated=is_repeated)))
         except KafkaError as error:
             responses.append(_refused(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id), error))
-            continue
-        doomed.append(found)
-        accepted.append(DeletableTopicResult(name=found.name, topic_id=found.topic_id))
-        responses.append(accepted[-1])
+    doomed, twice = _sort(
+        found, {topic_id for (name, topic_id), count in repeats.items() if name is None and count > 1}
+    )
+    responses += [_refused(DeletableTopicResult(name=each.name, topic_id=each.topic_id), _TWICE) for each in twice]
+    accepted = [DeletableTopicResult(name=each.name, topic_id=each.topic_id) for each in doomed]
+    responses += accepted
     quota = context.services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
     outcomes = await context.services.controller.delete_topics(doomed, count=quota.record)
     for result, outcome in zip(accepted, outcomes, strict=True):
         if outcome is not None and outcome.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
             _refused(result, outcome)
     return DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=responses)
+
+
+def _sort(
+    found: list[tuple[DeleteTopicState, TopicImage]], repeated_ids: set[UUID]
+) -> tuple[list[TopicImage], list[TopicImage]]:
+    """The topics to delete, and those that are named by their id as well: these are left alone."""
+    by_id = repeated_ids | {topic.topic_id for asked, topic in found if asked.name is None}
+    twice = [topic for asked, topic in found if asked.name is not None and topic.topic_id in by_id]
+    return [topic for _, topic in found if topic not in twice], twice
 
 
 def _refused(result: DeletableTopicResult, error: KafkaError) -> DeletableTopicResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.cluster.image import PartitionImage, TopicImage
-from kwire.cluster.topic_names import INTERNAL_TOPICS
+from kwire.cluster.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -88,7 +88,7 @@ def _describe(
 def _unknown(name: str, context: RequestContext) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=name,
-        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        error_code=ErrorCode.INVALID_TOPIC_EXCEPTION if why_invalid(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         is_internal=name in INTERNAL_TOPICS,
         topic_authorized_operations=authorized_operations(context, ResourceType.TOPIC, name),
     )

@@ -40,6 +40,7 @@ REFUSED_BEFORE_READING = (
 """Kafka's answer then has an empty list of aborted transactions, and none after it tried to read."""
 
 TOPIC_IDS_SINCE = 13
+DIVERGING_EPOCH_SINCE = 12
 NO_EPOCH = -1
 MAX_WAIT_MS = 2**31 - 1
 CORRELATION_ID_BYTES = 4
@@ -50,7 +51,8 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
         return FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     uses_topic_ids = context.version >= TOPIC_IDS_SINCE
     try:
-        plan = context.services.fetch_sessions.plan(request, uses_topic_ids=uses_topic_ids)
+        names = context.services.image.topic_names
+        plan = context.services.fetch_sessions.plan(request, uses_topic_ids=uses_topic_ids, topic_names=names)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     fetch = Fetch(request, context, plan)
@@ -58,6 +60,28 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
     if fetch.is_satisfied or request.max_wait_ms <= 0 or not plan.partitions:
         return fetch.conclude(answers)
     return DelayedFetch(fetch).future
+
+
+def _cannot_be_told(request: FetchRequest) -> FetchResponse:
+    """A session may remember an epoch from a newer version of the API, whose answer an older one cannot carry."""
+    code = ErrorCode.UNSUPPORTED_VERSION
+    responses = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            partitions=[
+                FetchPartitionData(
+                    partition_index=each.partition,
+                    error_code=code,
+                    high_watermark=-1,
+                    aborted_transactions=[],
+                    records=b"",
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(error_code=code, session_id=request.session_id, responses=responses)
 
 
 class Fetch:
@@ -124,13 +148,19 @@ class Fetch:
     def conclude(self, answers: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
         """The response, with what the session leaves out left out."""
         services = self._context.services
+        is_old = self._context.version < DIVERGING_EPOCH_SINCE
+        if is_old and any(data.diverging_epoch.epoch >= 0 for _, data in answers):
+            return _cannot_be_told(self._request)
         if services.quotas.active:
             throttle_ms = services.quotas.fetch_throttle_ms(self._context, lambda: self._answered_bytes(answers))
             if throttle_ms:
                 # The client comes back for what it asked; until then its session has told it nothing.
                 return FetchResponse(throttle_time_ms=throttle_ms, session_id=self._session_id)
         session_id, news = services.fetch_sessions.conclude(
-            self._plan, answers, uses_topic_ids=self._context.version >= TOPIC_IDS_SINCE
+            self._plan,
+            answers,
+            uses_topic_ids=self._context.version >= TOPIC_IDS_SINCE,
+            topic_names=services.image.topic_names,
         )
         return self._response(session_id, news)
 
@@ -197,7 +227,7 @@ class Fetch:
         if isinstance(topic, UUID):
             name = services.image.topic_names.get(topic)
             if name is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+                name = self._name_before(key)
         else:
             name = topic
         if not self._context.allows_topic(name):
@@ -206,6 +236,16 @@ class Fetch:
         if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
+
+    def _name_before(self, key: Key) -> str:
+        """The name of a topic that was deleted while a session had it; another may have the name by now."""
+        name = self._plan.name_before(key)
+        if name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        is_new = self._context.services.partitions.get(name, key[1]) is not None
+        if is_new and self._context.allows_topic(name):
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        return name
 
     def _read_partition(self, partition: Partition, asked: FetchPartition, remaining: int) -> FetchPartitionData:
         last_stable_offset = partition.end_offset(READ_COMMITTED)
@@ -225,7 +265,8 @@ class Fetch:
         data.records = partition.log.read(
             asked.fetch_offset, max(max_bytes, 0), limit_offset=limit, min_one_batch=self._size == 0
         )
-        if is_committed:
+        # Where only the room for the next batch is wanting, Kafka sends null.
+        if is_committed and (data.records or max_bytes <= 0 or asked.fetch_offset >= limit):
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
                 for aborted in (partition.log.aborted_transactions(asked.fetch_offset, limit) if data.records else ())

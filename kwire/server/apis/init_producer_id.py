@@ -30,7 +30,7 @@ def _refusal(request: InitProducerIdRequest, context: RequestContext) -> ErrorCo
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if transactional_id is None and not context.allows_cluster():
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if (request.producer_id < 0) != (request.producer_epoch < 0) and context.version >= 3:
+    if (request.producer_id == -1) != (request.producer_epoch == -1) and context.version >= 3:
         return ErrorCode.INVALID_REQUEST
     if transactional_id is None:
         return ErrorCode.NONE

@@ -21,14 +21,13 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> Answer[JoinGro
         client_id=context.client_id,
         client_host=f"/{context.connection.peer_host}",  # as Java prints an address
     )
-    if context.version >= PROTOCOL_NAME_MAY_BE_NULL_SINCE:
-        return answer
     return when_answered(answer, lambda response: _for_version(response, context))
 
 
 def _for_version(response: JoinGroupResponse, context: RequestContext) -> JoinGroupResponse:
-    if response.protocol_name is None and context.version < PROTOCOL_NAME_MAY_BE_NULL_SINCE:
-        response.protocol_name = ""
+    """Without a protocol: null where the version has it, else empty; so is one whose name is empty."""
+    if not response.protocol_name:
+        response.protocol_name = None if context.version >= PROTOCOL_NAME_MAY_BE_NULL_SINCE else ""
     return response
 
 

@@ -62,7 +62,9 @@ def _to_create(request: MetadataRequest, context: RequestContext) -> list[str]:
     allowed = request.allow_auto_topic_creation or context.version < 4
     if not (allowed and services.config["auto.create.topics.enable"]):
         return []
-    names = dict.fromkeys(topic.name for topic in _asked(request) if topic.name is not None)
+    names = dict.fromkeys(
+        topic.name for topic in _asked(request) if topic.name is not None and topic.topic_id == ZERO_UUID
+    )
     return [
         name
         for name in names

@@ -11,6 +11,7 @@ import logging
 from typing import Final
 
 from kwire.cluster.topic_names import INTERNAL_TOPICS
+from kwire.log.batch_validation import check_frame
 from kwire.log.disk import DiskFailure
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -108,8 +109,6 @@ def _append(name: str, data: ProducedPartition, acks: int, context: RequestConte
     partition = None
     try:
         partition = context.services.partitions.find(name, data.index)
-        if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
         records = data.records
         if not records:
             raise KafkaError(
@@ -117,6 +116,9 @@ def _append(name: str, data: ProducedPartition, acks: int, context: RequestConte
             )
         if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE]:
             _check_attributes(records[ATTRIBUTES_LOW_BYTE], context, is_transactional)
+        if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+            check_frame(records)
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
         result = partition.append(records, acks)
     except KafkaError as error:
         _refuse(data, error)

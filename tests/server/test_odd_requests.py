@@ -1,0 +1,178 @@
+"""Requests that no good client sends, answered as Apache Kafka was seen to answer them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kwire.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
+from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsTopicRequest,
+)
+from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, create_topic, fetch, fetch_request, produce, unique
+
+
+def test_the_software_of_a_client_may_have_a_long_name(client: RawClient) -> None:
+    name = "x" * 32_000
+    assert client.ask(ApiVersionsRequest(client_software_name=name, client_software_version=name), 4).error_code == 0
+
+
+@pytest.mark.parametrize("endpoint_type", [1, 2, 99])
+def test_describe_cluster_answers_its_own_endpoint_type(client: RawClient, endpoint_type: int) -> None:
+    answer = client.ask(DescribeClusterRequest(endpoint_type=endpoint_type), 2)
+    assert (answer.error_code == 0) == (endpoint_type == 1)
+    assert answer.endpoint_type == 1
+
+
+def test_a_resource_of_an_unknown_type_spoils_a_whole_describe_configs(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    wanted = [(2, topic), (99, "x")]
+    resources = [DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in wanted]
+    results = client.ask(DescribeConfigsRequest(resources=resources), 4).results
+    assert [(each.resource_type, each.resource_name) for each in results] == wanted
+    assert {(each.error_code, len(each.configs)) for each in results} == {(ErrorCode.INVALID_REQUEST, 0)}
+
+
+def test_reassignments_tell_the_flag_of_the_request_only_where_something_is_asked(client: RawClient) -> None:
+    for topics in ([], [ReassignableTopic(name=unique(), partitions=[ReassignablePartition(replicas=[1])])]):
+        request = AlterPartitionReassignmentsRequest(allow_replication_factor_change=False, topics=topics)
+        answer = client.ask(request, 1)
+        assert answer.allow_replication_factor_change is (not topics)
+
+
+@pytest.mark.parametrize(("name", "index", "is_too_long"), [("n" * 213, 9, False), ("n" * 213, 10, True)])
+def test_a_name_without_room_for_the_directory_of_a_move(
+    client: RawClient, name: str, index: int, is_too_long: bool
+) -> None:
+    topics = [AlterReplicaLogDirTopic(name=name, partitions=[index])]
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="nowhere", topics=topics)])
+    ((partition,),) = [topic.partitions for topic in client.ask(request, 2).results]
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION if is_too_long else ErrorCode.LOG_DIR_NOT_FOUND
+    assert partition.error_code == code
+
+
+@pytest.mark.parametrize("name", [".", "..", "bad name!", "n" * 250])
+def test_a_name_that_no_topic_can_have_is_told_from_one_that_none_has(client: RawClient, name: str) -> None:
+    topics = [DescribeTopicPartitionsTopicRequest(name=each) for each in (name, "z" * 249)]
+    answer = client.ask(DescribeTopicPartitionsRequest(topics=topics), 0)
+    assert {each.name: each.error_code for each in answer.topics} == {
+        name: ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "z" * 249: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+
+
+@pytest.mark.parametrize(
+    ("producer_id", "epoch", "code"),
+    [(-1, -1, 0), (-2, -2, 0), (5, -2, 0), (-2, -1, 42), (-1, 5, 42), (0, -1, 42), (-1, -2, 42)],
+)
+def test_a_producer_has_both_an_id_and_an_epoch_or_neither(
+    client: RawClient, producer_id: int, epoch: int, code: int
+) -> None:
+    request = InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=1000, producer_id=producer_id, producer_epoch=epoch
+    )
+    assert client.ask(request, 5).error_code == code
+
+
+def test_metadata_makes_no_topic_that_is_named_beside_an_id(client: RawClient) -> None:
+    _, topic_id = create_topic(client)
+    name = unique()
+    asked = MetadataRequestTopic(name=name, topic_id=topic_id)
+    answer = client.ask(MetadataRequest(topics=[asked], allow_auto_topic_creation=True), 12)
+    assert [topic.topic_id for topic in answer.topics] == [topic_id]
+    asked = MetadataRequestTopic(name=name)
+    (topic,) = client.ask(MetadataRequest(topics=[asked], allow_auto_topic_creation=False), 12).topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("is_id_repeated", [False, True])
+def test_a_topic_that_is_named_by_its_id_as_well_is_not_deleted(client: RawClient, is_id_repeated: bool) -> None:
+    topic, topic_id = create_topic(client)
+    by_id = [DeleteTopicState(name=None, topic_id=topic_id)] * (1 + is_id_repeated)
+    answer = client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic), *by_id], timeout_ms=5000), 6)
+    refused = [(each.name, each.topic_id, each.error_code) for each in answer.responses]
+    expected = [(topic, topic_id, ErrorCode.INVALID_REQUEST)]
+    assert refused == [(None, topic_id, ErrorCode.INVALID_REQUEST)] * is_id_repeated + expected
+    assert produce(client, topic, batch(b"a")).error_code == 0
+
+
+def test_a_partition_refused_before_reading_has_no_aborted_transactions_and_one_refused_later_null(
+    client: RawClient,
+) -> None:
+    topic, _ = create_topic(client)
+    assert fetch(client, unique()).aborted_transactions == []
+    beyond = fetch(client, topic, 99)
+    assert (beyond.error_code, beyond.aborted_transactions) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
+
+
+def test_the_start_of_the_log_stands_beside_what_the_log_refused(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    refused = produce(client, topic, batch(b"a", producer_id=7, producer_epoch=0, sequence=-1))
+    assert (refused.error_code, refused.log_start_offset) == (ErrorCode.INVALID_RECORD, 0)
+    corrupt = produce(client, topic, batch(b"a")[:-1] + b"!")
+    assert (corrupt.error_code, corrupt.log_start_offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
+
+
+def test_a_session_keeps_the_name_of_a_topic_that_was_deleted(client: RawClient) -> None:
+    topic, topic_id = create_topic(client)
+    session = client.ask(fetch_request("", topic_id=topic_id, session=(0, 0)), 13).session_id
+    client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000), 6)
+    gone = client.ask(fetch_request("", session=(session, 1)), 13).responses[0]
+    assert (gone.topic_id, gone.partitions[0].error_code) == (topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    create_topic(client, name=topic)
+    other = client.ask(fetch_request("", session=(session, 2)), 13).responses[0].partitions[0]
+    assert (other.error_code, other.aborted_transactions) == (ErrorCode.INCONSISTENT_TOPIC_ID, None)
+    fresh = client.ask(fetch_request("", topic_id=topic_id), 13).responses[0].partitions[0]
+    assert fresh.error_code == ErrorCode.UNKNOWN_TOPIC_ID, "without a session nobody knows the name"
+
+
+def test_an_old_version_cannot_be_told_where_logs_part(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    produce(client, topic, batch(b"a"))
+    session = client.ask(fetch_request(topic, session=(0, 0)), 12).session_id
+    parted = client.ask(fetch_request(topic, 1000, last_fetched_epoch=0, session=(session, 1)), 12)
+    assert parted.responses[0].partitions[0].diverging_epoch.end_offset == 1
+    old = client.ask(fetch_request("", session=(session, 2)), 11)
+    assert (old.error_code, old.session_id, old.responses) == (ErrorCode.UNSUPPORTED_VERSION, session, [])
+
+
+def test_a_new_topics_configuration_is_told_as_it_was_sent_and_described_as_it_is_read(client: RawClient) -> None:
+    sent = {"segment.ms": " 7 ", "retention.bytes": "+0012", "cleanup.policy": " delete , compact "}
+    configs = [CreatableTopicConfig(name=name, value=value) for name, value in sent.items()]
+    topic = CreatableTopic(name=unique(), num_partitions=1, replication_factor=1, configs=configs)
+    (created,) = client.ask(CreateTopicsRequest(topics=[topic]), 7).topics
+    assert {each.name: each.value for each in created.configs if each.name in sent} == sent
+    resource = DescribeConfigsResource(resource_type=2, resource_name=topic.name, configuration_keys=list(sent))
+    (described,) = client.ask(DescribeConfigsRequest(resources=[resource]), 4).results
+    read = {"segment.ms": "7", "retention.bytes": "12", "cleanup.policy": "delete,compact"}
+    assert {each.name: each.value for each in described.configs} == read
+
+
+def test_without_room_for_the_next_batch_there_are_no_aborted_transactions_to_tell(client: RawClient) -> None:
+    first, _ = create_topic(client)
+    second, _ = create_topic(client)
+    for topic in (first, second):
+        produce(client, topic, batch(b"a"))
+    request = fetch_request(first, isolation_level=1)
+    request.topics += fetch_request(second, partition_max_bytes=1).topics
+    told = [topic.partitions[0] for topic in client.ask(request, 12).responses]
+    assert [(bool(each.records), each.aborted_transactions) for each in told] == [(True, []), (False, None)]
+    assert fetch(client, first, 1, isolation_level=1).aborted_transactions == []
