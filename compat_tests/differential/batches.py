@@ -51,7 +51,7 @@ def is_unreadable(made: object) -> bool:
     """Whether not even the first batch can be told from what follows; Kafka then refuses the whole request."""
     if not isinstance(made, Made):
         return made != b""
-    if made.values.get("transactional"):
+    if made.values.get("transactional") or made.values.get("lie") == ("control", 0x30):
         return True
     return "keep" in made.values or made.values.get("lie", ("",))[0] in ("length", "magic")
 

@@ -10,7 +10,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -69,6 +69,8 @@ class Own:
     values: tuple[Hashable, ...]
     around: str = ""
     """The text without them."""
+    is_tied: bool = False
+    """Another element of the same list differs by nothing but such values, so that it may stand for either."""
 
 
 class Names:
@@ -90,16 +92,52 @@ class Names:
         return key
 
 
+def sorted_plain(made: list[tuple[list[str], dict[str, Any]]], names: Names) -> list[dict[str, Any]]:
+    """By the keys, then by all that the brokers did not make up; elements that differ by nothing else are tied."""
+    by_key: dict[str, list[dict[str, Any]]] = {}
+    for key, element in sorted(made, key=lambda each: each[0]):
+        by_key.setdefault(repr(key), []).append(element)
+    return [each for group in by_key.values() for each in (group if len(group) == 1 else _untied(group, names))]
+
+
+def _untied(elements: list[dict[str, Any]], names: Names) -> list[dict[str, Any]]:
+    shown = [repr(_masked(each, names)) for each in elements]
+    pairs = sorted(zip(shown, elements, strict=True), key=lambda pair: pair[0])
+    return [_tied(element) if shown.count(text) > 1 else element for text, element in pairs]
+
+
+def _masked(value: Any, names: Names) -> Any:
+    if isinstance(value, Own):
+        return value.kind, value.around, [names.numbers.get((value.kind, each), -1) for each in value.values]
+    return _each(value, lambda inner: _masked(inner, names))
+
+
+def _tied(value: Any) -> Any:
+    return replace(value, is_tied=True) if isinstance(value, Own) else _each(value, _tied)
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, dict):
+        return {name: change(inner) for name, inner in value.items()}
+    return [change(inner) for inner in value] if isinstance(value, list) else value
+
+
 def same_own(ours: Own, theirs: Own, names: tuple[Names, Names]) -> bool:
     """Whether both brokers mean the same thing; what is new to both is the same from now on."""
     if (ours.kind, ours.around, len(ours.values)) != (theirs.kind, theirs.around, len(theirs.values)):
         return False
-    return all(_same(ours.kind, one, other, names) for one, other in zip(ours.values, theirs.values, strict=True))
+    is_tied = ours.is_tied and theirs.is_tied
+    return all(
+        _same(ours.kind, one, other, names, is_tied=is_tied)
+        for one, other in zip(ours.values, theirs.values, strict=True)
+    )
 
 
-def _same(kind: str, ours: Hashable, theirs: Hashable, names: tuple[Names, Names]) -> bool:
+def _same(kind: str, ours: Hashable, theirs: Hashable, names: tuple[Names, Names], *, is_tied: bool) -> bool:
     left, right = (one.numbers for one in names)
     if (kind, ours) not in left and (kind, theirs) not in right:
+        if is_tied:
+            return True
         left[kind, ours] = right[kind, theirs] = len(left)
     return left.get((kind, ours), -1) == right.get((kind, theirs), -2)
 
@@ -125,7 +163,8 @@ def _field(schema: Schema, spec: FieldSchema, value: Any, version: int, names: N
         element = spec.type.element
         value = [each for each in value if _name_of(each) not in TOPICS_OF_KAFKA]
         if isinstance(element, Schema):
-            return _merged([plain(element, each, version, names) for each in sorted(value, key=names.order)])
+            made = [(names.order(each), plain(element, each, version, names)) for each in value]
+            return _merged(sorted_plain(made, names))
         return [_scalar(each, names) for each in value]
     return _scalar(value, names)
 

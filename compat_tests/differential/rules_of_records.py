@@ -1,11 +1,12 @@
 """Which values the requests about records get: Produce, Fetch, ListOffsets, epochs, deleted records, producer ids."""
 
 from compat_tests.differential.batches import records
-from compat_tests.differential.chance import LARGEST_NAME, Chance
+from compat_tests.differential.chance import LARGEST_NAME, MISSING_ID, NO_ID, Chance
 from compat_tests.differential.drawing import Rule, Scope
 from compat_tests.differential.lazy import Known
 from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
 
+FINAL_EPOCH = -1
 TRANSACTIONAL_IDS = ("tx-1", "tx-2", "")
 
 
@@ -17,6 +18,12 @@ def _fetched_topic(chance: Chance, _: Scope) -> str:
     """None whose records have times and ids of the broker, and no name that kwire keeps out of sessions."""
     name = chance.topic()
     return name if len(name) < len(LARGEST_NAME) else "missing"
+
+
+def _fetched_id(chance: Chance, scope: Scope) -> object:
+    """The zero id only without a session: Kafka fails over it when it has to remember it, and forgets the rest."""
+    drawn = chance.topic_id(scope["topic"])
+    return MISSING_ID if drawn == NO_ID and scope["session_epoch"] != FINAL_EPOCH else drawn
 
 
 def _session(chance: Chance, _: Scope) -> object:
@@ -65,6 +72,7 @@ RULES: dict[str, Rule] = {
     "timeout_ms": lambda chance, _: 30_000,
     "ProduceRequest.timeout_ms": lambda chance, _: chance.choice((0, 1000, 30_000)),
     "FetchTopic.topic": _fetched_topic,
+    "FetchTopic.topic_id": _fetched_id,
     "FetchForgottenTopic.topic": lambda chance, _: chance.topic(),
     "FetchRequest.cluster_id": lambda chance, _: None,
     "FetchRequest.replica_id": lambda chance, _: chance.one_of((97, -1), (1, -2), (1, 7)),
