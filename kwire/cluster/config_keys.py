@@ -150,7 +150,8 @@ def _convert(key: ConfigKey, raw: str, text: str) -> Any:
             raise ConfigError(key.name, raw, "Expected value to be either true or false")
         return text.lower() == "true"
     if kind is ConfigType.DOUBLE:
-        if not (_PLAIN_DOUBLE.issuperset(text) and text.strip(".") and text.count(".") <= 1) and not re.fullmatch(_DOUBLE, text):
+        is_plain = _PLAIN_DOUBLE.issuperset(text) and text.strip(".") and text.count(".") <= 1
+        if not is_plain and not re.fullmatch(_DOUBLE, text):
             raise ConfigError(key.name, raw, "Not a number of type DOUBLE")
         return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
     if kind is ConfigType.LIST:

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.config_keys import ConfigResourceType
-from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.controller.configs import AlterOperation, plan_incremental, plan_replacement
+from kwire.cluster.configs.broker import BROKER_KEYS, default_settings
+from kwire.cluster.controller.configs import AlterOperation, changed, plan_incremental, plan_replacement
 from kwire.cluster.controller.topics import NewTopic, TopicDefaults, plan_partitions, plan_removal, plan_topic
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -168,6 +168,18 @@ THREE_CONFIGURED = THREE.apply(
     epoch=1,
 )
 THERE = (TOPIC, "there")
+
+
+def test_items_are_added_once_and_taken_away_as_often_as_they_are_given() -> None:
+    key, name = BROKER_KEYS["log.cleanup.policy"], "log.cleanup.policy"
+
+    def items(before: str, operation: AlterOperation, value: str) -> str:
+        return changed({name: key}, {name: before}, [(name, operation, value)])[name]
+
+    assert items("a,b,a", APPEND, "c,b,c,d") == "a,b,a,c,d"
+    assert items("a,b,a,c", SUBTRACT, "a,c,x") == "b,a"
+    assert items("a,b,a,c", SUBTRACT, "a,a") == "b,c"
+    assert items("a", SUBTRACT, "a") == ""
 
 
 def test_incremental_changes_are_written_as_far_as_they_change_something() -> None:

@@ -112,12 +112,18 @@ def _with_items(key: ConfigKey | None, name: str, operation: AlterOperation, val
         )
     text = before if before is not None else key.default
     items = [item for item in (text or "").split(",") if item]
-    for item in value.split(","):
-        if operation is AlterOperation.APPEND and item not in items:
-            items.append(item)
-        elif operation is AlterOperation.SUBTRACT and item in items:
-            items.remove(item)
-    return ",".join(items)
+    given = value.split(",")
+    if operation is AlterOperation.APPEND:
+        present = set(items)
+        return ",".join([*items, *(item for item in dict.fromkeys(given) if item not in present)])
+    spare = Counter(given)
+    kept = []
+    for item in items:
+        if spare[item]:
+            spare[item] -= 1
+        else:
+            kept.append(item)
+    return ",".join(kept)
 
 
 def _check(
