@@ -17,9 +17,10 @@ def test_a_short_script_is_answered_alike(pair):
 
 
 def test_a_long_script_is_answered_alike(pair, request):
-    if request.config.getoption("--broker") == "kafka":
-        pytest.skip("the short script has shown that the comparison finds Kafka equal to itself")
-    outcome = run(*pair, SEED + 1, WHOLE_COUNT, most=20)
+    # Whether Kafka is found equal to itself is known after less.
+    is_reference = request.config.getoption("--broker") == "kafka"
+    count = SHORT_COUNT if is_reference else WHOLE_COUNT
+    outcome = run(*pair, SEED + 1, count, most=20)
     assert outcome.differences == []
-    assert outcome.played == WHOLE_COUNT
-    assert outcome.excuses.idle() == []
+    assert outcome.played == count
+    assert is_reference or outcome.excuses.idle() == []
