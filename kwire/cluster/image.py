@@ -124,12 +124,19 @@ class _Delta:
         self.changed: dict[str, Any] = {}
         self._partitions: dict[UUID, list[PartitionImage]] = {}
         """The partitions of topics that the batch changes; made into tuples once, at the end."""
+        self._values: dict[tuple[str, Any], dict[str, Any]] = {}
+        """What the batch changes inside a map, by its name and key; put back once, at the end."""
 
     def finish(self) -> dict[str, Any]:
         """All changed maps."""
         for topic_id, partitions in self._partitions.items():
             topic = self.topic_of(topic_id)
             self.map("topics")[topic.name] = dataclasses.replace(topic, partitions=tuple(partitions))
+        for (name, key), values in self._values.items():
+            if values:
+                self.map(name)[key] = MappingProxyType(values)
+            else:
+                self.map(name).pop(key, None)
         return self.changed
 
     def partitions_of(self, topic_id: UUID) -> list[PartitionImage]:
@@ -147,6 +154,13 @@ class _Delta:
             self.changed[name] = dict(getattr(self.base, name))
         changed: dict[Any, Any] = self.changed[name]
         return changed
+
+    def values_of(self, name: str, key: Any) -> dict[str, Any]:
+        """What a map of maps has at a key, to be changed; without any the key is taken out."""
+        values = self._values.get((name, key))
+        if values is None:
+            values = self._values[name, key] = dict(self.map(name).get(key, {}))
+        return values
 
     def topic_of(self, topic_id: UUID) -> TopicImage:
         names = self.changed.get("topic_names", self.base.topic_names)
@@ -219,31 +233,20 @@ def _remove_topic(delta: _Delta, record: records.RemoveTopicRecord) -> None:
 
 
 def _config(delta: _Delta, record: records.ConfigRecord) -> None:
-    configs = delta.map("configs")
-    resource = (record.resource_type, record.resource_name)
-    values = dict(configs.get(resource, {}))
+    values = delta.values_of("configs", (record.resource_type, record.resource_name))
     if record.value is None:
         values.pop(record.name, None)
     else:
         values[record.name] = record.value
-    if values:
-        configs[resource] = MappingProxyType(values)
-    else:
-        configs.pop(resource, None)
 
 
 def _client_quota(delta: _Delta, record: records.ClientQuotaRecord) -> None:
-    quotas = delta.map("client_quotas")
     entity = make_entity((each.entity_type, each.entity_name) for each in record.entity)
-    values = dict(quotas.get(entity, {}))
+    values = delta.values_of("client_quotas", entity)
     if record.remove:
         values.pop(record.key, None)
     else:
         values[record.key] = record.value
-    if values:
-        quotas[entity] = MappingProxyType(values)
-    else:
-        quotas.pop(entity, None)
 
 
 def _register_broker(delta: _Delta, record: records.RegisterBrokerRecord) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from uuid import UUID
 
@@ -111,6 +112,18 @@ def test_configs_are_set_and_taken_away() -> None:
     image = after(config("b", None), config("missing", None), base=image)
     assert image.configs == {}
     assert image.config_of(2, "t") == {}
+
+
+def test_many_configs_of_one_resource_are_soon_applied() -> None:
+    batch = [
+        records.ConfigRecord(resource_type=4, resource_name="1", name=f"plug.in.{index}", value="x")
+        for index in range(20_000)
+    ]
+    began = time.monotonic()
+    image = after(*batch)
+    assert time.monotonic() - began < 3, "one copy of the configurations for a batch, not one for each record"
+    assert len(image.config_of(4, "1")) == 20_000
+    assert after(*(records.ConfigRecord(resource_type=4, resource_name="1", name="a"),)).configs == {}
 
 
 def test_features() -> None:
