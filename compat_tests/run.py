@@ -39,8 +39,8 @@ ROWS = {
     "differential": ("differential", lambda: "-"),
     "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
-NEED_KAFKA = {"schemas", "old-clients"}
-"""Rows without short tests: they need more than Python packages from the start."""
+WITHOUT_SHORT = {"configs", "quotas", "schemas", "old-clients"}
+"""Rows without short tests: they need Kafka's jars to compare with, or a machine that is not busy."""
 ONE_AT_A_TIME = {"quotas"}
 """Rows that measure rates: nothing else may run beside them."""
 SUITE_SECONDS = 900
@@ -141,7 +141,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="kwire only, and only the tests marked short")
     arguments = parser.parse_args()
     install("kcat")
-    rows = arguments.row or [row for row in ROWS if not (arguments.short and row in NEED_KAFKA)]
+    rows = arguments.row or [row for row in ROWS if not (arguments.short and row in WITHOUT_SHORT)]
     if not arguments.short or "tools" in rows:
         install("kafka")
         class_path()

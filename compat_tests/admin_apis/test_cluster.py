@@ -11,6 +11,8 @@ from kwire.protocol.messages.describe_quorum import (
 from kwire.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from kwire.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
+pytestmark = pytest.mark.short
+
 METADATA = "__cluster_metadata"
 INVALID_UPDATE_VERSION = 95
 UNKNOWN_TOPIC_OR_PARTITION = 3

@@ -19,6 +19,8 @@ from kwire.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 
+pytestmark = pytest.mark.short
+
 ELECTION_NOT_NEEDED, NOT_UNDER_WAY, UNKNOWN, INVALID_ASSIGNMENT, NO_DIRECTORY = 84, 85, 3, 39, 57
 NEVER_MADE = "never-made"
 

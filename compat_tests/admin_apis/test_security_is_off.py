@@ -18,6 +18,8 @@ from kwire.protocol.messages.renew_delegation_token import RenewDelegationTokenR
 from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
+pytestmark = pytest.mark.short
+
 SECURITY_DISABLED, NO_TOKENS, ILLEGAL_SASL_STATE, NOT_COORDINATOR, BAD_PATTERN = 54, 64, 34, 16, 128
 ANYTHING = {"operation": 1, "permission_type": 1}
 
