@@ -77,7 +77,12 @@ def test_many_leave_at_once(outbox: Any, turns: Turns) -> None:
     for answer in sent:
         outbox.put(taker, [answer])
     assert taker.written == sent
+    outbox.put(taker, [b"later"])
+    assert len(turns.calls) == 1
     turns.turn()
+    assert taker.written == sent
+    turns.turn()
+    assert taker.written == [*sent, b"later"]
     assert not turns.calls
 
 

@@ -33,6 +33,7 @@ class Outbox:
         self._held: list[tuple[Writer, bytes | bytearray | memoryview]] = []
         self._held_before = 0
         """How many were held when the last turn ended."""
+        self._will_turn = False
 
     def put(self, connection: Writer, buffers: Buffers) -> None:
         """Answer a connection, soon; its answers leave in the order in which they came here."""
@@ -40,8 +41,8 @@ class Outbox:
             self.flush()
             connection.write_out(buffers)
             return
-        if not self._held:
-            self._held_before = 0
+        if not self._will_turn:
+            self._will_turn = True
             self._call_soon(self._turn)
         self._held.append((connection, buffers[0]))
         if len(self._held) >= ANSWERS_MAX:
@@ -49,9 +50,8 @@ class Outbox:
 
     def _turn(self) -> None:
         """Called between two looks of the loop at its sockets."""
-        if not self._held:
-            return
         if len(self._held) == self._held_before:
+            self._will_turn = False
             self.flush()
             return
         self._held_before = len(self._held)
@@ -60,5 +60,6 @@ class Outbox:
     def flush(self) -> None:
         """Write what is held."""
         held, self._held = self._held, []
+        self._held_before = 0
         for connection, buffer in held:
             connection.write_out([buffer])
