@@ -39,8 +39,8 @@ ROWS = {
     "differential": ("differential", lambda: "-"),
     "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
-WITHOUT_SHORT = {"configs", "quotas", "schemas", "old-clients"}
-"""Rows without short tests: they need Kafka's jars to compare with, or a machine that is not busy."""
+WITHOUT_SHORT = {"configs", "quotas", "schemas", "differential", "old-clients"}
+"""Rows that the short form leaves out: they need Kafka's jars to compare with, or a machine that is not busy."""
 ONE_AT_A_TIME = {"quotas"}
 """Rows that measure rates: nothing else may run beside them."""
 SUITE_SECONDS = 900
