@@ -35,7 +35,7 @@ def offset_for_timestamp(segments: Segments, timestamp: int, start_offset: int) 
 
 
 def max_timestamp_offset(segments: Segments, start_offset: int) -> TimestampOffset | None:
-    """The first record with the largest timestamp of the log."""
+    """The first record with the largest timestamp of the segments in use; it may lie below start_offset, as Kafka's."""
     best: Segment | None = None
     for segment in segments.from_offset(start_offset):
         segment.load()
@@ -46,7 +46,7 @@ def max_timestamp_offset(segments: Segments, start_offset: int) -> TimestampOffs
     position = best.position_of(best.offset_of_max_timestamp)
     for at, header in best.walk(position):
         for record in _records(best, at, header):
-            if record.timestamp == best.max_timestamp and record.offset >= start_offset:
+            if record.timestamp == best.max_timestamp:
                 return TimestampOffset(record.offset, record.timestamp, header.partition_leader_epoch)
     return None
 

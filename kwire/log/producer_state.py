@@ -115,6 +115,8 @@ class ProducerState:
         entry = self.entries.get(header.producer_id)
         if entry is None:
             # All that was known of it is gone (retention, expiration): any sequence number is taken.
+            if header.producer_epoch < NO_PRODUCER_EPOCH:
+                self._check_epoch(ProducerEntry(producer_id=header.producer_id), header)
             return None
         if from_client and (duplicate := entry.find_duplicate(header)) is not None:
             return duplicate

@@ -140,7 +140,7 @@ class FetchSessions:
                 session.partitions.pop((topic.topic_id if uses_topic_ids else topic.topic, index), None)
         if not session.partitions:
             del self._sessions[session.session_id]
-            return FetchPlan(partitions=[])
+            return FetchPlan(partitions=list(dict(named).items()))
         session.epoch = session.epoch + 1 if session.epoch < _EPOCH_MAX else 1
         session.last_used_ms = self._clock.monotonic_ms()
         self._sessions.move_to_end(session.session_id)

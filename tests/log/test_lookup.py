@@ -29,12 +29,13 @@ def test_the_first_record_with_a_timestamp_or_a_later_one(tmp_path, codec):
     assert log.max_timestamp_offset() == TimestampOffset(11, NOW_MS + 40, 10)
 
 
-def test_deleted_records_are_not_found(tmp_path):
+def test_deleted_records_are_not_found_but_by_the_largest_timestamp(tmp_path):
+    """Kafka asks the segments, which still have them."""
     log = open_at(tmp_path)
     log.append(batch(b"a", b"b", b"c", timestamp=NOW_MS), leader_epoch=0)
     log.delete_records_before(2)
     assert log.offset_for_timestamp(0) == TimestampOffset(2, NOW_MS, 0)
-    assert log.max_timestamp_offset() == TimestampOffset(2, NOW_MS, 0)
+    assert log.max_timestamp_offset() == TimestampOffset(0, NOW_MS, 0)
 
 
 def test_the_first_of_several_largest_timestamps_is_reported(tmp_path):

@@ -24,6 +24,8 @@ from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsTopicRequest,
 )
+from kwire.protocol.messages.elect_leaders import ElectLeadersRequest
+from kwire.protocol.messages.fetch import FetchForgottenTopic
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.raw_client import RawClient
@@ -176,3 +178,37 @@ def test_without_room_for_the_next_batch_there_are_no_aborted_transactions_to_te
     told = [topic.partitions[0] for topic in client.ask(request, 12).responses]
     assert [(bool(each.records), each.aborted_transactions) for each in told] == [(True, []), (False, None)]
     assert fetch(client, first, 1, isolation_level=1).aborted_transactions == []
+
+
+@pytest.mark.parametrize("election_type", [0, 2])
+def test_electing_nothing_is_done_whatever_the_kind_of_election(client: RawClient, election_type: int) -> None:
+    answer = client.ask(ElectLeadersRequest(election_type=election_type, topic_partitions=[]), 2)
+    assert (answer.error_code, answer.replica_election_results) == (0, [])
+
+
+def test_a_session_that_forgets_all_it_has_answers_what_was_named_and_ends(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    session = client.ask(fetch_request(topic, session=(0, 0)), 12).session_id
+    forgotten = [FetchForgottenTopic(topic=topic, partitions=[0])]
+    last = client.ask(fetch_request(topic, 9, session=(session, 1), forgotten=forgotten), 12)
+    assert (last.session_id, last.responses[0].partitions[0].error_code) == (0, ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert client.ask(fetch_request("", session=(session, 2)), 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "code"), [(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+def test_a_follower_that_is_none_is_told_by_what_it_knows(
+    client: RawClient, leader_epoch: int, code: ErrorCode
+) -> None:
+    topic, _ = create_topic(client)
+    request = fetch_request(topic, leader_epoch=leader_epoch)
+    request.replica_id = 7
+    assert client.ask(request, 12).responses[0].partitions[0].error_code == code
+
+
+def test_a_new_producers_epoch_is_none_below_none(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    for epoch, code in ((-2, ErrorCode.INVALID_PRODUCER_EPOCH), (-1, 0)):
+        sent = batch(b"a", producer_id=7, producer_epoch=epoch, sequence=0)
+        assert produce(client, topic, sent).error_code == code

@@ -16,6 +16,8 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+    if request.topic_partitions == [] and context.allows_cluster():
+        return ElectLeadersResponse()  # nothing to elect, whatever the kind of election
     refusal = _refusal(request, context)
     if request.topic_partitions is None:
         if refusal is not None:

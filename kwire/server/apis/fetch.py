@@ -206,6 +206,10 @@ class Fetch:
             partition = self._find(key)
             self.partitions.append(partition)
             partition.check_epoch(asked.current_leader_epoch)
+            if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
+                # A follower that is none; one that knows the epoch may be ahead of this broker's metadata.
+                knows_epoch = asked.current_leader_epoch != NO_EPOCH
+                raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return self._read_partition(partition, asked, remaining)
         except KafkaError as error:
             code = error.code
@@ -232,10 +236,7 @@ class Fetch:
             name = topic
         if not self._context.allows_topic(name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = services.partitions.find(name, index)
-        if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return partition
+        return services.partitions.find(name, index)
 
     def _name_before(self, key: Key) -> str:
         """The name of a topic that was deleted while a session had it; another may have the name by now."""
