@@ -20,6 +20,7 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopic
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersTopicRequest
 from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsTopicRequest,
@@ -27,6 +28,7 @@ from kwire.protocol.messages.describe_topic_partitions import (
 from kwire.protocol.messages.elect_leaders import ElectLeadersRequest
 from kwire.protocol.messages.fetch import FetchForgottenTopic
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, fetch_request, produce, unique
@@ -212,3 +214,18 @@ def test_a_new_producers_epoch_is_none_below_none(client: RawClient) -> None:
     for epoch, code in ((-2, ErrorCode.INVALID_PRODUCER_EPOCH), (-1, 0)):
         sent = batch(b"a", producer_id=7, producer_epoch=epoch, sequence=0)
         assert produce(client, topic, sent).error_code == code
+
+
+def test_a_partition_named_twice_in_list_offsets_is_refused_once(client: RawClient) -> None:
+    topic, _ = create_topic(client, 2)
+    asked = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1, 0)]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=asked)])
+    (answer,) = client.ask(request, 10).topics
+    assert {each.partition_index: each.error_code for each in answer.partitions} == {0: ErrorCode.INVALID_REQUEST, 1: 0}
+    assert len(answer.partitions) == 2
+
+
+def test_described_producers_of_a_partition_that_is_not_there_say_so_in_words(client: RawClient) -> None:
+    topics = [DescribeProducersTopicRequest(name=unique(), partition_indexes=[0])]
+    ((partition,),) = [each.partitions for each in client.ask(DescribeProducersRequest(topics=topics), 0).topics]
+    assert (partition.error_code, bool(partition.error_message)) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)

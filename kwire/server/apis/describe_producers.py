@@ -46,7 +46,8 @@ def _partition(topic: str, index: int, context: RequestContext) -> PartitionResp
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = context.services.partitions.find(topic, index)
     except KafkaError as error:
-        return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+        message = error.message or error.code.meaning
+        return PartitionResponse(partition_index=index, error_code=error.code, error_message=message)
     return PartitionResponse(
         partition_index=index,
         active_producers=[_producer(entry) for entry in partition.log.active_producers()],

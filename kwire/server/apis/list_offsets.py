@@ -47,7 +47,7 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
                     _partition(
                         topic.name, partition, request, context, repeats[topic.name, partition.partition_index] > 1
                     )
-                    for partition in topic.partitions
+                    for partition in {each.partition_index: each for each in topic.partitions}.values()
                 ],
             )
             for topic in request.topics
