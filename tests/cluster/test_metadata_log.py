@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from kwire.cluster import image
 from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.controller.controller import WISHES_AT_ONCE
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.cluster.directory import DirectoryRefused
-from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.state import load_quorum_state
 from kwire.log.disk import DiskFailure, RealDisk
+from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
 from tests.cluster.world import InlineWorkers, controller_of, metadata_log, registered
@@ -363,5 +364,23 @@ def test_replay_gives_the_image_that_was_left(
         async with metadata_log(directory) as log:
             assert left is not None
             assert same(log.image, left)
+
+    run(main())
+
+
+def test_a_long_list_of_wishes_lets_others_in_between(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            wishes = [((("client-id", f"client-{number}"),), [("producer_byte_rate", 1.0)]) for number in range(300)]
+            altering = asyncio.ensure_future(
+                controller.alter_client_quotas(wishes, is_host=lambda _: True, validate_only=False)
+            )
+            turns = 0
+            while len(controller.image.client_quotas) < len(wishes):
+                turns += 1
+                await asyncio.sleep(0)
+            assert turns > len(wishes) // WISHES_AT_ONCE
+            assert not any((await altering).values())
 
     run(main())

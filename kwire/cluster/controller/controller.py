@@ -6,6 +6,7 @@ an answer waits for MetadataLog.committed, and brokers see committed images only
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -41,6 +42,8 @@ from kwire.seams import Chance
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 """Producer ids that a broker takes at a time, as in Kafka."""
+WISHES_AT_ONCE = 64
+"""Wishes of one request that are planned before others have their turn."""
 
 Count = Callable[[int], None]
 """Told how many partitions a change makes or removes before it is made; raises KafkaError when that is too much now."""
@@ -224,12 +227,15 @@ class Controller:
     async def _each(
         self, wishes: Sequence[Any], plan: Callable[[Any], tuple[list[Any], Any]], *, validate_only: bool
     ) -> list[Any]:
-        """Plan and append wish by wish, each on the image that the one before left; wait once for all.
+        """Plan and append wish by wish, each on the newest image; wait once for all.
 
-        A refusal, too, may rest on records that are not durable yet: it waits as well.
+        A refusal, too, may rest on records that are not durable yet: it waits as well. Each wish costs a copy of what it
+        changes, so that a long list lets others in between.
         """
         results: list[Any] = []
-        for wish in wishes:
+        for number, wish in enumerate(wishes, 1):
+            if number % WISHES_AT_ONCE == 0:
+                await asyncio.sleep(0)
             try:
                 records, result = plan(wish)
                 if records and not validate_only:
