@@ -229,8 +229,8 @@ class Controller:
     ) -> list[Any]:
         """Plan and append wish by wish, each on the newest image; wait once for all.
 
-        A refusal, too, may rest on records that are not durable yet: it waits as well. Each wish costs a copy of what it
-        changes, so that a long list lets others in between.
+        A refusal, too, may rest on records that are not durable yet: it waits as well. Each wish costs a copy of what
+        it changes, so a long list lets others in between.
         """
         results: list[Any] = []
         for number, wish in enumerate(wishes, 1):
