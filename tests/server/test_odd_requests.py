@@ -27,6 +27,11 @@ from kwire.protocol.messages.describe_topic_partitions import (
 )
 from kwire.protocol.messages.elect_leaders import ElectLeadersRequest
 from kwire.protocol.messages.fetch import FetchForgottenTopic
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -229,3 +234,19 @@ def test_described_producers_of_a_partition_that_is_not_there_say_so_in_words(cl
     topics = [DescribeProducersTopicRequest(name=unique(), partition_indexes=[0])]
     ((partition,),) = [each.partitions for each in client.ask(DescribeProducersRequest(topics=topics), 0).topics]
     assert (partition.error_code, bool(partition.error_message)) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
+
+
+def test_metadata_without_name_and_id_is_refused_whole(client: RawClient) -> None:
+    name = unique()
+    asked = [MetadataRequestTopic(name=name), MetadataRequestTopic(name=None)]
+    refused = client.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=True), 12).topics
+    assert {each.error_code for each in refused} == {ErrorCode.INVALID_REQUEST}
+    request = MetadataRequest(topics=asked[:1], allow_auto_topic_creation=False)
+    assert client.ask(request, 12).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_an_unknown_kind_of_resource_is_refused_before_its_configurations_are_read(client: RawClient) -> None:
+    config = IncrementalAlterConfigsAlterableConfig(name="segment.ms", config_operation=2, value="1")
+    resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=0, resource_name="x", configs=[config])
+    (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    assert answer.error_code == ErrorCode.INVALID_REQUEST

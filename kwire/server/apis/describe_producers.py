@@ -46,7 +46,8 @@ def _partition(topic: str, index: int, context: RequestContext) -> PartitionResp
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = context.services.partitions.find(topic, index)
     except KafkaError as error:
-        message = error.message or error.code.meaning
+        # Kafka has words for a topic that is not there, and none for one that has no such partition.
+        message = error.message or (None if topic in context.services.image.topics else error.code.meaning)
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=message)
     return PartitionResponse(
         partition_index=index,

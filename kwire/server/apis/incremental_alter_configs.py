@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.configs import Change, check_changes
-from kwire.protocol.error_codes import KafkaError
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterConfigsResource,
     IncrementalAlterConfigsAlterConfigsResourceResponse,
@@ -15,9 +15,13 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.settings.altered_resources import Resource, check_broker_changes, sift
 
+KNOWN_TYPES = frozenset(ConfigResourceType) - {0}
+
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
     def check(resource: IncrementalAlterConfigsAlterConfigsResource) -> None:
+        if resource.resource_type not in KNOWN_TYPES:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.resource_type}.")
         changes = _changes(resource)
         check_changes(changes)
         if resource.resource_type == ConfigResourceType.BROKER:

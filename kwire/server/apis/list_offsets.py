@@ -39,18 +39,17 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
     repeats = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
+    answered: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+    for topic in request.topics:
+        partitions = answered.setdefault(topic.name, {})
+        for asked in topic.partitions:
+            index = asked.partition_index
+            if index not in partitions:
+                partitions[index] = _partition(topic.name, asked, request, context, repeats[topic.name, index] > 1)
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _partition(
-                        topic.name, partition, request, context, repeats[topic.name, partition.partition_index] > 1
-                    )
-                    for partition in {each.partition_index: each for each in topic.partitions}.values()
-                ],
-            )
-            for topic in request.topics
+            ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))
+            for name, partitions in answered.items()
         ]
     )
 

@@ -33,6 +33,8 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
         return _answer(request, context, _all_topics(context))
     if context.version < IDS_OR_NAMES_SINCE and any(_needs_ids(topic) for topic in request.topics or ()):
         return _refused(request)
+    if any(topic.name is None for topic in _asked(request) if topic.topic_id == ZERO_UUID):
+        return _refused(request)
     missing = _to_create(request, context)
     if missing:
         return _create_and_answer(request, context, missing)
