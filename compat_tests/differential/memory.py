@@ -40,7 +40,8 @@ def _fetched(memory: Memory, request: Any, answer: Any) -> None:
 
 
 def _producer(memory: Memory, request: Any, answer: Any) -> None:
-    if isinstance(request.producer_id, Known) and answer.error_code == 0:
+    is_transactional = request.transactional_id is not None  # which only Kafka serves
+    if isinstance(request.producer_id, Known) and answer.error_code == 0 and not is_transactional:
         memory[request.producer_id.key] = answer.producer_id
         memory["producer epoch", request.producer_id.key[1]] = answer.producer_epoch
 

@@ -27,6 +27,7 @@ MORE = " bytes more"
 OWN_PRODUCER_IDS = 9_000_000
 """From here on, producer ids are the script's."""
 
+PARTITIONS = ("partitions", "partition_responses")
 #: Fields of which nothing is compared.
 LEFT_OUT = {"throttle_time_ms", "cluster_id", "host", "port", "usable_bytes", "total_bytes", "log_dir", "broker_epoch"}
 #: Offsets in the metadata log: each broker's own number of records.
@@ -164,7 +165,7 @@ def _field(schema: Schema, spec: FieldSchema, value: Any, version: int, names: N
         value = [each for each in value if _name_of(each) not in TOPICS_OF_KAFKA]
         if isinstance(element, Schema):
             made = [(names.order(each), plain(element, each, version, names)) for each in value]
-            return _merged(sorted_plain(made, names))
+            return sorted_plain(_merged(made), names)
         return [_scalar(each, names) for each in value]
     return _scalar(value, names)
 
@@ -173,18 +174,18 @@ def _name_of(element: Any) -> Any:
     return getattr(element, "name", None) or getattr(element, "topic", None) or getattr(element, "resource_name", None)
 
 
-def _merged(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merged(made: list[tuple[list[str], dict[str, Any]]]) -> list[tuple[list[str], dict[str, Any]]]:
     """A topic that comes twice in a list, with some of its partitions each time, is shown once."""
-    merged: dict[str, dict[str, Any]] = {}
-    for element in elements:
-        partitions = next((name for name in ("partitions", "partition_responses") if name in element), None)
+    merged: dict[str, tuple[list[str], dict[str, Any]]] = {}
+    for key, element in made:
+        partitions = next((name for name in PARTITIONS if name in element), None)
         if partitions is None:
-            return elements
-        first = merged.setdefault(repr({**element, partitions: None}), element)
+            return made
+        first = merged.setdefault(repr({**element, partitions: None}), (key, element))[1]
         if first is not element:
             first[partitions] = first[partitions] + element[partitions]
-    for element in merged.values():
-        for name in ("partitions", "partition_responses"):
+    for _, element in merged.values():
+        for name in PARTITIONS:
             if name in element:
                 element[name] = sorted(element[name], key=_position)
     return list(merged.values())
@@ -255,4 +256,5 @@ _SPECIAL: dict[str, Callable[[Any, Names], Any]] = {
     "batch_index_error_message": _message,
     "documentation": _message,
     "records": _records,
+    "requested_metrics": lambda value, _: sorted(value),
 }

@@ -6,7 +6,6 @@ from compat_tests.differential.drawing import Rule, Scope
 from compat_tests.differential.lazy import Known
 from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
 
-FINAL_EPOCH = -1
 TRANSACTIONAL_IDS = ("tx-1", "tx-2", "")
 
 
@@ -21,9 +20,9 @@ def _fetched_topic(chance: Chance, _: Scope) -> str:
 
 
 def _fetched_id(chance: Chance, scope: Scope) -> object:
-    """The zero id only without a session: Kafka fails over it when it has to remember it, and forgets the rest."""
+    """Not the zero id: Kafka fails over it, after its session has counted the request."""
     drawn = chance.topic_id(scope["topic"])
-    return MISSING_ID if drawn == NO_ID and scope["session_epoch"] != FINAL_EPOCH else drawn
+    return MISSING_ID if drawn == NO_ID else drawn
 
 
 def _session(chance: Chance, _: Scope) -> object:

@@ -21,6 +21,7 @@ from kwire.server.apis import SERVED
 from kwire.server.dispatch import Api
 
 SLOTS = 4
+BROKER = 4
 RULES = rules_of_topics.RULES | rules_of_groups.RULES | rules_of_the_cluster.RULES | rules_of_records.RULES
 
 OFTEN = {
@@ -107,6 +108,10 @@ def _drawn(api: Api, version: int, chance: Chance) -> Any:
     request = draw(api.request, version, chance, RULES)
     if api.key == ApiKey.PRODUCE:
         _leave_unreadable_alone(request)
+    elif api.key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
+        _leave_unknown_operations_alone(request)
+    elif api.key == ApiKey.ALTER_CONFIGS:
+        request.resources = [each for each in request.resources if not _is_all_brokers(each)]
     return request
 
 
@@ -118,6 +123,19 @@ def _leave_unreadable_alone(request: Any) -> None:
                 topic.partition_data = [data]
                 request.topic_data = [topic]
                 return
+
+
+def _leave_unknown_operations_alone(request: Any) -> None:
+    """Kafka fails over the whole request when it does not know the operation of one of its resources."""
+    for resource in request.resources:
+        if any(config.config_operation not in range(4) for config in resource.configs):
+            request.resources = [resource]
+            return
+
+
+def _is_all_brokers(resource: Any) -> bool:
+    """Setting all configurations of all brokers would unset min.insync.replicas, which Kafka keeps for itself."""
+    return bool(resource.resource_type == BROKER and resource.resource_name == "")
 
 
 def _version(chance: Chance, api: Api) -> int:
