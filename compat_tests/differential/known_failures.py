@@ -1,0 +1,172 @@
+"""Requests that Kafka refuses as a whole, refuses for another of their faults, or fails over inside."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from compat_tests.differential.batches import is_unreadable
+from compat_tests.differential.comparing import Difference
+from compat_tests.differential.lazy import Made
+from compat_tests.differential.rule import Rule, at, codes
+
+UNKNOWN_SERVER_ERROR = -1
+CORRUPT = 2
+INVALID_REQUIRED_ACKS = 21
+INVALID_CONFIG = 40
+INVALID_REQUEST = 42
+INVALID_RECORD = 87
+REFUSED_WHOLE = (CORRUPT, 53)
+"""A batch that cannot be read, a transactional one without a transactional id."""
+UNKNOWN_MEMBER_ID = 25
+UNSUPPORTED_COMPRESSION_TYPE = 76
+REFUSED_LATER = (3, 17, 53, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD, 100)
+"""What kwire finds first: no such topic, an internal one, a codec too new for the version, no whole batch."""
+COORDINATOR_NOT_AVAILABLE = 15
+NOT_COORDINATOR = 16
+TRANSACTION, SHARE = 1, 2
+TO_A_PARTITION = 4
+"""Names before a partition of a Produce or ListOffsets answer."""
+
+
+def _in_a_partition(found: Difference, api: str) -> bool:
+    return found.api == api and found.path.count(".") >= TO_A_PARTITION
+
+
+def _batches(request: Any) -> Iterator[Any]:
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            yield data.records
+
+
+def _refused_acks(found: Difference) -> bool:
+    """Kafka looks at topics and batches first."""
+    if not _in_a_partition(found, "Produce") or found.step.request.acks in (-1, 0, 1):
+        return False
+    return codes(found, TO_A_PARTITION)[0] == INVALID_REQUIRED_ACKS
+
+
+def _unreadable(found: Difference) -> bool:
+    """Kafka stumbles before it looks at the topic."""
+    if found.api != "Produce" or not found.path.endswith("error_code"):
+        return False
+    is_meant = found.kafka in REFUSED_WHOLE and found.kwire in REFUSED_LATER
+    return is_meant and any(is_unreadable(each) for each in _batches(found.step.request))
+
+
+def _zstd_in_pieces(found: Difference) -> bool:
+    is_old = found.api == "Produce" and found.step.version < 7
+    return is_old and (found.kwire, found.kafka) == (UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD)
+
+
+def _invalid_record(found: Difference) -> bool:
+    """Kafka tells what it sees before it looks at the partition from what it sees there; kwire looks once."""
+    if not _in_a_partition(found, "Produce") or not found.path.endswith("log_start_offset"):
+        return False
+    ours, theirs = codes(found, TO_A_PARTITION)
+    return ours == INVALID_RECORD and theirs in (INVALID_RECORD, *REFUSED_WHOLE) and found.kafka == -1
+
+
+def _two_faults(found: Difference) -> bool:
+    """Kafka goes through a resource's configurations by hash table."""
+    if found.api != "IncrementalAlterConfigs" or not found.path.endswith("error_code"):
+        return False
+    ours = at(found.whole[0], found.path, 2)
+    asked = [
+        each
+        for each in found.step.request.resources
+        if (each.resource_type, each.resource_name) == (ours["resource_type"], ours["resource_name"])
+    ]
+    return len(asked[0].configs) > 1 and {found.kwire, found.kafka} == {INVALID_CONFIG, INVALID_REQUEST}
+
+
+def _transactions(found: Difference) -> bool:
+    if found.api == "DescribeTransactions":
+        return codes(found, 2)[0] == NOT_COORDINATOR
+    if found.api == "InitProducerId":
+        return found.step.request.transactional_id is not None and found.whole[0].get("error_code") in (
+            COORDINATOR_NOT_AVAILABLE,
+        )
+    if found.api == "ListTransactions":
+        return found.path == "transaction_states" and found.kwire == []
+    return found.api == "Produce" and found.step.request.transactional_id is not None
+
+
+def _coordinators(found: Difference) -> bool:
+    if found.api != "FindCoordinator" or found.step.request.key_type not in (TRANSACTION, SHARE):
+        return False
+    ours = at(found.whole[0], found.path, 2) if found.path.startswith("coordinators.") else found.whole[0]
+    return ours.get("error_code") in (COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST)
+
+
+def _isolation_level(found: Difference) -> bool:
+    if not _in_a_partition(found, "ListOffsets") or found.step.request.isolation_level in (0, 1):
+        return False
+    return codes(found, TO_A_PARTITION)[1] == UNKNOWN_SERVER_ERROR
+
+
+def _batch(found: Difference) -> bool:
+    """Kafka has no name for the codec, counts beyond its largest number, or is given no records at all."""
+    if not _in_a_partition(found, "Produce") or codes(found, TO_A_PARTITION)[1] != UNKNOWN_SERVER_ERROR:
+        return False
+    return any(each is None or _is_beyond(each) for each in _batches(found.step.request))
+
+
+def _is_beyond(made: Any) -> bool:
+    name, value = made.values.get("lie", ("", 0)) if isinstance(made, Made) else ("", 0)
+    return name == "codec" or (name, value) == ("length", 2**31 - 1)
+
+
+def _metadata(found: Difference) -> bool:
+    """A topic with neither name nor id."""
+    if found.api != "Metadata" or not found.whole[1].get("topics"):
+        return False
+    is_asked = any(each.name is None for each in found.step.request.topics or ())
+    return is_asked and at(found.whole[1], "topics.0", 2).get("error_code") == UNKNOWN_SERVER_ERROR
+
+
+def _operation(found: Difference) -> bool:
+    """An operation on a configuration that is none."""
+    if found.api != "IncrementalAlterConfigs" or not found.path.endswith("error_code"):
+        return False
+    return found.kafka == UNKNOWN_SERVER_ERROR and found.kwire in (INVALID_CONFIG, INVALID_REQUEST)
+
+
+def _token(found: Difference) -> bool:
+    """An owner with a name and no type, or the other way round."""
+    request = found.step.request
+    if found.api != "CreateDelegationToken" or found.whole[1].get("error_code") != UNKNOWN_SERVER_ERROR:
+        return False
+    return None in (request.owner_principal_type, request.owner_principal_name)
+
+
+def _empty_name(found: Difference) -> bool:
+    """One topic without a name spoils all of them."""
+    if found.api != "DescribeTopicPartitions" or not found.path.startswith("topics."):
+        return False
+    is_asked = any(each.name == "" for each in found.step.request.topics)
+    return is_asked and codes(found, 2)[1] == UNKNOWN_SERVER_ERROR
+
+
+def _instance(found: Difference) -> bool:
+    """An empty one, or one with a member id that waits for its first join."""
+    if found.api != "JoinGroup" or found.step.request.group_instance_id is None:
+        return False
+    ours, theirs = (whole.get("error_code") for whole in found.whole)
+    return theirs == UNKNOWN_SERVER_ERROR and (ours == UNKNOWN_MEMBER_ID or not found.step.request.group_instance_id)
+
+
+RULES_OF_FAILURES: tuple[Rule, ...] = (
+    Rule(name="acks that are none", excuses=_refused_acks),
+    Rule(name="no coordinator of transactions and share groups", excuses=_coordinators),
+    Rule(name="no transactions", excuses=_transactions),
+    Rule(name="a batch that cannot be read, for a topic that is not there", excuses=_unreadable),
+    Rule(name="a part of a batch that the version could not carry", excuses=_zstd_in_pieces),
+    Rule(name="the start of the log beside an invalid record", excuses=_invalid_record),
+    Rule(name="two faults in one resource", excuses=_two_faults),
+    Rule(name="Kafka fails: an isolation level that is none", excuses=_isolation_level),
+    Rule(name="Kafka fails: a codec or length that cannot be, or no records", excuses=_batch),
+    Rule(name="Kafka fails: a topic with neither name nor id", excuses=_metadata),
+    Rule(name="Kafka fails: an operation that is none", excuses=_operation),
+    Rule(name="Kafka fails: half an owner of a token", excuses=_token),
+    Rule(name="Kafka fails: a topic with an empty name", excuses=_empty_name),
+    Rule(name="Kafka fails: a group.instance.id that is empty or beside a member id that waits", excuses=_instance),
+)
