@@ -27,7 +27,7 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> Answer[Offs
         known, unknown, code = _sorted(topic, context)
         if unknown:
             refused[topic.name] = OffsetDeleteResponseTopic(name=topic.name, partitions=_answers(unknown, code))
-        if known:
+        if known or not unknown:
             accepted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
     answer = context.services.groups.delete_offsets(request.group_id, accepted)
     return when_answered(answer, lambda response: _merged(response, refused))
