@@ -32,9 +32,9 @@ def _partition(topic: str, asked: DeleteRecordsPartition, context: RequestContex
     try:
         if not context.allows_topic(topic):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = context.services.partitions.find(topic, asked.partition_index)
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {topic}.")
-        partition = context.services.partitions.find(topic, asked.partition_index)
         if "delete" not in partition.log.config.cleanup_policy:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
         low_watermark = partition.delete_records_before(asked.offset)
