@@ -20,6 +20,8 @@ SPOILT_SHARE = 0.06
 NEVER_SPOILT = {"max_wait_ms", "timeout_ms", "min_bytes", "session_timeout_ms", "rebalance_timeout_ms", "replica_id"}
 #: Kafka fails without an answer, or before its session counts the request.
 NEVER_SPOILT |= {"records", "session_id", "isolation_level", "topic", "topic_id"}
+#: With less than no room, Kafka fails over the partitions and changes what follows them.
+NEVER_SPOILT |= {"max_bytes"}
 #: A consumer's subscription that cannot be read leaves Kafka's group without an answer for ever.
 NEVER_SPOILT |= {"metadata"}
 #: What an epoch below -1 means is nobody's business.

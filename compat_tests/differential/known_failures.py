@@ -14,7 +14,8 @@ INVALID_REQUIRED_ACKS = 21
 INVALID_CONFIG = 40
 INVALID_REQUEST = 42
 INVALID_RECORD = 87
-REFUSED_WHOLE = (CORRUPT, 53)
+TRANSACTIONAL_REFUSED = 53
+REFUSED_WHOLE = (CORRUPT, TRANSACTIONAL_REFUSED)
 """A batch that cannot be read, a transactional one without a transactional id."""
 UNKNOWN_MEMBER_ID = 25
 UNSUPPORTED_COMPRESSION_TYPE = 76
@@ -49,6 +50,7 @@ def _unreadable(found: Difference) -> bool:
     if found.api != "Produce" or not found.path.endswith("error_code"):
         return False
     is_meant = found.kafka in REFUSED_WHOLE and found.kwire in REFUSED_LATER
+    is_meant |= (found.kwire, found.kafka) == (TRANSACTIONAL_REFUSED, INVALID_RECORD)
     return is_meant and any(is_unreadable(each) for each in _batches(found.step.request))
 
 
