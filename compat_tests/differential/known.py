@@ -181,7 +181,7 @@ RULES: tuple[Rule, ...] = (
     Rule(name="words where Kafka has none", excuses=_words),
     Rule(name="a topic made by Metadata is there at once, or why it cannot be", excuses=_created_at_once),
     Rule(name="something named twice is answered once", excuses=_answered_once),
-    Rule(name="topics named by the same unknown id", excuses=_unknown_ids),
+    Rule(name="topics named by the same unknown id", excuses=_unknown_ids, is_rare=True),
     Rule(name="a topic named without partitions", excuses=_without_partitions),
     Rule(name="loggers of a broker", excuses=_broker_logger),
     Rule(name="a part of a batch at the end of a fetch", excuses=_half_a_batch),
@@ -208,7 +208,12 @@ class Excuses:
         return rule is not None
 
     def idle(self) -> list[str]:
+        """Rules that were not needed."""
         return [rule.name for rule in RULES if not self.counts[rule.name]]
+
+    def superfluous(self) -> list[str]:
+        """Those of them that every long script should need."""
+        return [rule.name for rule in RULES if not self.counts[rule.name] and not rule.is_rare]
 
 
 def _rule_for(difference: Difference) -> Rule | None:

@@ -100,7 +100,11 @@ def _coordinators(found: Difference) -> bool:
 
 
 def _isolation_level(found: Difference) -> bool:
-    if not _in_a_partition(found, "ListOffsets") or found.step.request.isolation_level in (0, 1):
+    if found.api != "ListOffsets" or found.step.request.isolation_level in (0, 1):
+        return False
+    if found.path.endswith(".partitions"):  # what is named twice is then answered twice
+        return {each["error_code"] for each in found.kafka} == {UNKNOWN_SERVER_ERROR}
+    if not _in_a_partition(found, "ListOffsets"):
         return False
     return codes(found, TO_A_PARTITION)[1] == UNKNOWN_SERVER_ERROR
 
@@ -148,6 +152,13 @@ def _empty_name(found: Difference) -> bool:
     return is_asked and codes(found, 2)[1] == UNKNOWN_SERVER_ERROR
 
 
+def _cursor(found: Difference) -> bool:
+    """Kafka counts on from the largest number to the smallest, and tells that as the next partition."""
+    cursor = found.step.request.cursor if found.api == "DescribeTopicPartitions" else None
+    is_largest = cursor is not None and cursor.partition_index == 2**31 - 1
+    return is_largest and found.path == "next_cursor" and found.kwire is None and found.kafka["partition_index"] < 0
+
+
 def _instance(found: Difference) -> bool:
     """An empty one, or one with a member id that waits for its first join."""
     if found.api != "JoinGroup" or found.step.request.group_instance_id is None:
@@ -161,7 +172,7 @@ RULES_OF_FAILURES: tuple[Rule, ...] = (
     Rule(name="no coordinator of transactions and share groups", excuses=_coordinators),
     Rule(name="no transactions", excuses=_transactions),
     Rule(name="a batch that cannot be read, for a topic that is not there", excuses=_unreadable),
-    Rule(name="a part of a batch that the version could not carry", excuses=_zstd_in_pieces),
+    Rule(name="a part of a batch that the version could not carry", excuses=_zstd_in_pieces, is_rare=True),
     Rule(name="the start of the log beside an invalid record", excuses=_invalid_record),
     Rule(name="two faults in one resource", excuses=_two_faults),
     Rule(name="Kafka fails: an isolation level that is none", excuses=_isolation_level),
@@ -169,6 +180,7 @@ RULES_OF_FAILURES: tuple[Rule, ...] = (
     Rule(name="Kafka fails: a topic with neither name nor id", excuses=_metadata),
     Rule(name="Kafka fails: an operation that is none", excuses=_operation),
     Rule(name="Kafka fails: half an owner of a token", excuses=_token),
-    Rule(name="Kafka fails: a topic with an empty name", excuses=_empty_name),
+    Rule(name="Kafka fails: a topic with an empty name", excuses=_empty_name, is_rare=True),
+    Rule(name="Kafka fails: a cursor at the largest number", excuses=_cursor, is_rare=True),
     Rule(name="Kafka fails: a group.instance.id that is empty or beside a member id that waits", excuses=_instance),
 )

@@ -11,6 +11,8 @@ from compat_tests.differential.comparing import Difference
 class Rule:
     name: str
     excuses: Callable[[Difference], bool]
+    is_rare: bool = False
+    """Other seeds needed it; the long script of the row need not."""
 
 
 def at(whole: Any, path: str, depth: int) -> Any:
