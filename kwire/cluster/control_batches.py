@@ -63,7 +63,9 @@ def quorum_of_one(
         voter_id=voter_id,
         voter_directory_id=directory_id,
         endpoints=[VotersEndpoint(name=name, host=host, port=port)],
-        kraft_version_feature=VotersKRaftVersionFeature(min_supported_version=0, max_supported_version=KRAFT_VERSION_LEVEL),
+        kraft_version_feature=VotersKRaftVersionFeature(
+            min_supported_version=0, max_supported_version=KRAFT_VERSION_LEVEL
+        ),
     )
     return [
         (ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION_LEVEL)),

@@ -25,7 +25,6 @@ from kwire.protocol.messages.metadata_records import FeatureLevelRecord, decode_
 from kwire.protocol.records import Record, decode_all, encode_batch, iterate_headers
 
 
-
 def format_directory(
     disk: Disk,
     directory: str,

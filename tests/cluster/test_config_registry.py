@@ -25,7 +25,9 @@ def source(*leaving_out: str) -> str:
 
 
 def test_honoured_broker_keys_are_read() -> None:
-    text = source("server/settings/setting_rules.py", "server/settings/dynamic_checks.py", "server/settings/config_entries.py")
+    text = source(
+        "server/settings/setting_rules.py", "server/settings/dynamic_checks.py", "server/settings/config_entries.py"
+    )
     gives = {name for key in TOPIC_KEYS.values() if key.use is Use.HONOURED for name in key.synonyms}
     honoured = [key.name for key in BROKER_KEYS.values() if key.use is Use.HONOURED]
     assert len(honoured) > 70

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kwire.cluster.directory import DirectoryRefused
-from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.cluster.metadata_damage import refuse_damage
 from kwire.log.disk import RealDisk
+from kwire.log.log_manager import METADATA_DIRECTORY
 from tests.support.requests import batch, create_topic, fetch, produce, values_in
 from tests.support.running import RunningBroker
 

@@ -266,6 +266,7 @@ def test_records_are_deleted_from_the_front(client: RawClient, version: int) -> 
 def test_records_of_some_topics_are_not_deleted(client: RawClient) -> None:
     compacted, _ = create_topic(client, cleanup_policy="compact")
     assert delete_records(client, compacted, 0) == (ErrorCode.POLICY_VIOLATION, -1)
+    client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6)  # which makes the topic
     assert delete_records(client, "__consumer_offsets", 0) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
     assert delete_records(client, "never-made", 0) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
