@@ -19,7 +19,8 @@ from kwire.protocol.framing import frame_response, parse_request_header, respons
 from kwire.protocol.schema import schema_of
 from kwire.server.authorization import ACCESS
 from kwire.server.context import RequestContext
-from kwire.server.network.connection import Buffers, CloseConnection, Connection, Pending
+from kwire.server.network.connection import CloseConnection, Connection, Pending
+from kwire.server.network.outbox import Buffers
 
 if TYPE_CHECKING:
     from kwire.server.services import Services

@@ -20,13 +20,12 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from kwire.protocol.error_codes import ProtocolError
+from kwire.server.network.outbox import Buffers
 
 if TYPE_CHECKING:
     from kwire.server.network.listener import Listener
 
 logger = logging.getLogger("kwire.server.network.connection")
-
-Buffers = list[bytes | bytearray | memoryview]
 
 _read_size = struct.Struct(">i").unpack_from
 RECEIVE_BUFFER_BYTES = 256 * 1024

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Buffers, Connection, Pending
+from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Connection, Pending
 from kwire.server.network.connection_limits import ConnectionLimits
-from kwire.server.network.outbox import Outbox
+from kwire.server.network.outbox import Buffers, Outbox
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.network.stream_protocol import StreamProtocol
