@@ -74,15 +74,15 @@ class CheckpointJob:
         self.directory = directory
         self.name = name
         self._path = f"{directory}/{name}"
-        self._offsets = offsets
+        self.offsets = offsets
         self.number = number
-        """How often the file had been written when the offsets were taken."""
+        """LogDirectory.checkpoints_written when the offsets were taken."""
         self._failure: DiskFailure | None = None
 
     def run(self) -> None:
         """Write and sync; a failure is kept for finish."""
         try:
-            write_offsets(self._disk, self._path + STAGED_SUFFIX, self._offsets)
+            write_offsets(self._disk, self._path + STAGED_SUFFIX, self.offsets)
         except DiskFailure as failure:
             self._failure = failure
 

@@ -7,7 +7,8 @@ Everything that the log keeps goes through a Disk, so that a faulty disk can sta
 - replace leaves either the old or the new content behind, whatever happens;
 - DiskFullError says that the device is full and the file is as before; DiskFailure anything else.
 
-Calls are made on the event loop's thread, except sync() of a pinned file, which a worker may run.
+Calls are made on the event loop's thread, except sync() of a pinned file, and whole-file calls (replace, unlink,
+remove_directory, sync_file, sync_directory), which a worker may run.
 """
 
 # Paths are plain strings here: thousands of them are made at start.
@@ -15,6 +16,7 @@ Calls are made on the event loop's thread, except sync() of a pinned file, which
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -131,7 +133,7 @@ def open_files_default() -> int:
 class RealFile:
     """A DiskFile whose descriptor may be closed behind the scenes when too many are open."""
 
-    __slots__ = ("_descriptor", "_disk", "path", "pins", "size", "touched")
+    __slots__ = ("_closes_when_unpinned", "_descriptor", "_disk", "path", "pins", "size", "touched")
 
     def __init__(self, disk: RealDisk, path: str, descriptor: int, size: int) -> None:
         self._disk = disk
@@ -140,6 +142,7 @@ class RealFile:
         self.size = size
         self.touched = True
         self.pins = 0
+        self._closes_when_unpinned = False
 
     def append(self, data: Data) -> None:
         descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()
@@ -203,8 +206,11 @@ class RealFile:
 
     def unpin(self) -> None:
         self.pins -= 1
+        if self._closes_when_unpinned and self.pins == 0:
+            self.close()
 
     def close(self) -> None:
+        self._closes_when_unpinned = self.pins > 0
         if self._descriptor >= 0 and self.pins == 0:
             descriptor, self._descriptor = self._descriptor, -1
             self._disk.forget(self)
@@ -320,6 +326,8 @@ class RealDisk:
                     os.fsync(descriptor)
             os.replace(temporary, path)
         except OSError as error:
+            with contextlib.suppress(OSError):  # a full disk has better uses for half a file
+                os.unlink(temporary)
             raise _failure("write", path, error) from error
         if sync:
             self.sync_directory(os.path.dirname(path))

@@ -14,6 +14,7 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -33,15 +34,18 @@ from kwire.log.checkpoints import (
     write_offsets,
 )
 from kwire.log.config import LogConfig
-from kwire.log.disk import DiskFailure, DiskLock
+from kwire.log.disk import DiskFailure, DiskFullError, DiskLock
 from kwire.log.errors import CorruptLogError
 from kwire.log.files import PendingDeletion
+from kwire.log.flush import FlushJob
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
 
 logger = logging.getLogger(__name__)
 
 LOCK_FILE: Final = ".lock"
+LOADED_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE)
+"""Checkpoints that say how a log is opened."""
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 """The quorum's own log, which may share a directory with the partitions; not this module's."""
 DIRECTORY_NAME_MAX: Final = 255
@@ -69,21 +73,35 @@ class LogDirectory:
     failure: DiskFailure | None = None
     """Why the directory is offline; set once."""
     checkpoints_written: int = 0
-    """How often recovery points were written on the loop, past any job."""
+    """Counts what makes jobs under way outdated: checkpoints written on the loop, logs taken away."""
+    named: dict[str, AbstractSet[TopicPartition]] = field(default_factory=dict)
+    """By checkpoint file, the partitions that it names; some of them may be gone."""
+
+    def offsets_of(self, name: str) -> dict[TopicPartition, int]:
+        """What a checkpoint file should say now."""
+        return self.recovery_points_now() if name == RECOVERY_POINT_FILE else self.log_starts_now()
+
+    def forget(self, key: TopicPartition) -> None:
+        """The partition is gone; the files may still name it."""
+        for offsets in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks):
+            offsets.pop(key, None)
 
     def offsets_to_keep(self, high_watermarks: Mapping[TopicPartition, int]) -> dict[str, dict[TopicPartition, int]]:
-        """What each checkpoint file should say. Of log starts only those that the first segment's name does not tell."""
+        """What each checkpoint file should say."""
+        return {
+            RECOVERY_POINT_FILE: self.recovery_points_now(),
+            LOG_START_FILE: self.log_starts_now(),
+            HIGH_WATERMARK_FILE: {key: high_watermarks[key] for key in self.logs if key in high_watermarks},
+        }
+
+    def log_starts_now(self) -> dict[TopicPartition, int]:
+        """Only those that the first segment's name does not tell."""
         starts = {
             key: log.log_start_offset
             for key, log in self.logs.items()
             if log.log_start_offset > log.segments.first.base_offset
         }
-        closed = {key: offset for key, offset in self.log_starts.items() if key not in self.logs}
-        return {
-            RECOVERY_POINT_FILE: self.recovery_points_now(),
-            LOG_START_FILE: closed | starts,
-            HIGH_WATERMARK_FILE: {key: high_watermarks[key] for key in self.logs if key in high_watermarks},
-        }
+        return {key: offset for key, offset in self.log_starts.items() if key not in self.logs} | starts
 
     def recovery_points_now(self) -> dict[TopicPartition, int]:
         """A log that is damaged and stays closed keeps its entry: the next start must not take it for unflushed."""
@@ -124,14 +142,16 @@ class LogManager:
         if was_clean:
             disk.unlink(clean_file)
             disk.sync_directory(path)
+        found = {name: self._checkpoint(path, name) for name in (*LOADED_FILES, HIGH_WATERMARK_FILE)}
         return LogDirectory(
             path=path,
             lock=lock,
             was_clean_shutdown=was_clean,
             previous_broker_epoch=epoch,
-            recovery_points=self._checkpoint(path, RECOVERY_POINT_FILE),
-            log_starts=self._checkpoint(path, LOG_START_FILE),
-            high_watermarks=self._checkpoint(path, HIGH_WATERMARK_FILE),
+            recovery_points=found[RECOVERY_POINT_FILE],
+            log_starts=found[LOG_START_FILE],
+            high_watermarks=found[HIGH_WATERMARK_FILE],
+            named={name: frozenset(offsets) for name, offsets in found.items()},
         )
 
     def _checkpoint(self, path: str, name: str) -> dict[TopicPartition, int]:
@@ -157,7 +177,9 @@ class LogManager:
     def load_one_by_one(self, config_of: Callable[[str], LogConfig]) -> Iterator[PartitionLog]:
         """The same, for a caller that does other things in between."""
         for directory in self.directories:
-            for name in self._disk.list(directory.path):
+            names = self._disk.list(directory.path)
+            self._forget_missing(directory, set(names))
+            for name in names:
                 if name == METADATA_DIRECTORY or not self._disk.is_directory(f"{directory.path}/{name}"):
                     continue
                 found = self._recognise(directory, name)
@@ -168,6 +190,12 @@ class LogManager:
                     except CorruptLogError as error:
                         # One bad replica does not stop the broker; it stays closed until a peer or a person repairs it.
                         logger.error("Cannot open the log of %s-%s: %s", topic, partition, error)  # noqa: TRY400
+
+    def _forget_missing(self, directory: LogDirectory, names: AbstractSet[str]) -> None:
+        """A partition that was taken away just before a crash is still named by the checkpoints."""
+        for topic, partition in {key for offsets in directory.named.values() for key in offsets}:
+            if f"{topic}-{partition}" not in names:
+                directory.forget((topic, partition))
 
     def _recognise(self, directory: LogDirectory, name: str) -> TopicPartition | None:
         path = f"{directory.path}/{name}"
@@ -204,8 +232,14 @@ class LogManager:
         self, directory: LogDirectory, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None
     ) -> PartitionLog:
         key = (topic, partition)
+        path = f"{directory.path}/{topic}-{partition}"
+        if any(key in directory.named.get(name, ()) for name in LOADED_FILES) and not self._disk.is_directory(path):
+            # An earlier topic of this name was deleted. After a crash its offsets would be taken for those of the new
+            # one, and its records below the old log start would be gone.
+            directory.forget(key)
+            self._guard(directory, partial(self._write_checkpoints, directory, LOADED_FILES))
         log = open_log(
-            f"{directory.path}/{topic}-{partition}",
+            path,
             topic=topic,
             partition=partition,
             config=config,
@@ -264,14 +298,14 @@ class LogManager:
 
     def _take_away(self, log: PartitionLog, directory: LogDirectory, why: str) -> str:
         """Close the log and rename its directory; the new path."""
-        key = (log.topic, log.partition)
         log.close(clean=False)
+        log.on_failure = None  # a flush of it may be under way: how that ends says nothing about the directory
         suffix = f"-{log.partition}.{self._surroundings.chance.uuid().hex}-{why}"
         path = f"{directory.path}/{log.topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
         self._guard(directory, lambda: self._disk.rename(log.directory, path))
         log.moved_to(path)
-        for offsets in (directory.logs, directory.recovery_points, directory.log_starts, directory.high_watermarks):
-            offsets.pop(key, None)
+        directory.forget((log.topic, log.partition))
+        directory.checkpoints_written += 1  # jobs under way would name it again
         return path
 
     def _guard(self, directory: LogDirectory, call: Callable[[], None]) -> None:
@@ -314,6 +348,20 @@ class LogManager:
         """Logs whose flush.ms, flush.messages or a closed segment asks for a flush."""
         return [log for log in self.logs() if log.failure is None and log.flush_due()]
 
+    def begin_flush(self, log: PartitionLog) -> FlushJob | None:
+        """A job that a worker may run, and that finish_flush ends; None if the log was taken away meanwhile."""
+        return log.begin_flush() if self._holds(log) else None
+
+    def finish_flush(self, log: PartitionLog, job: FlushJob) -> None:
+        """Take the result of a job that has run. Nobody waits for that of a log that was taken away during it."""
+        if self._holds(log):
+            log.finish_flush(job)
+        else:
+            job.release()
+
+    def _holds(self, log: PartitionLog) -> bool:
+        return self.get(log.topic, log.partition) is log
+
     def expire_producers(self, expiration_ms: int) -> None:
         """Forget producers that were silent for producer.id.expiration.ms."""
         now_ms = self._surroundings.clock.wall_ms()
@@ -321,7 +369,7 @@ class LogManager:
             log.expire_producers(now_ms, expiration_ms)
 
     def begin_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> list[CheckpointJob]:
-        """Every directory's checkpoint files as they should be now. A worker may run the jobs; finish_checkpoint follows."""
+        """Every directory's checkpoint files as they should be. A worker may run a job; finish_checkpoint follows."""
         return [
             CheckpointJob(self._disk, directory.path, name, offsets, directory.checkpoints_written)
             for directory in self.directories
@@ -334,9 +382,14 @@ class LogManager:
         (directory,) = (directory for directory in self.directories if directory.path == job.directory)
         if directory.failure is not None:
             return
-        overtaken = job.name == RECOVERY_POINT_FILE and job.number != directory.checkpoints_written
+        overtaken = job.name in LOADED_FILES and job.number != directory.checkpoints_written
         try:
             job.finish(is_overtaken=overtaken)
+            if not overtaken:
+                directory.named[job.name] = job.offsets.keys()
+        except DiskFullError:
+            # What stands there is older and as true: a start costs more of a scan. Space may be found.
+            logger.warning("The disk is full: %s/%s stays as it was", job.directory, job.name)
         except DiskFailure as failure:
             self._take_offline(directory, failure)
 
@@ -350,11 +403,17 @@ class LogManager:
         """At once: what is cut next must not look damaged after a crash."""
         if directory.failure is not None:
             return
-        directory.checkpoints_written += 1
         try:
-            write_offsets(self._disk, f"{directory.path}/{RECOVERY_POINT_FILE}", directory.recovery_points_now())
+            self._write_checkpoints(directory, (RECOVERY_POINT_FILE,))
         except DiskFailure as failure:
             self._take_offline(directory, failure)
+
+    def _write_checkpoints(self, directory: LogDirectory, names: Iterable[str]) -> None:
+        directory.checkpoints_written += 1
+        for name in names:
+            offsets = directory.offsets_of(name)
+            write_offsets(self._disk, f"{directory.path}/{name}", offsets)
+            directory.named[name] = offsets.keys()
 
     # The end
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kwire.cluster.partitions import Partitions
 from kwire.log.checkpoints import TopicPartition
-from kwire.log.disk import DiskFailure
+from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.seams import Workers
@@ -101,8 +101,11 @@ class Housekeeping:
             await asyncio.sleep(STEP_MS / 1000.0)
             for log in self._logs.logs_to_flush():
                 try:
-                    job = log.begin_flush()
-                    await self._workers.run(job.run)
-                    log.finish_flush(job)
+                    job = self._logs.begin_flush(log)
+                    if job is not None:
+                        await self._workers.run(job.run)
+                        self._logs.finish_flush(log, job)
+                except DiskFullError as full:
+                    logger.warning("cannot flush, the disk is full: %s", full)
                 except DiskFailure:
                     logger.exception("a log directory went offline")

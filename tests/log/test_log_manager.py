@@ -10,7 +10,7 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.protocol.error_codes import KafkaError
-from tests.log.faults import FaultyDisk, broken
+from tests.log.faults import FaultyDisk, broken, full
 from tests.log.support import NOW_MS, ManualClock, batch, surroundings, values
 
 CONFIG = LogConfig(file_delete_delay_ms=60_000)
@@ -193,6 +193,97 @@ def test_a_checkpoint_that_was_overtaken_is_dropped(tmp_path):
     manager.close(clean=False)
 
 
+def left_by_an_old_topic(manager):
+    """Checkpoints that name a topic with a log start of 3, and the topic deleted."""
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    for index in range(5):
+        log.append(batch(b"old %d" % index), leader_epoch=0)
+    log.flush()
+    log.delete_records_before(3)
+    manager.checkpoint({})
+
+
+def made_again(manager):
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    for index in range(4):
+        log.append(batch(b"%d" % index), leader_epoch=0)
+    assert log.log_start_offset == 0
+
+
+def found_after_a_crash(manager, tmp_path):
+    manager.close(clean=False)
+    again = managed(tmp_path)
+    again.load_all(config_of)
+    log = again.get("t", 0)
+    found = log.log_start_offset, log.recovery_point, values(log)
+    again.close(clean=False)
+    return found
+
+
+ALL_OF_THE_NEW = (0, 0, [b"0", b"1", b"2", b"3"])
+
+
+def test_a_topic_made_again_keeps_its_records_after_a_crash(tmp_path):
+    manager = managed(tmp_path)
+    left_by_an_old_topic(manager)
+    manager.delete("t", 0)
+    made_again(manager)
+    assert found_after_a_crash(manager, tmp_path) == ALL_OF_THE_NEW
+
+
+def test_a_topic_made_again_keeps_its_records_after_a_crash_between_deletion_and_checkpoint(tmp_path):
+    manager = managed(tmp_path)
+    left_by_an_old_topic(manager)
+    manager.delete("t", 0)
+    manager.close(clean=False)
+    again = managed(tmp_path)
+    again.load_all(config_of)
+    made_again(again)
+    assert found_after_a_crash(again, tmp_path) == ALL_OF_THE_NEW
+
+
+def test_a_checkpoint_under_way_does_not_bring_a_deleted_log_back(tmp_path):
+    manager = managed(tmp_path)
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    for index in range(5):
+        log.append(batch(b"old %d" % index), leader_epoch=0)
+    log.flush()
+    log.delete_records_before(3)
+    jobs = manager.begin_checkpoints({})
+    manager.delete("t", 0)
+    made_again(manager)
+    for job in jobs:
+        job.run()
+        manager.finish_checkpoint(job)
+    assert found_after_a_crash(manager, tmp_path) == ALL_OF_THE_NEW
+
+
+def test_a_log_that_is_deleted_during_its_flush_takes_nothing_offline(tmp_path):
+    manager = managed(tmp_path)
+    disk = manager._surroundings.disk
+    other = manager.get_or_create("other", 0, CONFIG, None)
+    open_before = disk.open_files
+    log = manager.get_or_create("t", 0, CONFIG, uuid.uuid4())
+    log.append(batch(b"a"), leader_epoch=0)
+    job = manager.begin_flush(log)
+    manager.delete("t", 0)
+    job.run()
+    manager.finish_flush(log, job)
+    assert (manager.directories[0].failure, other.failure) == (None, None)
+    assert disk.open_files == open_before
+    manager.close(clean=False)
+
+
+def test_a_log_that_was_deleted_before_its_flush_is_passed_over(tmp_path):
+    manager = managed(tmp_path)
+    log = manager.get_or_create("t", 0, LogConfig(flush_messages=1), None)
+    log.append(batch(b"a"), leader_epoch=0)
+    assert manager.logs_to_flush() == [log]
+    manager.delete("t", 0)
+    assert manager.begin_flush(log) is None
+    manager.close(clean=False)
+
+
 def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline(tmp_path):
     disk = FaultyDisk()
     manager = managed(tmp_path, surroundings(disk), count=2)
@@ -204,6 +295,26 @@ def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline(tmp_pat
         manager.finish_checkpoint(job)
     assert [directory.failure is not None for directory in manager.directories] == [True, False]
     assert (tmp_path / "d1" / "recovery-point-offset-checkpoint").exists()
+    manager.close(clean=False)
+
+
+def test_a_full_disk_leaves_the_old_checkpoints_in_place(tmp_path, caplog):
+    disk = FaultyDisk()
+    manager = managed(tmp_path, surroundings(disk))
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    log.append(batch(b"a"), leader_epoch=0)
+    log.flush()
+    manager.checkpoint({})
+    log.append(batch(b"b"), leader_epoch=0)
+    log.flush()
+    disk.fail = lambda operation, path: full(operation, path) if operation == "replace" else None
+    manager.checkpoint({})
+    assert manager.directories[0].failure is None
+    assert "full" in caplog.text
+    assert (tmp_path / "d0" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
+    disk.fail = lambda operation, path: None
+    manager.checkpoint({})
+    assert (tmp_path / "d0" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
     manager.close(clean=False)
 
 
