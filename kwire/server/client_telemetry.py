@@ -8,6 +8,7 @@ and ApiVersions does not offer the two APIs.
 from __future__ import annotations
 
 import functools
+import operator
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ PATTERNS_MAX = 64
 """Patterns that are kept ready."""
 COMPRESSION_TYPE_MAX = 4
 RESERVED = (ZERO_UUID, UUID(int=1))
+Subscriptions = tuple[Mapping[str, str], ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +40,9 @@ class ClientInstance:
 
     subscription_id: int
     configs: object
-    """The configurations that this follows from; when they change, so does the subscription."""
+    """All configurations when this was made, or last found to say the same of subscriptions."""
+    subscriptions: Subscriptions
+    """What this follows from; with any change of it the client counts as new, as in Kafka."""
     metrics: list[str]
     interval_ms: int
     last_get_ms: float = float("-inf")
@@ -113,13 +117,18 @@ class ClientTelemetry:
         if known is not None and known.configs is image.configs:
             self._instances.move_to_end(instance_id)
             return known
-        metrics, interval_ms = _subscription(attributes, image)
-        subscription_id = _subscription_id(instance_id, metrics, interval_ms)
-        if known is not None and known.subscription_id == subscription_id:
+        subscriptions = _subscriptions(image)
+        if known is not None and _are_the_same(known.subscriptions, subscriptions):
             known.configs = image.configs
+            self._instances.move_to_end(instance_id)
             return known
+        metrics, interval_ms = _chosen(attributes, subscriptions)
         instance = self._instances[instance_id] = ClientInstance(
-            subscription_id=subscription_id, configs=image.configs, metrics=metrics, interval_ms=interval_ms
+            subscription_id=_subscription_id(instance_id, metrics, interval_ms),
+            configs=image.configs,
+            subscriptions=subscriptions,
+            metrics=metrics,
+            interval_ms=interval_ms,
         )
         self._instances.move_to_end(instance_id)
         if len(self._instances) > CLIENTS_MAX:
@@ -127,12 +136,21 @@ class ClientTelemetry:
         return instance
 
 
-def _subscription(attributes: Mapping[str, str], image: MetadataImage) -> tuple[list[str], int]:
+def _subscriptions(image: MetadataImage) -> Subscriptions:
+    return tuple(configs for (kind, _), configs in image.configs.items() if kind == ConfigResourceType.CLIENT_METRICS)
+
+
+def _are_the_same(one: Subscriptions, other: Subscriptions) -> bool:
+    """Whether none was set since: setting one to what it is makes it another."""
+    return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
+def _chosen(attributes: Mapping[str, str], subscriptions: Subscriptions) -> tuple[list[str], int]:
     """Metrics and interval over all subscriptions that choose the client."""
     metrics: dict[str, None] = {}
     interval_ms = INTERVAL_MS_DEFAULT
-    for (kind, _), configs in image.configs.items():
-        if kind != ConfigResourceType.CLIENT_METRICS or not _chooses(configs.get("match", ""), attributes):
+    for configs in subscriptions:
+        if not _chooses(configs.get("match", ""), attributes):
             continue
         metrics.update(dict.fromkeys(_items(configs.get("metrics", ""))))
         interval_ms = min(interval_ms, int(configs.get("interval.ms", INTERVAL_MS_DEFAULT)))

@@ -102,6 +102,23 @@ def test_subscriptions_choose_clients_and_changes_reach_them() -> None:
     assert (everything.metrics, everything.interval_ms) == (["*"], 5000)
 
 
+def test_any_change_of_subscriptions_makes_a_client_new() -> None:
+    asked, clock = telemetry()
+    mine = {"metrics": "a.", "interval.ms": "5000"}
+    one = MetadataImage(configs={(16, "mine"): mine})
+    _, instance = asked.subscribe(ME, APP, one)
+    assert push(asked, instance.subscription_id, image=one, is_terminating=True) == 0
+    other_things = MetadataImage(configs={(16, "mine"): mine, (2, "topic"): {"retention.ms": "1"}})
+    assert push(asked, instance.subscription_id, image=other_things) == ErrorCode.INVALID_REQUEST
+    set_again = MetadataImage(configs={(16, "mine"): dict(mine)})
+    assert push(asked, instance.subscription_id, image=set_again) == 0
+    clock.ms += 1
+    assert push(asked, instance.subscription_id, image=set_again) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    not_mine = MetadataImage(configs={(16, "mine"): mine, (16, "other"): {"match": "client_id=nobody"}})
+    _, again = asked.subscribe(ME, APP, not_mine)
+    assert again.subscription_id == instance.subscription_id
+
+
 def test_the_table_of_clients_is_bounded() -> None:
     asked, _ = telemetry()
     for number in range(CLIENTS_MAX + 3):
