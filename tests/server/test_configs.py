@@ -73,6 +73,17 @@ def test_a_topic_is_described_at_every_version(client: RawClient, version: int) 
     assert bool(retention.documentation) == (version >= 3)
 
 
+def test_internal_values_are_shown_as_they_were_written(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    assert "internal.segment.bytes" not in describe(client, TOPIC, topic)
+    changes = ("internal.segment.bytes", SET, " +5000"), ("flush.ms", SET, " +5")
+    assert alter(client, TOPIC, topic, *changes) == 0
+    configs = describe(client, TOPIC, topic)
+    internal = configs["internal.segment.bytes"]
+    assert (internal.value, internal.synonyms[0].value) == (" +5000", " +5000")
+    assert configs["flush.ms"].value == "5"
+
+
 def test_values_come_from_the_nearest_source(client: RawClient) -> None:
     topic, _ = create_topic(client)
 

@@ -86,11 +86,15 @@ class ConfigEntries:
     # --- one entry
 
     def _topic_entry(self, key: ConfigKey, overrides: Values) -> ConfigEntry:
-        value = render(topic_value(key.name, overrides, self._config.typed))
+        value = self._topic_text(key, overrides)
         synonyms = self._synonyms(key.synonyms)
         if key.name in overrides:
             synonyms = ((key.name, value, ConfigSource.DYNAMIC_TOPIC), *synonyms)
         return _entry(key, value, synonyms)
+
+    def _topic_text(self, key: ConfigKey, overrides: Values) -> str | None:
+        """An internal one is shown as it was written, spaces and signs and all."""
+        return overrides[key.name] if key.internal else render(topic_value(key.name, overrides, self._config.typed))
 
     def _group_entry(self, key: ConfigKey, overrides: Values) -> ConfigEntry:
         further = self._synonyms(key.synonyms) if key.synonyms else ((key.name, key.default, ConfigSource.DEFAULT),)
