@@ -7,6 +7,9 @@ from compat_tests.differential.lazy import Known
 from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
 
 TRANSACTIONAL_IDS = ("tx-1", "tx-2", "")
+BYTES_FOR_ALL = 1 << 20
+BYTES_FOR_A_PART = 500
+"""More than a small batch, so that a part of the next one follows it."""
 
 
 def _records(chance: Chance, scope: Scope) -> object:
@@ -79,7 +82,9 @@ RULES: dict[str, Rule] = {
     "FetchReplicaState.replica_epoch": lambda chance, _: -1,
     "max_wait_ms": lambda chance, _: chance.choice((0, 0, 0, 3)),
     "min_bytes": lambda chance, _: chance.choice((0, 1, 1, 1, 100)),
-    "FetchRequest.max_bytes": lambda chance, _: chance.choice((2**31 - 1, 2**31 - 1, 1 << 20, 500, 1, 0)),
+    "FetchRequest.max_bytes": lambda chance, _: chance.choice(
+        (2**31 - 1, 2**31 - 1, BYTES_FOR_ALL, BYTES_FOR_A_PART, 1, 0)
+    ),
     "isolation_level": lambda chance, _: chance.one_of((60, 0), (36, 1)),
     "ListOffsetsRequest.isolation_level": lambda chance, _: chance.one_of((60, 0), (36, 1), (2, 2), (2, -1)),
     "session_id": _session,

@@ -11,10 +11,11 @@ from compat_tests.differential import (
     rules_of_topics,
 )
 from compat_tests.differential.batches import is_unreadable
-from compat_tests.differential.chance import TOPICS, Chance
+from compat_tests.differential.chance import INT32, NO_ID, TOPICS, Chance
 from compat_tests.differential.drawing import draw
-from compat_tests.differential.lazy import shown
+from compat_tests.differential.lazy import Known, shown
 from compat_tests.differential.odd_orders import SCENES
+from compat_tests.differential.rules_of_records import BYTES_FOR_A_PART, BYTES_FOR_ALL
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.server.apis import SERVED
@@ -22,6 +23,8 @@ from kwire.server.dispatch import Api
 
 SLOTS = 4
 BROKER = 4
+TOPIC_IDS_SINCE = 13
+SESSIONLESS_EPOCH = -1
 RULES = rules_of_topics.RULES | rules_of_groups.RULES | rules_of_the_cluster.RULES | rules_of_records.RULES
 
 OFTEN = {
@@ -108,6 +111,14 @@ def _drawn(api: Api, version: int, chance: Chance) -> Any:
     request = draw(api.request, version, chance, RULES)
     if api.key == ApiKey.PRODUCE:
         _leave_unreadable_alone(request)
+        if version >= TOPIC_IDS_SINCE:
+            _name_topics_once(request)
+    elif api.key == ApiKey.CREATE_TOPICS:
+        _leave_beyond_counting_alone(request)
+    elif api.key == ApiKey.METADATA:
+        _leave_nameless_alone(request)
+    elif api.key == ApiKey.FETCH:
+        _leave_parts_out_of_sessions(request)
     elif api.key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
         _leave_unknown_operations_alone(request)
     elif api.key == ApiKey.ALTER_CONFIGS:
@@ -123,6 +134,37 @@ def _leave_unreadable_alone(request: Any) -> None:
                 topic.partition_data = [data]
                 request.topic_data = [topic]
                 return
+
+
+def _name_topics_once(request: Any) -> None:
+    """Of two batches for one partition kwire stores both, Kafka the last one. Unknown topics may come twice."""
+    once: dict[object, Any] = {}
+    for topic in request.topic_data:
+        is_known = isinstance(topic.topic_id, Known)
+        once.setdefault(topic.topic_id.key[1] if is_known else id(topic), topic)
+    request.topic_data = list(once.values())
+
+
+def _leave_beyond_counting_alone(request: Any) -> None:
+    """Kafka refuses too many partitions for a request, unless their sum is beyond its largest number."""
+    for topic in request.topics:
+        if topic.num_partitions == INT32[1]:
+            request.topics = [topic]
+            return
+
+
+def _leave_nameless_alone(request: Any) -> None:
+    """Kafka fails over a topic with neither name nor id, and never again makes those before it by itself."""
+    for topic in request.topics or ():
+        if topic.name is None and topic.topic_id == NO_ID:
+            request.topics = [topic]
+            return
+
+
+def _leave_parts_out_of_sessions(request: Any) -> None:
+    """Kafka sends a part of a batch where kwire has room for another partition, which moves it in a session."""
+    if request.session_epoch != SESSIONLESS_EPOCH and request.max_bytes == BYTES_FOR_A_PART:
+        request.max_bytes = BYTES_FOR_ALL
 
 
 def _leave_unknown_operations_alone(request: Any) -> None:
