@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +14,12 @@ import pytest
 
 from kwire.cluster.configs.broker import default_settings
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
-from kwire.server.network.addresses import address_of
+from kwire.server.network.addresses import AddressBook, address_of
 from kwire.server.network.connection_limits import UNLIMITED, limits_of
 from tests.server.test_configs import BROKER, DELETE, SET, alter
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 
 VERSIONS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
 
@@ -70,10 +73,51 @@ def test_names_of_overridden_addresses_are_looked_up() -> None:
 
 def test_a_name_stands_for_its_first_address_of_version_4(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET6, 0, 0, "", ("::1", 0, 0, 0)), (socket.AF_INET, 0, 0, "", ("10.1.1.1", 0))]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: found)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     assert address_of("both") == "10.1.1.1"
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: found[:1])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found[:1])
     assert address_of("six") == "::1"
+
+
+def test_a_slow_name_server_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    system, may_answer = socket.getaddrinfo, threading.Event()
+
+    def slow(host: str, port: object, *, flags: int = 0) -> object:
+        if flags == socket.AI_NUMERICHOST:
+            return system(host, None, flags=flags)
+        assert may_answer.wait(15)
+        return [(socket.AF_INET, 0, 0, "", ("10.1.1.1", 0))]
+
+    async def main() -> None:
+        monkeypatch.setattr(socket, "getaddrinfo", slow)
+        book, learnt = AddressBook(), asyncio.Event()
+        book.look_up(["10.2.2.2", "::0001", "name"], learnt.set)
+        assert [book.find(host) for host in ("10.2.2.2", "::0001", "name")] == ["10.2.2.2", "::1", "name"]
+        may_answer.set()
+        await asyncio.wait_for(learnt.wait(), 15)
+        assert book.find("name") == "10.1.1.1"
+        may_answer.clear()
+        book.look_up(["name"], learnt.set)
+        assert book.find("name") == "10.1.1.1", "what was known counts until the next answer"
+        may_answer.set()
+
+    asyncio.run(main())
+
+
+def test_a_name_without_address_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    book, told = AddressBook(), []
+    book.look_up(["localhost"], lambda: told.append("known"))
+    assert book.find("localhost") in {"127.0.0.1", "::1"}
+    monkeypatch.setattr("kwire.server.network.addresses.address_of", lambda *_, **__: None)
+    book.look_up(["localhost"], lambda: told.append("gone"))
+    assert (book.find("localhost"), told) == ("localhost", ["known", "gone"])
+
+
+def test_the_limit_of_a_name_changes_while_the_broker_runs(broker: RunningBroker, client: RawClient) -> None:
+    assert alter(client, BROKER, "", ("max.connections.per.ip.overrides", SET, "localhost:1")) == 0
+    eventually(lambda: not is_served(broker), "the name's address has its limit")
+    assert alter(client, BROKER, "", ("max.connections.per.ip.overrides", DELETE, None)) == 0
+    assert is_served(broker)
 
 
 @pytest.mark.parametrize("name", ["x" * 70, "a..b", "no.such.host.invalid"])

@@ -1,14 +1,70 @@
-"""Machines as settings and quotas name them, and the addresses that their connections show."""
+"""Machines as settings and quotas name them, and the addresses that their connections show.
+
+Names are looked up on a thread of their own: a name server may take half a minute to say that it does not know. Until
+the answer is there, what was known of a name counts; one that is not known fits nobody.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 
-def address_of(host: str) -> str:
-    """The address behind a name, IPv4 first as in Kafka. A name that has none stands for itself and fits nobody."""
+def address_of(host: str, *, flags: int = 0) -> str | None:
+    """The address behind a name, IPv4 first as in Kafka; None if it has none. May wait for a name server."""
     try:
-        found = socket.getaddrinfo(host, None)
+        found = socket.getaddrinfo(host, None, flags=flags)
     except (OSError, ValueError):  # of the latter kind: what is no name at all
-        return host
+        return None
     return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
+
+
+class AddressBook:
+    """The addresses of the hosts that one setting names."""
+
+    def __init__(self) -> None:
+        self._addresses: dict[str, str] = {}
+
+    def find(self, host: str) -> str:
+        """The address; a host whose address is not known stands for itself, which no connection shows."""
+        return self._addresses.get(host, host)
+
+    def look_up(self, hosts: Iterable[str], then: Callable[[], None]) -> None:
+        """Learn the addresses of exactly these hosts. `then` is called when that of a name has come or changed."""
+        names = []
+        known: dict[str, str] = {}
+        for host in hosts:
+            address = address_of(host, flags=socket.AI_NUMERICHOST)
+            if address is None:
+                names.append(host)
+                address = self._addresses.get(host)
+            if address is not None:
+                known[host] = address
+        self._addresses = known
+        if not names:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._learn({name: address_of(name) for name in names}, then)
+            return
+
+        def ask() -> None:
+            answers = {name: address_of(name) for name in names}
+            with suppress(RuntimeError):  # the broker has stopped meanwhile
+                loop.call_soon_threadsafe(self._learn, answers, then)
+
+        threading.Thread(target=ask, name="kwire-addresses", daemon=True).start()
+
+    def _learn(self, answers: Mapping[str, str | None], then: Callable[[], None]) -> None:
+        before = dict(self._addresses)
+        for name, address in answers.items():
+            if address is None:
+                self._addresses.pop(name, None)
+            else:
+                self._addresses[name] = address
+        if self._addresses != before:
+            then()

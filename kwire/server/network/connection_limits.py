@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kwire.server.network.addresses import address_of
+from kwire.server.network.addresses import AddressBook
 from kwire.server.settings.setting_rules import connection_overrides
 
 UNLIMITED = 2**31 - 1
@@ -43,6 +43,9 @@ class ConnectionLimits:
     """Unsent bytes over all connections: what they may be besides is one answer, and output_buffer_bytes for each."""
     refused_ms: Callable[[str], int] = lambda host: 0  # noqa: ARG005
     """Told of each new connection's address: 0, or after how long the connection is closed unserved (KIP-612)."""
+    _overrides: Mapping[str, int] = field(default_factory=dict)
+    """The same as it was set, by host."""
+    _addresses: AddressBook = field(default_factory=AddressBook)
     _next_place: float = 0.0
     """When the next connection would be due, were they made at the highest rate without a pause."""
 
@@ -50,11 +53,15 @@ class ConnectionLimits:
         """Take over what the settings say now."""
         self.connections_max = settings["max.connections"]
         self.connections_max_per_ip = settings["max.connections.per.ip"]
-        self.per_ip_overrides = {
-            address_of(host): count
-            for host, count in connection_overrides(settings["max.connections.per.ip.overrides"]).items()
-        }
+        overrides = connection_overrides(settings["max.connections.per.ip.overrides"])
+        if overrides != self._overrides:
+            self._overrides = overrides
+            self._addresses.look_up(overrides, self._place_overrides)
+            self._place_overrides()
         self.created_per_second_max = settings["max.connection.creation.rate"]
+
+    def _place_overrides(self) -> None:
+        self.per_ip_overrides = {self._addresses.find(host): count for host, count in self._overrides.items()}
 
     def max_from(self, host: str) -> int:
         """Connections that an address may have."""

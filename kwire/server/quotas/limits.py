@@ -8,11 +8,10 @@ connections of a user whose quota is the user's; each client id of its own below
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kwire.cluster.client_quotas import CLIENT_ID, IP, USER, ClientQuotas
-from kwire.server.network.addresses import address_of
 
 Client = tuple[str, str]
 """(user, client id); an empty one in a measure's key says that it does not count."""
@@ -85,12 +84,19 @@ def _place(entity: Mapping[str, str | None]) -> _Place:
     return name(USER), name(CLIENT_ID)
 
 
+def quotas_of_hosts(quotas: ClientQuotas) -> dict[str, Mapping[str, float]]:
+    """What quotas say of machines that they name."""
+    return {
+        name: values for entity, values in quotas.items() for kind, name in entity if kind == IP and name is not None
+    }
+
+
 class AddressLimits:
     """The limits of addresses. In place of a user an address is given, in place of a client id nothing."""
 
     __slots__ = ("_default", "_limits")
 
-    def __init__(self, quotas: ClientQuotas, key: str) -> None:
+    def __init__(self, quotas: ClientQuotas, key: str, address_of: Callable[[str], str] = str) -> None:
         self._limits: dict[str, float] = {}
         self._default: float | None = None
         for entity, values in quotas.items():

@@ -12,7 +12,7 @@ starts to wait and hands the number to begin() when it goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,13 @@ from kwire.cluster.client_quotas import (
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
+    ClientQuotas,
 )
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.api_keys import ApiKey
 from kwire.seams import Clock
-from kwire.server.quotas.limits import AddressLimits, Client, QuotaLimits
+from kwire.server.network.addresses import AddressBook
+from kwire.server.quotas.limits import AddressLimits, Client, QuotaLimits, quotas_of_hosts
 from kwire.server.quotas.measures import Measures, Rates
 from kwire.server.quotas.mutations import MutationQuota, Mutations, NoMutationQuota
 from kwire.server.quotas.rate import SampledRate
@@ -66,6 +68,9 @@ class ClientQuotaManager:
         self._request = Rates(self._new_rate)
         self._mutation = Measures(self._new_bucket)
         self._connections = Rates(self._new_rate)
+        self._addresses = AddressBook()
+        self._hosts: Mapping[str, Mapping[str, float]] = {}
+        self._quotas: ClientQuotas = {}
 
     def _new_rate(self) -> SampledRate:
         return SampledRate(samples_max=self._config.samples_max, window_ms=self._config.window_ms)
@@ -94,9 +99,17 @@ class ClientQuotaManager:
         self._fetch.set_limits(QuotaLimits(quotas, CONSUMER_BYTE_RATE))
         self._request.set_limits(QuotaLimits(quotas, REQUEST_PERCENTAGE))
         self._mutation.set_limits(QuotaLimits(quotas, CONTROLLER_MUTATION_RATE))
-        self._connections.set_limits(AddressLimits(quotas, CONNECTION_CREATION_RATE))
+        hosts = quotas_of_hosts(quotas)
+        if hosts != self._hosts:
+            self._hosts = hosts
+            self._addresses.look_up(hosts, lambda: self._limit_connections(self._quotas))
+        self._limit_connections(quotas)
         kinds: tuple[Measures[Any], ...] = (self._produce, self._fetch, self._request, self._mutation)
         self.active = any(kind.limits for kind in kinds)
+
+    def _limit_connections(self, quotas: ClientQuotas) -> None:
+        self._quotas = quotas
+        self._connections.set_limits(AddressLimits(quotas, CONNECTION_CREATION_RATE, self._addresses.find))
 
     # --- requests
 
