@@ -10,9 +10,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from compat_tests.harness.install import install
+from compat_tests.harness.outcomes import skip_as_declared
 from compat_tests.harness.paths import CACHE
 
 HOME = CACHE / "old-clients"
@@ -89,5 +88,5 @@ def old_enough_python() -> str:
         return sys.executable
     found = shutil.which("python{}.{}".format(*PYTHON_MAX))
     if found is None:
-        pytest.skip("the pinned packages need Python 3.11 or older")
+        skip_as_declared("the pinned packages need Python 3.11 or older")
     return found

@@ -1,0 +1,47 @@
+"""What the comparison of kwire and Kafka makes of tests that did not run."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+outcomes: Any = importlib.import_module("compat_tests.harness.outcomes")  # not typed, and no part of what mypy checks
+
+
+def report(tmp_path: Path, *skips: str) -> Any:
+    path = tmp_path / "report.xml"
+    cases = "".join(
+        f'<testcase classname="compat_tests.row.test_a" name="test_{number}">{skip}</testcase>'
+        for number, skip in enumerate(skips)
+    )
+    path.write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+    return outcomes.read_report(path)
+
+
+def test_a_skip_counts_only_when_it_is_declared(tmp_path: Path) -> None:
+    tests = report(
+        tmp_path,
+        "",
+        f'<skipped message="{outcomes.DECLARED}no such Python"/>',
+        '<skipped message="kcat is not there"/>',
+    )
+    assert list(tests.values()) == [outcomes.PASSED, outcomes.EXCUSED, outcomes.SKIPPED]
+    both = outcomes.Outcomes(tests=tests)
+    (complaint,) = outcomes.complaints(both, both)
+    assert complaint.startswith("row.test_a::test_2: skipped on both")
+    assert outcomes.complaints(both, None) == ["row.test_a::test_2: skipped on kwire"]
+
+
+def test_a_skip_on_one_broker_counts_even_when_it_is_declared() -> None:
+    (complaint,) = outcomes.complaints(
+        outcomes.Outcomes(tests={"t": outcomes.EXCUSED}), outcomes.Outcomes(tests={"t": outcomes.PASSED})
+    )
+    assert outcomes.EXCUSED in complaint
+
+
+def test_what_was_skipped_is_shown_and_not_the_same(tmp_path: Path) -> None:
+    both = outcomes.Outcomes(
+        tests=report(tmp_path, "", f'<skipped message="{outcomes.DECLARED}x"/>', '<skipped message="y"/>')
+    )
+    assert (outcomes.cell(both), outcomes.same(both, both)) == ("1 (2 skipped)", "1")
