@@ -17,7 +17,7 @@ from rich.console import Console
 
 from benchmarks import page, report
 from benchmarks.brokers import BROKERS, COMPARED, Run
-from benchmarks.rows import ROWS
+from benchmarks.rows import FIRST, ROWS, small
 
 ROUNDS = 5
 console = Console(width=150)
@@ -47,7 +47,11 @@ def main() -> None:
 
 def measure(name: str, rows: Iterable[str], samples: report.Samples, progress: str) -> None:
     with Run(name) as run:
+        is_warm = False
         for row in rows:
+            if not is_warm and row not in FIRST:
+                small.warm_up(run)
+            is_warm = is_warm or row != "start"
             console.print(f"{progress}: {name}, {row}", style="dim")
             for figure, value in ROWS[row](run).items():
                 samples[figure][name].append(value)

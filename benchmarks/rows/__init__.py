@@ -20,3 +20,5 @@ ROWS: Mapping[str, Row] = {
     "partitions": partitions.many_partitions,
     "group": groups.group_join,
 }
+FIRST = ("start", "perf-100", "perf-1000", "small")
+"""Rows that measure a fresh broker or warm it up themselves. All others find it warm, in a whole run or alone."""
