@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ROW ?=
 SHORT ?=
 
-.PHONY: run test test-compiled wheel compat spark docker bench campaign clean
+.PHONY: run test test-compiled wheel compat spark docker bench campaign clean distclean
 
 run: $(VENV)/.run
 	@exec $(BIN)/kwire server
@@ -91,5 +91,11 @@ campaign: $(VENV)/.test
 	$(if $(FRAMES),$(if $(KILLS),$(kills)),$(kills))
 	$(if $(KILLS),$(if $(FRAMES),$(frames)),$(frames))
 
+# What was built and what tools remember.
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis $(COMPILED)
+	find kwire tests compat_tests spark_jobs benchmarks docker examples -name __pycache__ -prune -exec rm -rf {} +
+
+# The environments and what was fetched, too: the next target installs and fetches anew. `data` stays, whatever happens.
+distclean: clean
+	rm -rf $(VENV) $(VENV)-compat $(VENV)-spark $(VENV)-bench .cache
