@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,13 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     run(sys.executable, "-m", "venv", path)
     run(path / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
     yield path
+
+
+def test_the_sdist_has_the_package_and_no_part_of_the_tests(wheel: Path) -> None:
+    (sdist,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        folders = {name.split("/")[1] for name in archive.getnames() if name.count("/") > 1}
+    assert folders == {"kwire", "kwire.egg-info"}
 
 
 def test_the_wheel_has_what_git_has(wheel: Path) -> None:
