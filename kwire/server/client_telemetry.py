@@ -30,6 +30,11 @@ CLIENTS_MAX = 16_384
 PATTERNS_MAX = 64
 """Patterns that are kept ready."""
 COMPRESSION_TYPE_MAX = 4
+FORGET_MS_MIN = 60_000
+FORGET_INTERVALS = 3
+"""A client that is silent for so many of its intervals, but not less than that time, is forgotten, as in Kafka."""
+ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+"""After these a client may ask for its subscription at once."""
 RESERVED = (ZERO_UUID, UUID(int=1))
 Subscriptions = tuple[Mapping[str, str], ...]
 
@@ -45,15 +50,31 @@ class ClientInstance:
     """What this follows from; with any change of it the client counts as new, as in Kafka."""
     metrics: list[str]
     interval_ms: int
+    last_seen_ms: float
     last_get_ms: float = float("-inf")
     last_push_ms: float = float("-inf")
+    last_error: ErrorCode = ErrorCode.NONE
+    """Of the last push, or none since it was told its subscription."""
     is_terminating: bool = False
 
+    def is_forgotten(self, now_ms: float) -> bool:
+        return now_ms - self.last_seen_ms >= max(FORGET_MS_MIN, FORGET_INTERVALS * self.interval_ms)
+
+    def follows(self, image: MetadataImage) -> bool:
+        """Whether this is what the subscriptions of the image say; remembers that it is."""
+        if self.configs is not image.configs:
+            if not _are_the_same(self.subscriptions, _subscriptions(image)):
+                return False
+            self.configs = image.configs
+        return True
+
     def may_get(self, now_ms: float) -> bool:
-        """Whether the client asks no more often than it should; remembers that it did."""
-        if now_ms - max(self.last_get_ms, self.last_push_ms) < self.interval_ms:
+        """Whether the client asks no more often than it should, or was told to; remembers that it did."""
+        if now_ms - max(self.last_get_ms, self.last_push_ms) >= self.interval_ms:
+            self.last_get_ms = now_ms
+        elif self.last_error not in ASK_AGAIN:
             return False
-        self.last_get_ms = now_ms
+        self.last_error = ErrorCode.NONE
         return True
 
     def may_push(self, now_ms: float) -> bool:
@@ -100,28 +121,34 @@ class ClientTelemetry:
         if instance_id in RESERVED:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         instance = self._instance(instance_id, attributes, image)
-        was_terminating, instance.is_terminating = instance.is_terminating, is_terminating
-        if was_terminating:
-            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        refusal = self._refusal(instance, subscription_id, compression_type, size, is_terminating=is_terminating)
+        instance.is_terminating = is_terminating
+        instance.last_error = refusal
+        if refusal:
+            raise KafkaError(refusal)
+
+    def _refusal(
+        self, instance: ClientInstance, subscription_id: int, compression_type: int, size: int, *, is_terminating: bool
+    ) -> ErrorCode:
+        """Why a push is not taken, if it is not."""
+        if instance.is_terminating:
+            return ErrorCode.INVALID_REQUEST
         if not instance.may_push(self._clock.monotonic_ms()) and not is_terminating:
-            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         if subscription_id != instance.subscription_id:
-            raise KafkaError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
+            return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
         if not 0 <= compression_type <= COMPRESSION_TYPE_MAX:
-            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        if size > self.bytes_max:
-            raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        return ErrorCode.TELEMETRY_TOO_LARGE if size > self.bytes_max else ErrorCode.NONE
 
     def _instance(self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage) -> ClientInstance:
+        now_ms = self._clock.monotonic_ms()
         known = self._instances.get(instance_id)
-        if known is not None and known.configs is image.configs:
+        if known is not None and not known.is_forgotten(now_ms) and known.follows(image):
+            known.last_seen_ms = now_ms
             self._instances.move_to_end(instance_id)
             return known
         subscriptions = _subscriptions(image)
-        if known is not None and _are_the_same(known.subscriptions, subscriptions):
-            known.configs = image.configs
-            self._instances.move_to_end(instance_id)
-            return known
         metrics, interval_ms = _chosen(attributes, subscriptions)
         instance = self._instances[instance_id] = ClientInstance(
             subscription_id=_subscription_id(instance_id, metrics, interval_ms),
@@ -129,6 +156,7 @@ class ClientTelemetry:
             subscriptions=subscriptions,
             metrics=metrics,
             interval_ms=interval_ms,
+            last_seen_ms=now_ms,
         )
         self._instances.move_to_end(instance_id)
         if len(self._instances) > CLIENTS_MAX:

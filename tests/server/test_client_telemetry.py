@@ -119,6 +119,30 @@ def test_any_change_of_subscriptions_makes_a_client_new() -> None:
     assert again.subscription_id == instance.subscription_id
 
 
+def test_a_silent_client_is_forgotten_after_three_intervals() -> None:
+    asked, clock = telemetry()
+    often = MetadataImage(configs={(16, "often"): {"metrics": "a.", "interval.ms": "30000"}})
+    _, instance = asked.subscribe(ME, APP, often)
+    number = instance.subscription_id
+    assert push(asked, number, image=often, is_terminating=True) == 0
+    clock.ms += 89_999
+    assert push(asked, number, image=often, is_terminating=True) == ErrorCode.INVALID_REQUEST
+    clock.ms += 90_000
+    assert push(asked, number, image=often) == 0
+
+
+def test_who_is_told_to_ask_again_may_do_so_once() -> None:
+    asked, clock = telemetry()
+    _, instance = asked.subscribe(ME, APP, NOTHING)
+    clock.ms += 1
+    assert push(asked, 5) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    _, again = asked.subscribe(ME, APP, NOTHING)
+    assert again is instance
+    with pytest.raises(KafkaError) as refused:
+        asked.subscribe(ME, APP, NOTHING)
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
 def test_the_table_of_clients_is_bounded() -> None:
     asked, _ = telemetry()
     for number in range(CLIENTS_MAX + 3):
