@@ -17,6 +17,7 @@ COMPILED = [
     "kwire/protocol/produce_exchange.py",
     "kwire/protocol/records.py",
     "kwire/protocol/wire.py",
+    "kwire/seams.py",
     "kwire/server/apis/fetch.py",
     "kwire/server/apis/produce.py",
     "kwire/server/authorization.py",

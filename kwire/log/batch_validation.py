@@ -19,7 +19,6 @@ from kwire.protocol.compression import CODEC_NAMES, Codec, CompressionError, Dec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import (
     ATTRIBUTES_POSITION,
-    BATCH_HEADER,
     BATCH_HEADER_BYTES,
     CODEC_MASK,
     CONTROL_FLAG,
@@ -35,6 +34,7 @@ from kwire.protocol.records import (
     crc_matches,
     iterate_headers,
     parse_header,
+    read_header,
     set_max_timestamp,
 )
 
@@ -45,6 +45,8 @@ DECOMPRESSED_BYTES_LEAST: Final = 8 * 1024**2
 DECOMPRESSED_BYTES_MOST: Final = 64 * 1024**2
 """... but never beyond this, which bounds what one request can make the broker allocate."""
 
+
+COPIED_BYTES_MAX: Final = 4096
 
 _NOT_PLAIN_FLAGS: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | CONTROL_FLAG
 
@@ -66,7 +68,7 @@ def check_frame(batches: bytes) -> BatchHeader:
     size = len(batches)
     if size < BATCH_HEADER_BYTES:
         _refuse_fragment(batches)
-    header = tuple.__new__(BatchHeader, BATCH_HEADER.unpack_from(batches))
+    header = read_header(batches, 0)
     if header.magic != 2 or header.length + LENGTH_OVERHEAD != size:
         _refuse_frame(header, size)
     return header
@@ -130,33 +132,39 @@ def validate_batch(
     batch: bytes, header: BatchHeader, config: LogConfig, origin: AppendOrigin, now_ms: int
 ) -> tuple[bytes, BatchHeader]:
     """Check one batch from a client or coordinator; returns it ready but for offset and leader epoch."""
-    _, length, _, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, _, _, count = (
-        header
-    )
-    if length + LENGTH_OVERHEAD > config.max_message_bytes:
+    attributes, count = header.attributes, header.record_count
+    if header.length + LENGTH_OVERHEAD > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch has {header.size_in_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
         )
-    if crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]) != crc:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch's CRC is not {crc}")
+    if _crc(batch) != header.crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch's CRC is not {header.crc}")
     if origin is _CLIENT and (
         header.base_offset
         or count <= 0
-        or last_offset_delta + 1 != count
+        or header.last_offset_delta + 1 != count
         or attributes & CONTROL_FLAG
-        or producer_id != NO_PRODUCER_ID
+        or header.producer_id != NO_PRODUCER_ID
     ):
         _check_client_header(header)
     if config.stores_plain_batches_as_they_are and not attributes & _NOT_PLAIN_FLAGS:
         span = walk_plain(batch[BATCH_HEADER_BYTES:], count, config.needs_keys)
+        base_timestamp = header.base_timestamp
         if (
             span is not None
-            and base_timestamp + span[1] == max_timestamp <= now_ms + config.message_timestamp_after_max_ms
+            and base_timestamp + span[1] == header.max_timestamp <= now_ms + config.message_timestamp_after_max_ms
             and base_timestamp + span[0] >= now_ms - config.message_timestamp_before_max_ms
         ):
             return batch, header
     return _validate_thoroughly(batch, header, config, now_ms)
+
+
+def _crc(batch: bytes) -> int:
+    """To copy a small batch costs less than to make a view of it."""
+    if len(batch) < COPIED_BYTES_MAX:
+        return crc32c(batch[ATTRIBUTES_POSITION:])
+    return crc32c(memoryview(batch)[ATTRIBUTES_POSITION:])
 
 
 def _validate_thoroughly(
@@ -240,7 +248,8 @@ def _validate_compressed(
     if keep:
         return _stamp(batch, header, config, max_timestamp, now_ms)
     packed = compress(target, body, _level(target, config))
-    header = header._replace(attributes=header.attributes & ~CODEC_MASK | target)
+    header = parse_header(batch)
+    header.attributes = header.attributes & ~CODEC_MASK | target
     converted = bytes(assemble_batch(header, packed))
     header = parse_header(converted)
     if header.size_in_bytes > config.max_message_bytes:

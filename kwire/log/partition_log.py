@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from kwire.log import lookup, retention, truncation
 from kwire.log.batch_validation import AppendOrigin, check_frame, check_given_offsets, validate_batch
@@ -47,14 +47,19 @@ _WITH_OFFSETS: Final = (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
 T = TypeVar("T")
 
 
-class AppendResult(NamedTuple):
+class AppendResult:
     """Where an append went; a duplicate's result is that of the append it repeats."""
 
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    is_duplicate: bool
+    __slots__ = ("base_offset", "is_duplicate", "last_offset", "log_append_time_ms", "log_start_offset")
+
+    def __init__(
+        self, base_offset: int, last_offset: int, log_append_time_ms: int, log_start_offset: int, is_duplicate: bool
+    ) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.is_duplicate = is_duplicate
 
 
 class PartitionLog:
@@ -136,25 +141,21 @@ class PartitionLog:
         now_ms = self._clock.wall_ms()
         config = self.config
         batch, header = validate_batch(batch, check_frame(batch), config, origin, now_ms)
-        _, length, _, _, _, _, last_offset_delta, _, max_timestamp, producer_id, _, _, _ = header
         size = len(batch)
         if size > config.segment_bytes:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than a segment may have")
-        if producer_id != NO_PRODUCER_ID:
+        if header.producer_id != NO_PRODUCER_ID:
             duplicate = self._check_producer(batch, header, origin, transaction_version)
             if duplicate is not None:
                 return duplicate
         base_offset = self.log_end_offset
-        last_offset = base_offset + last_offset_delta
-        self._roll_if_due(size, base_offset, last_offset, max_timestamp, now_ms)
+        last_offset = base_offset + header.last_offset_delta
+        self._roll_if_due(size, base_offset, last_offset, header.max_timestamp, now_ms)
         position = self._active.size
-        self._write(with_offsets(batch, base_offset, length, leader_epoch))
+        self._write(with_offsets(batch, base_offset, header.length, leader_epoch))
         self._note_stored(batch, header, position, base_offset, leader_epoch)
-        result: AppendResult = tuple.__new__(
-            AppendResult,
-            (base_offset, last_offset, now_ms if config.is_log_append_time else -1, self.log_start_offset, False),
-        )
-        return result
+        log_append_time_ms = now_ms if config.is_log_append_time else -1
+        return AppendResult(base_offset, last_offset, log_append_time_ms, self.log_start_offset, False)
 
     def _check_producer(
         self, batch: bytes, header: BatchHeader, origin: AppendOrigin, transaction_version: int

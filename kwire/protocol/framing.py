@@ -10,7 +10,10 @@ An ApiVersions response always has header version 0: its reader cannot know yet 
 """
 
 import struct
+from collections.abc import Callable
 from typing import Any, Final
+
+from librt.strings import read_i16_be, read_i32_be
 
 from kwire.protocol import wire
 from kwire.protocol.codec import Detached, Encoder, encoder
@@ -19,9 +22,11 @@ from kwire.protocol.primitives import Buffer
 from kwire.protocol.schema import find_message, schema_of
 
 _API_VERSIONS_KEY: Final = 18
-_REQUEST_HEADER: Final = struct.Struct(">hhih")
 _RESPONSE_HEADER: Final = struct.Struct(">ii")
 _NEVER: Final = 2**15
+
+Framer = Callable[[int, Any], list[Buffer]]
+"""Gets (correlation id, response); returns the buffers to write in order."""
 
 
 class ParsedRequestHeader:
@@ -45,12 +50,11 @@ def parse_request_header(frame: bytes) -> ParsedRequestHeader:
     The header's version depends on the request's alone, so a version newer than any known one is still parsed:
     ApiVersions must answer it.
     """
-    api_key: int
-    api_version: int
-    correlation_id: int
-    size: int
     try:
-        api_key, api_version, correlation_id, size = _REQUEST_HEADER.unpack_from(frame)
+        api_key: int = read_i16_be(frame, 0)
+        api_version: int = read_i16_be(frame, 2)
+        correlation_id: int = read_i32_be(frame, 4)
+        size: int = read_i16_be(frame, 8)
         position = 10
         client_id = None
         if size >= 0:
@@ -66,7 +70,7 @@ def parse_request_header(frame: bytes) -> ParsedRequestHeader:
             position += 1
             if tags:
                 position = wire.skip_tags(frame, position, tags)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"request header: {error}") from error
     if position > len(frame):
         raise ProtocolError("request header: client_id is longer than the frame")
@@ -88,28 +92,28 @@ _flexible_since: Final[dict[int, int]] = {}
 
 def encode_response(correlation_id: int, response: object, version: int) -> list[Buffer]:
     """The buffers to write in order; record batches among them are those of the response, not copies."""
-    header_size, encode_body = response_encoder(type(response), version)
-    return frame_response(correlation_id, header_size, encode_body, response)
+    return framer(type(response), version)(correlation_id, response)
 
 
-def frame_response(correlation_id: int, header_size: int, encode_body: Encoder[Any], response: object) -> list[Buffer]:
-    """As encode_response, for those who keep what response_encoder gave them."""
-    out = bytearray(header_size)
-    detached: Detached = []
-    encode_body(response, out, detached)
-    if not detached:
-        _RESPONSE_HEADER.pack_into(out, 0, len(out) - 4, correlation_id)
-        return [out]
-    size = len(out) - 4 + sum([len(buffer) for _, buffer in detached])
-    _RESPONSE_HEADER.pack_into(out, 0, size, correlation_id)
-    return _interleave(out, detached)
-
-
-def response_encoder(cls: type, version: int) -> tuple[int, Encoder[Any]]:
-    """The size of the header, whose tag section is empty if there is one, and the encoder of the body."""
+def framer(cls: type, version: int) -> Framer:
+    """encode_response for one type and version. The header's tag section is empty if there is one."""
     schema = schema_of(cls)
     has_tags = version in schema.flexible and schema.key != _API_VERSIONS_KEY
-    return (9 if has_tags else 8), encoder(cls, version)
+    header_size = 9 if has_tags else 8
+    encode_body: Encoder[Any] = encoder(cls, version)
+
+    def frame(correlation_id: int, response: Any) -> list[Buffer]:
+        out = bytearray(header_size)
+        detached: Detached = []
+        encode_body(response, out, detached)
+        if not detached:
+            _RESPONSE_HEADER.pack_into(out, 0, len(out) - 4, correlation_id)
+            return [out]
+        size = len(out) - 4 + sum([len(buffer) for _, buffer in detached])
+        _RESPONSE_HEADER.pack_into(out, 0, size, correlation_id)
+        return _interleave(out, detached)
+
+    return frame
 
 
 def _interleave(out: bytearray, detached: Detached) -> list[Buffer]:

