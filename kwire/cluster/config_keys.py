@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, Final
 
+INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 
 
@@ -198,6 +199,18 @@ def _double_text(value: float) -> str:
     if digits.endswith("."):
         digits += "0"
     return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
+
+
+def broker_id_of(name: str) -> int | None:
+    """The id that a broker resource's name stands for, read as Java reads an int; None if it stands for none.
+
+    01 and +1 stand for broker 1, but their configurations are kept by name: what is set for 01 counts nowhere.
+    """
+    found = re.fullmatch(r"([+-]?)0*([0-9]{1,10})", name)
+    if found is None:
+        return None
+    number = int(found[1] + found[2])
+    return number if -INT32_MAX - 1 <= number <= INT32_MAX else None
 
 
 def table(*groups: Iterable[ConfigKey]) -> Mapping[str, ConfigKey]:

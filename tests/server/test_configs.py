@@ -155,6 +155,19 @@ def test_changes_that_cannot_be(client: RawClient, changes: list[Any], code: Err
     assert describe(client, TOPIC, topic, "retention.ms")["retention.ms"].config_source == DEFAULT
 
 
+def test_a_broker_has_many_names_of_which_one_counts(data_dir: Path) -> None:
+    with RunningBroker(data_dir) as broker, broker.client() as client:
+        for name, value in {"01": None, "+1": None, "0" * 5000 + "1": None, "1": "77"}.items():
+            assert alter(client, BROKER, name, ("log.retention.ms", SET, "77")) == 0
+            assert describe(client, BROKER, name, "log.retention.ms")["log.retention.ms"].value == value
+        assert describe(client, BROKER, "01", "log.retention.ms")["log.retention.ms"].value == "77"
+
+
+@pytest.mark.parametrize("name", ["2", "-1", " 1", "1\n", "12345678901", "9" * 5000, "x", "\u0661"])
+def test_names_of_no_broker_are_refused(client: RawClient, name: str) -> None:
+    assert alter(client, BROKER, name, ("log.retention.ms", SET, "77")) == ErrorCode.INVALID_REQUEST
+
+
 def test_validate_only_changes_nothing(client: RawClient) -> None:
     topic, _ = create_topic(client)
     assert alter(client, TOPIC, topic, ("retention.ms", SET, "5"), validate_only=True) == 0

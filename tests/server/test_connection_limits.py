@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from kwire.cluster.configs.broker import default_settings
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.server.network.addresses import AddressBook, address_of
 from kwire.server.network.connection_limits import UNLIMITED, limits_of
+from kwire.server.settings.setting_rules import connection_overrides
 from tests.server.test_configs import BROKER, DELETE, SET, alter
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
@@ -126,6 +128,13 @@ def test_what_is_no_name_fits_nobody(data_dir: Path, name: str) -> None:
         with RunningBroker(data_dir) as broker, broker.client() as client:
             assert alter(client, BROKER, "", ("max.connections.per.ip.overrides", SET, f"{name}:0")) == 0
             assert is_served(broker)
+
+
+def test_a_count_of_any_length_is_refused(client: RawClient) -> None:
+    for count in ("2147483648", "9" * 5000, "-" + "9" * 5000):
+        change = ("max.connections.per.ip.overrides", SET, f"127.0.0.1:{count}")
+        assert alter(client, BROKER, "", change, validate_only=True) == ErrorCode.INVALID_REQUEST
+    assert connection_overrides("127.0.0.1:" + "0" * 5000 + "7") == {"127.0.0.1": 7}
 
 
 def test_rates_are_kept_over_time() -> None:

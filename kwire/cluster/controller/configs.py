@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType, ConfigType
+from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType, ConfigType, broker_id_of
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.group import GROUP_KEYS
 from kwire.cluster.configs.topic import TOPIC_KEYS
@@ -135,7 +135,7 @@ def _check(
         if kind == ConfigResourceType.TOPIC:
             _check_topic(image, name, after, settings)
         elif kind == ConfigResourceType.BROKER:
-            if name and name not in map(str, image.brokers):
+            if name and broker_id_of(name) not in image.brokers:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"No broker with id {name} found.")
         elif kind == ConfigResourceType.CLIENT_METRICS:
             check_client_metrics_configs(name, after)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.config_keys import ConfigResourceType, broker_id_of
 from kwire.cluster.topic_names import check_topic_name
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.describe_configs import (
@@ -97,9 +96,10 @@ def _broker_entries(name: str, context: RequestContext) -> Sequence[ConfigEntry]
     services = context.services
     if name == "":
         return services.config_entries.of_broker_defaults()
-    if not re.fullmatch(r"[+-]?[0-9]{1,10}", name):
+    broker_id = broker_id_of(name)
+    if broker_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != services.node_id:
+    if broker_id != services.node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {services.node_id} or empty string, but received {name}",

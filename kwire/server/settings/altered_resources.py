@@ -6,12 +6,11 @@ settings would become. The controller checks the rest.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from kwire.cluster.config_keys import ConfigResourceType, ConfigType
+from kwire.cluster.config_keys import ConfigResourceType, ConfigType, broker_id_of
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.controller.configs import AlterOperation, Change, changed
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -87,9 +86,10 @@ def check_broker_values(name: str, values: Mapping[str, str], context: RequestCo
 def _check_broker_name(name: str, context: RequestContext) -> None:
     if not name:
         return
-    if not re.fullmatch(r"[+-]?[0-9]{1,10}", name):
+    broker_id = broker_id_of(name)
+    if broker_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if int(name) != context.services.node_id:
+    if broker_id != context.services.node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {context.services.node_id}, but received {name}",

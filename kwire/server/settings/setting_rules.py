@@ -119,9 +119,11 @@ def connection_overrides(text: str) -> dict[str, int]:
 
 
 def _count(text: str) -> int:
-    if not re.fullmatch(r"[+-]?\d+", text) or not -_INT32_MAX - 1 <= int(text) <= _INT32_MAX:
+    found = re.fullmatch(r"([+-]?)0*(\d{1,10})", text)
+    count = int(found[1] + found[2]) if found else _INT32_MAX + 1
+    if not -_INT32_MAX - 1 <= count <= _INT32_MAX:
         raise RuleBrokenError(f'For input string: "{text}"')
-    return int(text)
+    return count
 
 
 def pairs(name: str, text: str) -> dict[str, str]:
