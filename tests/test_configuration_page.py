@@ -22,6 +22,11 @@ def test_the_page_in_the_docs_is_what_the_command_prints() -> None:
     assert (ROOT / "docs" / "configuration.md").read_text() == explain("--markdown")
 
 
+@pytest.mark.parametrize("more", [["log.retention.ms"], ["--topic"], ["--search", "fsync"]])
+def test_the_page_is_written_whole_or_not_at_all(more: list[str]) -> None:
+    assert "whole page" in explain("--markdown", *more, status=2)
+
+
 def test_a_key_is_explained() -> None:
     text = explain("log.retention.ms")
     assert text.startswith("log.retention.ms\n    Milliseconds after which")

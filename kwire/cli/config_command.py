@@ -31,6 +31,8 @@ def explain(key: str | None, kinds: str | None, word: str, file: Path | None, *,
     from kwire.cli.explanations import KINDS, chosen, explanation, line, page  # noqa: PLC0415
 
     if markdown:
+        if key or kinds or word or file:
+            raise click.UsageError("--markdown writes the whole page: leave out KEY and other options")
         click.echo(page(), nl=False)
         return
     wanted = (kinds,) if kinds else KINDS
