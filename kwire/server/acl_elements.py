@@ -1,8 +1,11 @@
-"""The numbers in requests about access control entries: what none of them may be."""
+"""What requests about access control entries have in common: numbers that none may have, and how all are refused."""
 
 from __future__ import annotations
 
-from kwire.protocol.error_codes import ProtocolError
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from kwire.protocol.error_codes import ErrorCode, ProtocolError
 
 UNKNOWN = 0
 
@@ -11,3 +14,24 @@ def check_elements(resource_type: int, pattern_type: int, operation: int, permis
     """Raises ProtocolError where one is UNKNOWN: as Kafka does, the broker closes the connection of who sends that."""
     if UNKNOWN in (resource_type, pattern_type, operation, permission):
         raise ProtocolError("an access control entry or filter has an element of 0, UNKNOWN")
+
+
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class ResultType(Protocol[Result_co]):
+    """Makes what is answered for one entry or filter."""
+
+    def __call__(self, *, error_code: int, error_message: str) -> Result_co: ...
+
+
+def refuse_all(result: ResultType[Result_co], elements: Iterable[tuple[int, int, int, int]]) -> list[Result_co]:
+    """There is no authorizer that could keep entries: a refusal of each (resource, pattern, operation, permission).
+
+    Raises ProtocolError when any of them has an element of 0.
+    """
+    refused = []
+    for each in elements:
+        check_elements(*each)
+        refused.append(result(error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."))
+    return refused
