@@ -56,6 +56,11 @@ def is_unreadable(made: object) -> bool:
     return "keep" in made.values or made.values.get("lie", ("",))[0] in ("length", "magic")
 
 
+def spoils_the_request(made: object) -> bool:
+    """Whether Kafka refuses, or fails over, what stands beside it too."""
+    return is_unreadable(made) or (isinstance(made, Made) and made.values.get("lie", ("",))[0] == "codec")
+
+
 def _settings(chance: Chance, topic: str, partition: int, *, strange_times: bool) -> dict[str, object]:
     count = chance.choice((1, 1, 1, 2, 3, 5))
     made: dict[str, object] = {

@@ -22,11 +22,19 @@ def learn_topics(memory: Memory, answer: Any) -> None:
                 memory["topic", topic.name] = topic.topic_id
 
 
+def lost_its_leader(memory: Memory, group_id: str, generation: int) -> bool:
+    """Whether another member leads this generation than the last one before it that was seen."""
+    leaders = memory.get(("leaders", group_id), {})
+    before = max((each for each in leaders if each < generation), default=None)
+    return before is not None and generation in leaders and leaders[before] != leaders[generation]
+
+
 def _joined(memory: Memory, request: Any, answer: Any) -> None:
     if isinstance(request.member_id, Known) and answer.member_id and answer.error_code in (0, MEMBER_ID_REQUIRED):
         memory[request.member_id.key] = answer.member_id
     if answer.error_code == 0:
         memory["generation", request.group_id] = answer.generation_id
+        memory.setdefault(("leaders", request.group_id), {})[answer.generation_id] = answer.leader
 
 
 def _fetched(memory: Memory, request: Any, answer: Any) -> None:

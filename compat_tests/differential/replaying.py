@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compat_tests.differential.comparing import Difference, differences
-from compat_tests.differential.memory import learn, learn_topics
+from compat_tests.differential.memory import learn, learn_topics, lost_its_leader
 from compat_tests.differential.normalising import plain
 from compat_tests.differential.script import Step
 from compat_tests.differential.wire import (
@@ -26,8 +26,15 @@ from compat_tests.differential.wire import (
     answers_nothing,
 )
 from kwire.protocol.error_codes import ProtocolError
-from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.protocol.messages.describe_groups import DescribeGroupsRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kwire.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.schema import schema_of
@@ -44,12 +51,12 @@ MUTATIONS = {
     "MetadataRequest",
     "FindCoordinatorRequest",
 }
-MAY_UNSEAT = {"IncrementalAlterConfigsRequest"}
-"""Kafka's controller resigns over an operation that is none; until another is elected nothing changes."""
+GROUP = 32
+"""The type of resource."""
 GRACE_SECONDS = 0.02
 SETTLE_SECONDS = 3.0
-PUBLISHING_SECONDS = 0.008
-"""Kafka tells its parts one after the other of a change that its metadata shows already."""
+MARK = "consumer.session.timeout.ms", range(45_000, 60_000)
+"""A configuration of a group that nobody joins, set to one value after the other."""
 WAITING_MOST = 24
 
 
@@ -60,6 +67,9 @@ class Replay:
     found: Callable[[Difference], None]
     answered: dict[str, int] = field(default_factory=dict)
     steps: dict[int, Step] = field(default_factory=dict)
+    marks: int = 0
+    without_leader: set[str] = field(default_factory=set)
+    """Groups that may be led by another member on each side, and would go on differently."""
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -84,8 +94,6 @@ class Replay:
             for side in self.sides:
                 side.drop(step.slot)
         if type(step.request).__name__ in MUTATIONS:
-            if type(step.request).__name__ in MAY_UNSEAT:
-                self._await_controllers()
             self._settle()
 
     def _outcomes(self, step: Step, *, silent: bool) -> list[Any]:
@@ -128,8 +136,25 @@ class Replay:
                 learn(side.memory, step.request, outcome)
             schema = schema_of(type(outcome))
             shown.append(plain(schema, outcome, step.version, side.names))
+        if self._have_new_leaders(step, outcomes):
+            self.without_leader.add(step.request.group_id)
+            for each in shown:
+                each |= {"leader": "new", "members": "for the leader"}
         for difference in differences(step, shown[0], shown[1], (self.kwire.names, self.kafka.names)):
             self.found(difference)
+
+    def _have_new_leaders(self, step: Step, outcomes: list[Any]) -> bool:
+        """Whether a group lost its leader on both sides: the next one is the first of a hash table in Kafka."""
+        if type(step.request).__name__ != "JoinGroupRequest" or step.breakage:
+            return False
+        if any(isinstance(outcome, Odd) or outcome.error_code for outcome in outcomes):
+            return False
+        if all(outcome.leader == outcome.member_id for outcome in outcomes):
+            return False  # the same one after all
+        return all(
+            lost_its_leader(side.memory, step.request.group_id, outcome.generation_id)
+            for side, outcome in zip(self.sides, outcomes, strict=True)
+        )
 
     def _late(self) -> None:
         """Answers of earlier steps that have come by now."""
@@ -145,16 +170,15 @@ class Replay:
             )
             for connection in connections:
                 connection.close()
+        while self.without_leader:
+            group_id = self.without_leader.pop()
+            for side in self.sides:
+                _dismiss(side, group_id)
         while len(self.kwire.waiting) > WAITING_MOST:
             number = min(self.kwire.waiting)
             del self.steps[number]
             for side in self.sides:
                 side.waiting.pop(number).close()
-
-    def _await_controllers(self) -> None:
-        """What a broker passes on to a controller that is not there is answered when there is one again."""
-        for side in self.sides:
-            side.ask(CreateTopicsRequest(topics=[CreatableTopic(name="..")], validate_only=True), 7)
 
     def _settle(self) -> None:
         """Wait until both brokers show the same topics and lead every partition; what differs still is found later."""
@@ -164,7 +188,34 @@ class Replay:
             if pictures[0] == pictures[1]:
                 break
             time.sleep(0.01)
-        time.sleep(PUBLISHING_SECONDS)
+        self.marks += 1
+        for side in self.sides:
+            _mark(side, MARK[1][self.marks % len(MARK[1])])
+
+
+def _mark(side: Side, value: int) -> None:
+    """Change one thing more, and wait until it is seen: then all of a broker knows of the changes before it.
+
+    Kafka tells its parts one after the other of a change that its metadata shows already, but never of two changes at
+    once.
+    """
+    change = IncrementalAlterConfigsAlterableConfig(name=MARK[0], value=str(value))
+    resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=GROUP, resource_name="mark", configs=[change])
+    side.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    asked = DescribeConfigsResource(resource_type=GROUP, resource_name="mark", configuration_keys=[MARK[0]])
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while time.monotonic() < deadline:
+        (result,) = side.ask(DescribeConfigsRequest(resources=[asked]), 4).results
+        if [each.value for each in result.configs] == [str(value)]:
+            return
+    raise TimeoutError(f"{side.name} does not show a change after {ANSWER_SECONDS:.0f} s")
+
+
+def _dismiss(side: Side, group_id: str) -> None:
+    """Have all members leave, so that the group is the same on both sides again."""
+    (group,) = side.ask(DescribeGroupsRequest(groups=[group_id]), 5).groups
+    members = [MemberIdentity(member_id=each.member_id) for each in group.members]
+    side.ask(LeaveGroupRequest(group_id=group_id, members=members), 4)
 
 
 def _picture(side: Side) -> Any:

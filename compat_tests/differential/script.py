@@ -10,7 +10,7 @@ from compat_tests.differential import (
     rules_of_the_cluster,
     rules_of_topics,
 )
-from compat_tests.differential.batches import is_unreadable
+from compat_tests.differential.batches import spoils_the_request
 from compat_tests.differential.chance import INT32, NO_ID, TOPICS, Chance
 from compat_tests.differential.drawing import draw
 from compat_tests.differential.lazy import Known, shown
@@ -22,7 +22,11 @@ from kwire.server.apis import SERVED
 from kwire.server.dispatch import Api
 
 SLOTS = 4
+SLOT_OF_TELEMETRY = SLOTS
+"""A connection that stays open: Kafka forgets a client whose connection was closed."""
+TELEMETRY = {"GetTelemetrySubscriptionsRequest", "PushTelemetryRequest"}
 BROKER = 4
+THE_ONLY_BROKER = 1
 TOPIC_IDS_SINCE = 13
 SESSIONLESS_EPOCH = -1
 RULES = rules_of_topics.RULES | rules_of_groups.RULES | rules_of_the_cluster.RULES | rules_of_records.RULES
@@ -84,6 +88,8 @@ def _step(chance: Chance, number: int, request: Any, version: int) -> Step:
     if number > 500 and chance.often(BROKEN_SHARE):
         step.breakage = chance.one_of((5, "cut"), (2, "longer"), (2, "version"), (1, "key"))
         step.amount = chance.choice(UNKNOWN_KEYS) if step.breakage == "key" else chance.choice((1, 2, 5, 90))
+    if type(request).__name__ in TELEMETRY:
+        step.slot, step.breakage = SLOT_OF_TELEMETRY, ""
     return step
 
 
@@ -110,11 +116,13 @@ def _requests(chance: Chance) -> Iterator[tuple[Any, int]]:
 def _drawn(api: Api, version: int, chance: Chance) -> Any:
     request = draw(api.request, version, chance, RULES)
     if api.key == ApiKey.PRODUCE:
-        _leave_unreadable_alone(request)
+        _leave_spoiling_alone(request)
         if version >= TOPIC_IDS_SINCE:
             _name_topics_once(request)
     elif api.key == ApiKey.CREATE_TOPICS:
         _leave_beyond_counting_alone(request)
+    elif api.key == ApiKey.UNREGISTER_BROKER and request.broker_id == THE_ONLY_BROKER:
+        request.broker_id += 1  # Kafka's partitions would have no leader any more
     elif api.key == ApiKey.METADATA:
         _leave_nameless_alone(request)
     elif api.key == ApiKey.FETCH:
@@ -126,11 +134,11 @@ def _drawn(api: Api, version: int, chance: Chance) -> Any:
     return request
 
 
-def _leave_unreadable_alone(request: Any) -> None:
-    """What cannot be read stands in a request of its own: kwire stores what stands beside it, Kafka does not."""
+def _leave_spoiling_alone(request: Any) -> None:
+    """Such a batch stands in a request of its own: kwire stores what stands beside it, Kafka does not."""
     for topic in request.topic_data:
         for data in topic.partition_data:
-            if is_unreadable(data.records):
+            if spoils_the_request(data.records):
                 topic.partition_data = [data]
                 request.topic_data = [topic]
                 return

@@ -27,6 +27,8 @@ SETTINGS: Mapping[str, str] = {
     "share.coordinator.state.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    # A change of metadata does not wait for company.
+    "controller.quorum.append.linger.ms": "0",
     # Records have fixed timestamps; retention would take them away during a run.
     "log.initial.task.delay.ms": "3600000",
 }
