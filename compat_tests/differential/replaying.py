@@ -95,6 +95,9 @@ class Replay:
                 side.drop(step.slot)
         if type(step.request).__name__ in MUTATIONS:
             self._settle()
+        elif type(step.request).__name__ == "LeaveGroupRequest":
+            for side in self.sides:
+                _await_rest(side, step.request.group_id)
 
     def _outcomes(self, step: Step, *, silent: bool) -> list[Any]:
         if type(step.request).__name__ in MAY_WAIT and not self._any_answers(step):
@@ -211,11 +214,22 @@ def _mark(side: Side, value: int) -> None:
     raise TimeoutError(f"{side.name} does not show a change after {ANSWER_SECONDS:.0f} s")
 
 
+def _await_rest(side: Side, group_id: str) -> None:
+    """A group whose last member left is rebalanced at once, but by a timer where a member was about to join."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while time.monotonic() < deadline:
+        (group,) = side.ask(DescribeGroupsRequest(groups=[group_id]), 5).groups
+        if group.members or group.group_state != "PreparingRebalance":
+            return
+    raise TimeoutError(f"group {group_id} of {side.name} is rebalanced without members")
+
+
 def _dismiss(side: Side, group_id: str) -> None:
     """Have all members leave, so that the group is the same on both sides again."""
     (group,) = side.ask(DescribeGroupsRequest(groups=[group_id]), 5).groups
     members = [MemberIdentity(member_id=each.member_id) for each in group.members]
     side.ask(LeaveGroupRequest(group_id=group_id, members=members), 4)
+    _await_rest(side, group_id)
 
 
 def _picture(side: Side) -> Any:
