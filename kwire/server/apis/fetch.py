@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
+from functools import partial
 from uuid import UUID
 
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
@@ -43,6 +44,8 @@ TOPIC_IDS_SINCE = 13
 DIVERGING_EPOCH_SINCE = 12
 NO_EPOCH = -1
 MAX_WAIT_MS = 2**31 - 1
+PARTITIONS_AT_ONCE = 500
+"""A fetch of more begins in a turn of its own: in a session they are short, and thousands may come at once."""
 CORRELATION_ID_BYTES = 4
 
 
@@ -56,10 +59,16 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     fetch = Fetch(request, context, plan)
+    if len(plan.partitions) > PARTITIONS_AT_ONCE:
+        delayed = DelayedFetch(fetch)
+        delayed.read_soon()
+        return delayed.future
     answers = fetch.read()
-    if fetch.is_satisfied or request.max_wait_ms <= 0 or not plan.partitions:
+    if fetch.need_not_wait or not plan.partitions:
         return fetch.conclude(answers)
-    return DelayedFetch(fetch).future
+    delayed = DelayedFetch(fetch)
+    delayed.wait()
+    return delayed.future
 
 
 def _cannot_be_told(request: FetchRequest) -> FetchResponse:
@@ -129,6 +138,10 @@ class Fetch:
     @property
     def is_satisfied(self) -> bool:
         return self._urgent or self._size >= self.bytes_min
+
+    @property
+    def need_not_wait(self) -> bool:
+        return self.is_satisfied or self._request.max_wait_ms <= 0
 
     def read(self) -> list[tuple[Key, FetchPartitionData]]:
         """Read all partitions, within the limits of bytes."""
@@ -287,7 +300,11 @@ class Fetch:
 
 
 class DelayedFetch:
-    """A fetch that found too little: waits for its partitions to grow, or for its time to be up."""
+    """A fetch that is answered later.
+
+    It found too little, and waits for its partitions to grow or for its time to be up; or it reads so many partitions
+    that others have their turn first.
+    """
 
     __slots__ = ("_fetch", "_missing", "_partitions", "_scheduled", "_timer", "future")
 
@@ -295,14 +312,26 @@ class DelayedFetch:
         loop = asyncio.get_running_loop()
         fetch.will_wait()
         self._fetch = fetch
-        self._missing = fetch.bytes_min - fetch.size
+        self._missing = 0
         self._scheduled = False
-        self._partitions = fetch.partitions
+        self._partitions: list[Partition] = []
+        self._timer: asyncio.TimerHandle | None = None
         self.future: asyncio.Future[FetchResponse] = loop.create_future()
         self.future.add_done_callback(self._stop)
-        self._timer = loop.call_later(min(fetch.request.max_wait_ms, MAX_WAIT_MS) / 1000.0, self._complete)
+
+    def wait(self) -> None:
+        """Answer when there is more than the fetch has found."""
+        fetch = self._fetch
+        self._missing = fetch.bytes_min - fetch.size
+        self._partitions = fetch.partitions
+        wait_ms = min(fetch.request.max_wait_ms, MAX_WAIT_MS)
+        self._timer = self.future.get_loop().call_later(wait_ms / 1000.0, self._complete)
         for partition in self._partitions:
             partition.wait(self)
+
+    def read_soon(self) -> None:
+        """Read for the first time when others have had their turn."""
+        self.future.get_loop().call_soon(partial(self._complete, may_wait=True))
 
     def more_data(self, size: int) -> None:
         self._missing -= size
@@ -311,12 +340,17 @@ class DelayedFetch:
             self._scheduled = True
             self.future.get_loop().call_soon(self._complete)
 
-    def _complete(self) -> None:
+    def _complete(self, *, may_wait: bool = False) -> None:
         if self.future.done():
             return
         self._fetch.goes_on()
         try:
-            response = self._fetch.conclude(self._fetch.read())
+            answers = self._fetch.read()
+            if may_wait and not self._fetch.need_not_wait:
+                self._fetch.will_wait()
+                self.wait()
+                return
+            response = self._fetch.conclude(answers)
         except Exception as error:  # noqa: BLE001 handed to the connection, which logs it and closes
             self.future.set_exception(error)
             return
@@ -327,7 +361,8 @@ class DelayedFetch:
         self.future.set_result(response)
 
     def _stop(self, _: asyncio.Future[FetchResponse]) -> None:
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         for partition in self._partitions:
             partition.stop_waiting(self)
 

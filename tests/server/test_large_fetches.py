@@ -1,0 +1,82 @@
+"""Fetches of many partitions: each has a turn of the event loop to itself, and waits like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.server.apis.fetch import PARTITIONS_AT_ONCE
+from kwire.server.fetch_sessions import FetchSessions
+from tests.support.compiled import replaces_methods
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, create_topic, produce, values_in
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
+
+COUNT = PARTITIONS_AT_ONCE + 1
+
+
+def large(topic: str, session: tuple[int, int] = (0, -1), *, count: int = COUNT, max_wait_ms: int = 0) -> FetchRequest:
+    partitions = [
+        FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20) for index in range(count)
+    ]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[FetchTopic(topic=topic, partitions=partitions)] if count else [],
+    )
+
+
+def test_a_large_fetch_reads_waits_and_is_woken(data_dir: Path) -> None:
+    with RunningBroker(data_dir) as broker, broker.client() as client, broker.client() as other:
+        topic, _ = create_topic(client, COUNT)
+        waiting = large(topic, max_wait_ms=600_000)
+        client.send_bytes(client.frame(waiting, 12))
+        eventually(lambda: broker.waiters(topic, COUNT - 1) == 1, "the fetch to wait")
+        produce(other, topic, batch(b"a"))
+        for answer in (client.receive(waiting, 12), client.ask(waiting, 12)):
+            first, *rest = answer.responses[0].partitions
+            assert values_in(first.records) == [b"a"]
+            assert [len(each.records) for each in rest] == [0] * (COUNT - 1)
+        assert broker.waiters(topic) == 0
+
+
+def test_an_error_ends_the_wait_of_a_large_fetch(client: RawClient) -> None:
+    answer = client.ask(large("never-made", max_wait_ms=600_000), 12)
+    assert all(each.error_code for each in answer.responses[0].partitions)
+
+
+@replaces_methods
+def test_others_have_their_turn_between_large_fetches(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn, concluded = 0, []
+    conclude = FetchSessions.conclude
+
+    def noted(*arguments: Any, **more: Any) -> Any:
+        concluded.append(turn)
+        return conclude(*arguments, **more)
+
+    with RunningBroker(data_dir) as broker, broker.client() as client:
+        topic, _ = create_topic(client, COUNT)
+        session_id = client.ask(large(topic, (0, 0)), 12).session_id
+        assert session_id
+
+        def count() -> None:
+            nonlocal turn
+            turn += 1
+            if len(concluded) < 20:
+                broker._loop.call_soon(count)
+
+        monkeypatch.setattr(FetchSessions, "conclude", noted)
+        broker.call(count)
+        requests = [large("", (session_id, epoch), count=0) for epoch in range(1, 21)]
+        first = client.correlation_id + 1
+        client.send_bytes(b"".join(client.frame(request, 12) for request in requests))
+        for number, request in enumerate(requests, first):
+            assert client.receive(request, 12, correlation_id=number).error_code == 0
+        assert len(set(concluded)) == 20
