@@ -21,7 +21,7 @@ UUID_IN_TEXT = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9
 NOW_MS = 20 * 3_600_000
 """Times this close to the present were made by a broker."""
 TOPICS_OF_KAFKA = ("__transaction_state", "__share_group_state")
-"""Made by Kafka when somebody asks for their coordinator, which kwire has not."""
+"""Of coordinators that kwire has not."""
 MORE = " bytes more"
 """What follows the last whole batch."""
 OWN_PRODUCER_IDS = 9_000_000

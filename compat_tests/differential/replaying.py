@@ -55,6 +55,7 @@ GROUP = 32
 """The type of resource."""
 GRACE_SECONDS = 0.02
 SETTLE_SECONDS = 3.0
+REST_SECONDS = 1.0
 MARK = "consumer.session.timeout.ms", range(45_000, 60_000)
 """A configuration of a group that nobody joins, set to one value after the other."""
 WAITING_MOST = 24
@@ -96,8 +97,7 @@ class Replay:
         if type(step.request).__name__ in MUTATIONS:
             self._settle()
         elif type(step.request).__name__ == "LeaveGroupRequest":
-            for side in self.sides:
-                _await_rest(side, step.request.group_id)
+            self._rest(step.request.group_id)
 
     def _outcomes(self, step: Step, *, silent: bool) -> list[Any]:
         if type(step.request).__name__ in MAY_WAIT and not self._any_answers(step):
@@ -177,11 +177,20 @@ class Replay:
             group_id = self.without_leader.pop()
             for side in self.sides:
                 _dismiss(side, group_id)
+            self._rest(group_id)
         while len(self.kwire.waiting) > WAITING_MOST:
             number = min(self.kwire.waiting)
             del self.steps[number]
             for side in self.sides:
                 side.waiting.pop(number).close()
+
+    def _rest(self, group_id: str) -> None:
+        """Wait until a group is in one state: without members, Kafka ends its rebalance by a timer of no time."""
+        deadline = time.monotonic() + REST_SECONDS
+        while time.monotonic() < deadline:
+            ours, theirs = (_state(side, group_id) for side in self.sides)
+            if ours == theirs:
+                return
 
     def _settle(self) -> None:
         """Wait until both brokers show the same topics and lead every partition; what differs still is found later."""
@@ -194,6 +203,11 @@ class Replay:
         self.marks += 1
         for side in self.sides:
             _mark(side, MARK[1][self.marks % len(MARK[1])])
+
+
+def _state(side: Side, group_id: str) -> str:
+    (group,) = side.ask(DescribeGroupsRequest(groups=[group_id]), 5).groups
+    return str(group.group_state)
 
 
 def _mark(side: Side, value: int) -> None:
@@ -214,22 +228,11 @@ def _mark(side: Side, value: int) -> None:
     raise TimeoutError(f"{side.name} does not show a change after {ANSWER_SECONDS:.0f} s")
 
 
-def _await_rest(side: Side, group_id: str) -> None:
-    """A group whose last member left is rebalanced at once, but by a timer where a member was about to join."""
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while time.monotonic() < deadline:
-        (group,) = side.ask(DescribeGroupsRequest(groups=[group_id]), 5).groups
-        if group.members or group.group_state != "PreparingRebalance":
-            return
-    raise TimeoutError(f"group {group_id} of {side.name} is rebalanced without members")
-
-
 def _dismiss(side: Side, group_id: str) -> None:
     """Have all members leave, so that the group is the same on both sides again."""
     (group,) = side.ask(DescribeGroupsRequest(groups=[group_id]), 5).groups
     members = [MemberIdentity(member_id=each.member_id) for each in group.members]
     side.ask(LeaveGroupRequest(group_id=group_id, members=members), 4)
-    _await_rest(side, group_id)
 
 
 def _picture(side: Side) -> Any:

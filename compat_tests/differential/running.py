@@ -8,11 +8,13 @@ from pathlib import Path
 
 from compat_tests.differential.comparing import Difference
 from compat_tests.differential.known import Excuses
+from compat_tests.differential.normalising import TOPICS_OF_KAFKA
 from compat_tests.differential.replaying import Replay
 from compat_tests.differential.script import script
 from compat_tests.differential.wire import Side
 from compat_tests.harness.brokers import new_broker
 from compat_tests.harness.waiting import eventually
+from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -60,6 +62,7 @@ def run(
 
     sides = Side(name="kwire", bootstrap=kwire), Side(name="kafka", bootstrap=kafka)
     for side in sides:
+        _create_internal_topics(side)
         _coordinate(side)
     replay = Replay(kwire=sides[0], kafka=sides[1], found=found)
     for step in script(seed, count):
@@ -69,6 +72,13 @@ def run(
             break
     outcome.seconds = time.monotonic() - started
     return outcome
+
+
+def _create_internal_topics(side: Side) -> None:
+    """Those that only Kafka would make, and count among its topics from then on."""
+    topics = [CreatableTopic(name=name, num_partitions=4, replication_factor=1) for name in TOPICS_OF_KAFKA]
+    made = side.ask(CreateTopicsRequest(topics=topics), 7).topics
+    assert not any(each.error_code for each in made), made
 
 
 def _coordinate(side: Side) -> None:

@@ -26,6 +26,7 @@ SLOT_OF_TELEMETRY = SLOTS
 """A connection that stays open: Kafka forgets a client whose connection was closed."""
 TELEMETRY = {"GetTelemetrySubscriptionsRequest", "PushTelemetryRequest"}
 BROKER = 4
+RESOURCE_TYPES = (2, 4, 8, 16, 32)
 THE_ONLY_BROKER = 1
 TOPIC_IDS_SINCE = 13
 SESSIONLESS_EPOCH = -1
@@ -131,6 +132,7 @@ def _drawn(api: Api, version: int, chance: Chance) -> Any:
         _leave_unknown_operations_alone(request)
     elif api.key == ApiKey.ALTER_CONFIGS:
         request.resources = [each for each in request.resources if not _is_all_brokers(each)]
+        _leave_one_unknown_by_a_name(request)
     return request
 
 
@@ -181,6 +183,15 @@ def _leave_unknown_operations_alone(request: Any) -> None:
         if any(config.config_operation not in range(4) for config in resource.configs):
             request.resources = [resource]
             return
+
+
+def _leave_one_unknown_by_a_name(request: Any) -> None:
+    """To two resources of types that are none, with the same name, Kafka gives no answer."""
+    once: dict[object, Any] = {}
+    for resource in request.resources:
+        kind = resource.resource_type if resource.resource_type in RESOURCE_TYPES else None
+        once.setdefault((kind, resource.resource_name), resource)
+    request.resources = list(once.values())
 
 
 def _is_all_brokers(resource: Any) -> bool:
