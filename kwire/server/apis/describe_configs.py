@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -24,12 +25,17 @@ DESCRIBED: Final = frozenset({2, 4, 8, 16, 32})
 """Every type there is; loggers are refused one by one."""
 
 
-def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     # What is named again is answered once: a short request must not make an answer without bounds.
     wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     if any(kind not in DESCRIBED for kind, _ in wanted):
         return _refused(wanted.values())
-    return DescribeConfigsResponse(results=[_resource(resource, request, context) for resource in wanted.values()])
+    results = []
+    for resource in wanted.values():
+        # A broker has hundreds of settings, however few are asked for: others have their turn in between.
+        await asyncio.sleep(0)
+        results.append(_resource(resource, request, context))
+    return DescribeConfigsResponse(results=results)
 
 
 def _refused(resources: Iterable[DescribeConfigsResource]) -> DescribeConfigsResponse:
