@@ -36,8 +36,7 @@ from crc32c import crc32c
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 
 from kwire.protocol.compression import DECOMPRESSED_BYTES_MAX, Codec, CompressionError, compress, decompress
-
-Buffer = bytes | bytearray | memoryview
+from kwire.protocol.primitives import Buffer
 
 BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 BATCH_HEADER_BYTES: Final = 61

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -102,6 +103,15 @@ def test_a_large_answer_leaves_at_once_behind_those_before_it(outbox: Any, large
     outbox.put(taker, [b"before"])
     outbox.put(taker, large)
     assert taker.written == [b"before", *large]
+
+
+@pytest.mark.parametrize("requests", [1, 3, 70])
+def test_a_client_that_sends_no_more_is_answered_all_it_asked(client: RawClient, requests: int) -> None:
+    client.send_bytes(client.frame(ApiVersionsRequest(), 0) * requests)
+    client.socket.shutdown(socket.SHUT_WR)
+    for _ in range(requests):
+        assert client.receive(ApiVersionsRequest(), 0).error_code == 0
+    assert client.is_closed()
 
 
 def test_a_held_answer_is_sent_before_its_connection_is_closed(client: RawClient) -> None:

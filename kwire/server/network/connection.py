@@ -154,6 +154,10 @@ class Connection:
         if self._frames:
             self._serve_queue()
 
+    def eof_received(self) -> None:
+        """The client sends no more, and the transport will close: what is answered by now still goes out."""
+        self._listener.outbox.flush()
+
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._closing = True

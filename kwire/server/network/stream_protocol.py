@@ -24,6 +24,9 @@ class StreamProtocol(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._connection.connection_made(transport)
 
+    def eof_received(self) -> None:
+        self._connection.eof_received()
+
     def connection_lost(self, error: Exception | None) -> None:
         self._connection.connection_lost(error)
 
