@@ -39,8 +39,10 @@ ROWS = {
     "differential": ("differential", lambda: "-"),
     "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
-WITHOUT_SHORT = {"configs", "quotas", "schemas", "differential", "old-clients"}
+WITHOUT_SHORT = {"configs", "quotas", "schemas", "old-clients"}
 """Rows that the short form leaves out: they need Kafka's jars to compare with, or a machine that is not busy."""
+NEED_KAFKA = {"tools", "differential"}
+"""Rows whose short form starts Kafka too."""
 ONE_AT_A_TIME = {"quotas"}
 """Rows that measure rates: nothing else may run beside them."""
 SUITE_SECONDS = 900
@@ -125,7 +127,7 @@ def main() -> int:
     arguments = parser.parse_args()
     install("kcat")
     rows = arguments.row or [row for row in ROWS if not (arguments.short and row in WITHOUT_SHORT)]
-    if not arguments.short or "tools" in rows:
+    if not arguments.short or NEED_KAFKA & set(rows):
         install("kafka")
         class_path()
     against = prove(rows, short=arguments.short)

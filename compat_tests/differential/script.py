@@ -13,7 +13,7 @@ from compat_tests.differential import (
 from compat_tests.differential.batches import spoils_the_request
 from compat_tests.differential.chance import INT32, NO_ID, TOPICS, Chance
 from compat_tests.differential.drawing import draw
-from compat_tests.differential.lazy import Known, shown
+from compat_tests.differential.lazy import Known, Made, shown
 from compat_tests.differential.odd_orders import SCENES
 from compat_tests.differential.rules_of_records import BYTES_FOR_A_PART, BYTES_FOR_ALL
 from kwire.protocol.api_keys import ApiKey
@@ -25,6 +25,8 @@ SLOTS = 4
 SLOT_OF_TELEMETRY = SLOTS
 """A connection that stays open: Kafka forgets a client whose connection was closed."""
 TELEMETRY = {"GetTelemetrySubscriptionsRequest", "PushTelemetryRequest"}
+TRANSACTIONAL_PRODUCER = 9_100_000
+"""The id of one that does nothing else."""
 BROKER = 4
 RESOURCE_TYPES = (2, 4, 8, 16, 32)
 THE_ONLY_BROKER = 1
@@ -118,6 +120,7 @@ def _drawn(api: Api, version: int, chance: Chance) -> Any:
     request = draw(api.request, version, chance, RULES)
     if api.key == ApiKey.PRODUCE:
         _leave_spoiling_alone(request)
+        _leave_producers_out_of_transactions(request)
         if version >= TOPIC_IDS_SINCE:
             _name_topics_once(request)
     elif api.key == ApiKey.CREATE_TOPICS:
@@ -144,6 +147,16 @@ def _leave_spoiling_alone(request: Any) -> None:
                 topic.partition_data = [data]
                 request.topic_data = [topic]
                 return
+
+
+def _leave_producers_out_of_transactions(request: Any) -> None:
+    """Kafka remembers the sequence of a producer whose transaction it then refuses; kwire has no transactions."""
+    if request.transactional_id is None:
+        return
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if isinstance(data.records, Made) and "producer_id" in data.records.values:
+                data.records.values["producer_id"] = TRANSACTIONAL_PRODUCER
 
 
 def _name_topics_once(request: Any) -> None:
