@@ -27,6 +27,10 @@ MORE = " bytes more"
 OWN_PRODUCER_IDS = 9_000_000
 """From here on, producer ids are the script's."""
 
+#: What is shown of a batch's header as it is.
+HEADER = ("base_offset", "length", "partition_leader_epoch", "magic", "attributes", "last_offset_delta")
+HEADER += ("producer_epoch", "base_sequence", "record_count")
+
 PARTITIONS = ("partitions", "partition_responses")
 #: Fields of which nothing is compared.
 LEFT_OUT = {"throttle_time_ms", "cluster_id", "host", "port", "usable_bytes", "total_bytes", "log_dir", "broker_epoch"}
@@ -229,7 +233,7 @@ def _records(value: Any, names: Names) -> Any:
             if end > len(whole):
                 end = position
                 break
-            fields = header._asdict() | {
+            fields = {name: getattr(header, name) for name in HEADER} | {
                 "crc": crc_matches(whole, position, header),
                 "producer_id": _producer_id(header.producer_id, names),
                 "base_timestamp": _scalar(header.base_timestamp, names),
