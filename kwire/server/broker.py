@@ -35,6 +35,7 @@ from kwire.server.dispatch import Dispatcher
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
+from kwire.server.long_answers import LongAnswers
 from kwire.server.network.connection import RECEIVE_BUFFER_BYTES
 from kwire.server.network.connection_limits import limits_of
 from kwire.server.network.listener import ConnectionTable, Listener, sweep_connections
@@ -201,6 +202,7 @@ class BrokerServer:
                 slots=config["max.incremental.fetch.session.cache.slots"], chance=self._chance, clock=self._clock
             ),
             output=self._output,
+            long_answers=LongAnswers(),
             producer_ids=ProducerIds(self._allocate_producer_ids),
             topic_creator=TopicCreator(self._controller, config),
             apis=SERVED,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kwire.server.dispatch import Api
     from kwire.server.fetch_sessions import FetchSessions
     from kwire.server.internal_topics import TopicCreator
+    from kwire.server.long_answers import LongAnswers
     from kwire.server.network.output_memory import OutputMemory
     from kwire.server.producer_ids import ProducerIds
 
@@ -52,6 +53,7 @@ class Services:
     client_telemetry: ClientTelemetry
     fetch_sessions: FetchSessions
     output: OutputMemory
+    long_answers: LongAnswers
     producer_ids: ProducerIds
     topic_creator: TopicCreator
     apis: tuple[Api, ...]

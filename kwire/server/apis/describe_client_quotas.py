@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable
 
 from kwire.cluster.client_quotas import make_filter
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -15,10 +15,16 @@ from kwire.protocol.messages.describe_client_quotas import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.long_answers import Pieces
 
 
-async def handle(request: DescribeClientQuotasRequest, context: RequestContext) -> DescribeClientQuotasResponse:
-    await asyncio.sleep(0)  # to go through all quotas takes a while: others have their turn between two requests
+def handle(request: DescribeClientQuotasRequest, context: RequestContext) -> Awaitable[DescribeClientQuotasResponse]:
+    # To go through all quotas takes a while: others have their turn between two requests.
+    return context.services.long_answers.make(_describe(request, context), context)
+
+
+def _describe(request: DescribeClientQuotasRequest, context: RequestContext) -> Pieces:
+    yield
     try:
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

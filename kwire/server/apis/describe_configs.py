@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
 from kwire.cluster.config_keys import ConfigResourceType, broker_id_of
@@ -19,21 +18,29 @@ from kwire.protocol.messages.describe_configs import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.long_answers import Pieces
 from kwire.server.settings.config_entries import ConfigEntry
 
 DESCRIBED: Final = frozenset({2, 4, 8, 16, 32})
 """Every type there is; loggers are refused one by one."""
 
 
-async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+def handle(
+    request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
     # What is named again is answered once: a short request must not make an answer without bounds.
     wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     if any(kind not in DESCRIBED for kind, _ in wanted):
         return _refused(wanted.values())
+    return context.services.long_answers.make(_describe(wanted.values(), request, context), context)
+
+
+def _describe(
+    wanted: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest, context: RequestContext
+) -> Pieces:
     results = []
-    for resource in wanted.values():
-        # A broker has hundreds of settings, however few are asked for: others have their turn in between.
-        await asyncio.sleep(0)
+    for resource in wanted:
+        yield  # a broker has hundreds of settings, however few are asked for
         results.append(_resource(resource, request, context))
     return DescribeConfigsResponse(results=results)
 

@@ -140,8 +140,16 @@ class ClientQuotaManager:
             response.throttle_time_ms = throttle_ms
         return throttle_ms
 
+    def count_time(self, context: RequestContext) -> None:
+        """Count the time since `begin` of a request that is answered later."""
+        self._request.record(_client(context), self._spent_percent(), self._now_ms())
+
+    def _spent_percent(self) -> float:
+        """What a whole second counts as 100 of."""
+        return self.spent_ms() / 1000.0 * 100.0
+
     def _request_throttle_ms(self, client: Client) -> int:
-        throttle_ms = self._request.record(client, self.spent_ms() / 1000.0 * 100.0, self._now_ms())
+        throttle_ms = self._request.record(client, self._spent_percent(), self._now_ms())
         return min(throttle_ms, self._config.window_ms)
 
     # --- fetching
