@@ -212,7 +212,8 @@ def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: 
     )
     if not config.is_log_append_time:
         rules.oldest = now_ms - config.message_timestamp_before_max_ms
-        rules.newest = now_ms + config.message_timestamp_after_max_ms
+        # Nothing is newer than what a header can hold, not even where the topic allows any timestamp.
+        rules.newest = min(now_ms + config.message_timestamp_after_max_ms, INT64_MAX)
     elif header.is_log_append_time:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "producers must not set the timestamp type to LogAppendTime")
     faults: list[RecordFault] = []

@@ -194,9 +194,9 @@ def _layout(body: bytes, start: int, needs_key: bool, delta_bytes: int) -> tuple
     timestamp_at = attributes_at + 1
     _, delta_at = _varint(body, timestamp_at)
     key_at = delta_at + delta_bytes
-    key_length, position = _varint(body, key_at)
+    key_length, position = _length(body, key_at)
     value_at = position + max(key_length, 0)
-    value_length, value_start = _varint(body, value_at)
+    value_length, value_start = _length(body, value_at)
     header_count_at = value_start + max(value_length, 0)
     if (
         body[header_count_at]
@@ -243,9 +243,9 @@ def _walk_record(body: bytes, position: int, end: int, index: int) -> tuple[int,
     offset_delta, position = _varint(body, position)
     if offset_delta != index:
         raise MalformedRecordError(f"record {index} has offset delta {offset_delta}")
-    key_length, position = _varint(body, position)
+    key_length, position = _length(body, position)
     position += max(key_length, 0)
-    value_length, position = _varint(body, position)
+    value_length, position = _length(body, position)
     position += max(value_length, 0)
     if key_length < -1 or value_length < -1:
         raise MalformedRecordError(f"record {index} has a negative length")
@@ -262,11 +262,11 @@ def _walk_headers(body: bytes, position: int, end: int, index: int) -> int:
     if count < 0 or count > end - position:
         raise MalformedRecordError(f"record {index} declares {count} headers")
     for _ in range(count):
-        length, position = _varint(body, position)
+        length, position = _length(body, position)
         if length < 0:
             raise MalformedRecordError(f"record {index} has a header without a name")
         position += length
-        length, position = _varint(body, position)
+        length, position = _length(body, position)
         if length < -1:
             raise MalformedRecordError(f"record {index} has a negative header value length")
         position += max(length, 0)
@@ -283,6 +283,14 @@ def _judge_record(index: int, timestamp: int, has_key: bool, rules: WalkRules, f
     elif timestamp != NO_TIMESTAMP and not rules.oldest <= timestamp <= rules.newest:
         message = f"Timestamp {timestamp} is out of range: it should be within [{rules.oldest}, {rules.newest}]"
         faults.append(RecordFault(index, message, True))
+
+
+def _length(body: bytes, position: int) -> tuple[int, int]:
+    """A field's length. One that leads out of the body is an IndexError here: its end may be no index at all."""
+    length, position = _varint(body, position)
+    if length > len(body):
+        raise IndexError(length)
+    return length, position
 
 
 def _varint(body: bytes, position: int) -> tuple[int, int]:

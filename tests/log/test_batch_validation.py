@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from kwire.log.batch_validation import AppendOrigin, check_frame, validate_batch
-from kwire.log.config import LogConfig
+from kwire.log.config import INT64_MAX, LogConfig
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import (
@@ -86,6 +86,10 @@ def test_a_bad_batch_gets_kafkas_code(name, data, code):
     assert refusal(data) is code
 
 
+NO_INDEX = b"\xfe" + b"\xff" * 8 + b"\x7f"
+"""A length of ten bytes: what begins behind it begins above 2^63."""
+
+
 def record_body(*fields: bytes) -> bytes:
     body = b"".join(fields)
     return bytes([len(body) * 2]) + body
@@ -106,6 +110,10 @@ def record_body(*fields: bytes) -> bytes:
         ("header count beyond the record", record_body(b"\x00\x00\x00\x01\x01\x7e")),
         ("header without a name", record_body(b"\x00\x00\x00\x01\x01\x02\x01\x01")),
         ("header value beyond the record", record_body(b"\x00\x00\x00\x01\x01\x02\x00\x7e")),
+        ("key whose end is no index", record_body(b"\x00\x00\x00" + NO_INDEX + b"\x01\x00")),
+        ("value whose end is no index", record_body(b"\x00\x00\x00\x01" + NO_INDEX + b"\x00")),
+        ("header name whose end is no index", record_body(b"\x00\x00\x00\x01\x01\x02" + NO_INDEX + b"\x00")),
+        ("header value whose end is no index", record_body(b"\x00\x00\x00\x01\x01\x04\x00" + NO_INDEX + b"\x00")),
         ("bytes behind the fields", record_body(b"\x00\x00\x00\x01\x01\x00\x00")),
         ("endless varint", b"\xff" * 12),
         ("nothing", b""),
@@ -144,6 +152,15 @@ def test_old_timestamps_are_refused_where_the_topic_bounds_them(codec):
     assert refusal(encode_batch(records, codec=codec), config) is ErrorCode.INVALID_TIMESTAMP
     records[1].timestamp = NOW_MS - 1000
     assert validated(encode_batch(records, codec=codec), config)[1].record_count == 2
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_timestamp_that_no_header_can_hold_is_refused_wherever_any_is_taken(codec):
+    config = LogConfig(message_timestamp_after_max_ms=INT64_MAX)
+    records = [Record(timestamp=INT64_MAX), Record(timestamp=INT64_MAX)]
+    assert validated(encode_batch(records, codec=codec), config)[1].max_timestamp == INT64_MAX
+    data = with_header(encode_batch([Record(timestamp=0), Record(timestamp=1)], codec=codec), base_timestamp=INT64_MAX)
+    assert refusal(data, config) is ErrorCode.INVALID_TIMESTAMP
 
 
 def test_records_without_timestamp_are_taken():
