@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
-from kwire.server.network.outbox import ANSWERS_MAX, SMALL_BYTES_MAX, Outbox
+from kwire.server.network.outbox import ANSWERS_MAX, SECONDS_MAX, SMALL_BYTES_MAX, Outbox
 from tests.support.raw_client import RawClient, sized
 
 
@@ -17,6 +17,10 @@ class Turns:
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        return self.seconds
 
     def call_soon(self, call: Any) -> None:
         self.calls.append(call)
@@ -44,7 +48,7 @@ def turns() -> Turns:
 
 @pytest.fixture
 def outbox(turns: Turns) -> Any:
-    return Outbox(turns.call_soon)
+    return Outbox(turns.call_soon, turns.now)
 
 
 def test_an_answer_leaves_after_one_look_without_requests(outbox: Any, turns: Turns) -> None:
@@ -70,6 +74,25 @@ def test_answers_wait_while_requests_keep_coming(outbox: Any, turns: Turns) -> N
     turns.turn()
     turns.turn()
     assert first.written == [b"a", b"c"]
+
+
+def test_turns_that_take_long_do_not_keep_answers(outbox: Any, turns: Turns) -> None:
+    taker, slow = Taker(), Taker()
+    outbox.put(taker, [b"a"])
+    for _ in range(2):
+        turns.turn()
+        assert taker.written == []
+        outbox.put(slow, [b"."])
+        turns.seconds += SECONDS_MAX * 0.75
+    turns.turn()
+    assert taker.written == [b"a"]
+    assert slow.written == [b".."]
+    assert not turns.calls
+    outbox.put(taker, [b"b"])
+    turns.turn()
+    assert taker.written == [b"a"], "the time begins anew"
+    turns.turn()
+    assert taker.written == [b"a", b"b"]
 
 
 def test_the_answers_of_a_connection_leave_in_one_piece(outbox: Any, turns: Turns) -> None:

@@ -70,7 +70,7 @@ class Listener:
         self.receive_view = memoryview(receive_buffer)
         loop = asyncio.get_running_loop()
         self.now = loop.time
-        self.outbox = Outbox(loop.call_soon)
+        self.outbox = Outbox(loop.call_soon, loop.time)
         self.port = 0
         self._table = table
         self._server: asyncio.AbstractServer | None = None

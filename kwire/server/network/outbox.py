@@ -2,8 +2,9 @@
 
 To wake a client that waits costs more than to answer it. While a broker is busy, each answer that leaves by itself
 finds its client asleep again; answers that leave one behind the other find it awake. So small answers are held while
-requests keep coming in, until a turn of the loop brings no more of them, or until they are many. A broker that is not
-busy holds an answer for one look at its sockets, some microseconds.
+requests keep coming in, until a turn of the loop brings no more of them, or until they are many, or until turns that
+take long have kept them for long enough. A broker that is not busy holds an answer for one look at its sockets, some
+microseconds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ Buffers = list[bytes | bytearray | memoryview]
 ANSWERS_MAX: Final = 64
 SMALL_BYTES_MAX: Final = 16 * 1024
 """A larger answer leaves at once: its client is better off busy with it."""
+SECONDS_MAX: Final = 0.002
+"""Many small answers take less; what is held for longer waits for slow requests of others, one in each turn."""
 
 
 class Writer(Protocol):
@@ -28,13 +31,16 @@ class Writer(Protocol):
 class Outbox:
     """The answers of one listener that have not been written yet, in order for each connection."""
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object], now: Callable[[], float]) -> None:
         self._call_soon = call_soon
+        self._now = now
         self._held: dict[Writer, Buffers] = {}
         self._count = 0
         """Answers held."""
         self._count_before = 0
         """How many were held when the last turn ended."""
+        self._leave_at = 0.0
+        """When what was held at the end of the first turn leaves in any case."""
         self._will_turn = False
 
     def put(self, connection: Writer, buffers: Buffers) -> None:
@@ -57,10 +63,12 @@ class Outbox:
 
     def _turn(self) -> None:
         """Called between two looks of the loop at its sockets."""
-        if self._count == self._count_before:
+        if self._count == self._count_before or (self._count_before and self._now() >= self._leave_at):
             self._will_turn = False
             self.flush()
             return
+        if self._count_before == 0:
+            self._leave_at = self._now() + SECONDS_MAX
         self._count_before = self._count
         self._call_soon(self._turn)
 
