@@ -1,6 +1,7 @@
 """A partition that this broker leads: its log, its high watermark, and those who wait for either to move.
 
-In a replica set of one the high watermark follows the log's end at once. The waiting is held by the partition itself:
+In a replica set of one the high watermark follows the log's end at once, unless flush.messages asks for a flush first:
+then it follows what is durable, and what is not can neither be read nor is it acknowledged. The waiting is held by the partition itself:
 there is no purgatory. A waiting fetch is told of each new stretch of bytes and decides for itself when it has enough.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
+from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import PartitionImage
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.partition_log import AppendResult, PartitionLog
@@ -20,8 +22,8 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 
-class FetchWaiter(Protocol):
-    """A fetch that waits for data."""
+class Waiter(Protocol):
+    """A fetch that waits for data, an append that waits to be durable."""
 
     def more_data(self, size: int) -> None:
         """Bytes became readable in one of its partitions; size 0 says that something else changed: look again."""
@@ -31,6 +33,8 @@ class Partition:
     """State of one partition on its leader. Changed on the event loop only."""
 
     __slots__ = (
+        "_group_commit",
+        "_unflushed_bytes",
         "_waiters",
         "high_watermark",
         "image",
@@ -41,7 +45,16 @@ class Partition:
         "topic_id",
     )
 
-    def __init__(self, *, topic: str, topic_id: UUID, index: int, image: PartitionImage, log: PartitionLog) -> None:
+    def __init__(
+        self,
+        *,
+        topic: str,
+        topic_id: UUID,
+        index: int,
+        image: PartitionImage,
+        log: PartitionLog,
+        group_commit: GroupCommit,
+    ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
@@ -50,7 +63,10 @@ class Partition:
         self.leader_id = image.leader
         self.high_watermark = log.log_end_offset
         """First offset that consumers may not see; never above the log's end, never goes back."""
-        self._waiters: dict[FetchWaiter, None] = {}
+        self._waiters: dict[Waiter, None] = {}
+        self._group_commit = group_commit
+        self._unflushed_bytes = 0
+        """Of appends that wait for a flush."""
         log.assign_epoch_start(image.leader_epoch, log.log_end_offset)
 
     @property
@@ -75,7 +91,11 @@ class Partition:
             self._check_insync_replicas()
         result = log.append(batches, leader_epoch=self.image.leader_epoch, origin=origin)
         if not result.is_duplicate:
-            self._advance(len(batches))
+            if self._unflushed_bytes or log.unflushed_records >= log.config.flush_messages:
+                self._unflushed_bytes += len(batches)
+                self._group_commit.request(self)
+            else:
+                self._advance(log.log_end_offset, len(batches))
         return result
 
     def _check_insync_replicas(self) -> None:
@@ -88,8 +108,21 @@ class Partition:
                 f"requirement of {needed} for partition {self.topic}-{self.index}",
             )
 
-    def _advance(self, size: int) -> None:
-        end = self.log.log_end_offset
+    @property
+    def waits_for_flush(self) -> bool:
+        """Whether there are appends that no flush has covered."""
+        return self._unflushed_bytes > 0
+
+    def flushed(self) -> None:
+        """All below the log's recovery point is durable."""
+        end = self.log.recovery_point
+        size = self._unflushed_bytes
+        if end == self.log.log_end_offset:
+            self._unflushed_bytes = 0
+        if end > self.high_watermark:
+            self._advance(end, size)
+
+    def _advance(self, end: int, size: int) -> None:
         assert end >= self.high_watermark, "the high watermark never goes back"
         self.high_watermark = end
         if self._waiters:
@@ -104,10 +137,10 @@ class Partition:
             return self.log.last_stable_offset(self.high_watermark)
         return self.high_watermark
 
-    def wait(self, waiter: FetchWaiter) -> None:
+    def wait(self, waiter: Waiter) -> None:
         self._waiters[waiter] = None
 
-    def stop_waiting(self, waiter: FetchWaiter) -> None:
+    def stop_waiting(self, waiter: Waiter) -> None:
         self._waiters.pop(waiter, None)
 
     # --- changes

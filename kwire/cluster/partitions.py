@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.topic_configs import log_config
@@ -22,10 +23,16 @@ class Partitions:
     """Topic partitions led by this broker, by name and by topic id."""
 
     def __init__(
-        self, *, broker_id: int, logs: LogManager, settings_of: Callable[[MetadataImage], Mapping[str, Any]]
+        self,
+        *,
+        broker_id: int,
+        logs: LogManager,
+        group_commit: GroupCommit,
+        settings_of: Callable[[MetadataImage], Mapping[str, Any]],
     ) -> None:
         self._broker_id = broker_id
         self._logs = logs
+        self._group_commit = group_commit
         self._settings_of = settings_of
         self._by_topic: dict[str, dict[int, Partition]] = {}
         self._damaged: set[tuple[str, int]] = set()
@@ -105,7 +112,12 @@ class Partitions:
                 self._damaged.add((topic.name, index))
                 continue
             partitions[index] = Partition(
-                topic=topic.name, topic_id=topic.topic_id, index=index, image=partition_image, log=log
+                topic=topic.name,
+                topic_id=topic.topic_id,
+                index=index,
+                image=partition_image,
+                log=log,
+                group_commit=self._group_commit,
             )
 
     def _remove(self, topic: TopicImage) -> None:

@@ -345,7 +345,7 @@ class LogManager:
                 logger.warning("Leaving %s for the next start: %s", path, failure)
 
     def logs_to_flush(self) -> list[PartitionLog]:
-        """Logs whose flush.ms, flush.messages or a closed segment asks for a flush."""
+        """Logs whose flush.ms or a closed segment asks for a flush."""
         return [log for log in self.logs() if log.failure is None and log.flush_due()]
 
     def begin_flush(self, log: PartitionLog) -> FlushJob | None:

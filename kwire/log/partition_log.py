@@ -356,13 +356,11 @@ class PartitionLog:
         return self.log_end_offset - self.recovery_point
 
     def flush_due(self) -> bool:
-        """Whether flush.messages or flush.ms, or a closed segment, asks for a flush now."""
-        unflushed = self.log_end_offset - self.recovery_point
-        if unflushed <= 0:
+        """Whether flush.ms or a closed segment asks for a flush now. For flush.messages each append asks itself."""
+        if self.log_end_offset <= self.recovery_point:
             return False
         return (
-            unflushed >= self.config.flush_messages
-            or self._clock.monotonic_ms() - self.last_flush_ms >= self.config.flush_ms
+            self._clock.monotonic_ms() - self.last_flush_ms >= self.config.flush_ms
             or self.recovery_point < self._active.base_offset
         )
 

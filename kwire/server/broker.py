@@ -16,6 +16,7 @@ from typing import Any
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
 from kwire.cluster.formatting import bootstrap_records
+from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import Endpoint
 from kwire.cluster.metadata_damage import refuse_damage
 from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
@@ -110,8 +111,12 @@ class BrokerServer:
                 settings=config.typed,
             ),
         )
+        self._group_commit = GroupCommit(self._logs, self._workers)
         self._partitions = Partitions(
-            broker_id=config.node_id, logs=self._logs, settings_of=self._dynamic_configs.settings_of
+            broker_id=config.node_id,
+            logs=self._logs,
+            group_commit=self._group_commit,
+            settings_of=self._dynamic_configs.settings_of,
         )
         self._partitions.start(self._metadata_log.image)
         self._metadata_log.watch(self._partitions.follow)
@@ -331,6 +336,7 @@ class BrokerServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         broker = self._metadata_log.image.brokers[self.config.node_id]
+        await self._group_commit.close()
         await self._metadata_log.close()
         self._workers.close()  # what they write must not cross with what is written now
         self._logs.close(

@@ -96,7 +96,7 @@ class Housekeeping:
                 await self._workers.run(memory.give_back)
 
     async def _flush(self) -> None:
-        """Flush the logs whose settings ask for it; the waiting is a worker's."""
+        """Flush the logs that flush.ms or a closed segment asks it for; the waiting is a worker's."""
         while True:
             await asyncio.sleep(STEP_MS / 1000.0)
             for log in self._logs.logs_to_flush():

@@ -306,7 +306,7 @@ def test_offsets_are_deleted_for_partitions_that_exist(caller: Caller) -> None:
 def test_answers_wait_for_a_high_watermark_that_lags(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     caller.commit(9, offsets("t", 0))
     advance = Partition._advance
-    monkeypatch.setattr(Partition, "_advance", lambda self, size: None)
+    monkeypatch.setattr(Partition, "_advance", lambda self, end, size: None)
     topics = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("g", "h")]
     deletion = [OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition()])]
     requests: list[tuple[Api, object, int]] = [
@@ -321,7 +321,8 @@ def test_answers_wait_for_a_high_watermark_that_lags(caller: Caller, monkeypatch
         waiting = [asyncio.ensure_future(caller.answer(api, request, version)) for api, request, version in requests]
         await asyncio.sleep(1)
         assert not any(future.done() for future in waiting)
-        advance(caller.world.offsets_partition(), 0)
+        partition = caller.world.offsets_partition()
+        advance(partition, partition.log.log_end_offset, 0)
         return await asyncio.gather(*waiting)
 
     committed, fetched, fetched_alone, deleted, gone = caller.run(main())
@@ -334,7 +335,7 @@ def test_answers_wait_for_a_high_watermark_that_lags(caller: Caller, monkeypatch
 
 @replaces_methods
 def test_answers_that_wait_when_the_coordinator_stops_say_so(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Partition, "_advance", lambda self, size: None)
+    monkeypatch.setattr(Partition, "_advance", lambda self, end, size: None)
 
     async def main() -> tuple[Any, Any]:
         request = OffsetCommitRequest(group_id="g", topics=[offsets("t", 0)])

@@ -21,7 +21,7 @@ from kwire.log.disk import DiskFailure
 from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
 from kwire.protocol.error_codes import ErrorCode, KafkaError, UnknownRecordTypeError
 from kwire.protocol.records import Record, encode_batch, iterate_headers
-from tests.coordinator.world import topic_image
+from tests.coordinator.world import no_group_commit, topic_image
 from tests.log.support import open_at
 from tests.virtual_loop import VirtualClock, VirtualLoop, virtual_loop
 
@@ -119,7 +119,11 @@ class Bench:
     def open_partition(self) -> SlowPartition:
         image: PartitionImage = topic_image("state", 1, 1).partitions[0]
         log = open_at(self.directory)
-        return SlowPartition(Partition(topic="state", topic_id=UUID(int=1), index=0, image=image, log=log))
+        return SlowPartition(
+            Partition(
+                topic="state", topic_id=UUID(int=1), index=0, image=image, log=log, group_commit=no_group_commit()
+            )
+        )
 
     async def lead(self) -> Shard[Number, SumMachine]:
         self.runtime.lead(self.partition)

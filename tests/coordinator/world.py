@@ -6,9 +6,11 @@ import asyncio
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 from uuid import UUID
 
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
@@ -20,6 +22,7 @@ from kwire.log.disk import RealDisk
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.protocol.records import decode_all
+from tests.cluster.world import InlineWorkers
 from tests.log.support import FixedChance
 from tests.virtual_loop import VirtualClock
 
@@ -36,6 +39,11 @@ def topic_image(name: str, number: int, partitions: int) -> TopicImage:
         partition_epoch=0,
     )
     return TopicImage(name=name, topic_id=UUID(int=number), partitions=(partition,) * partitions)
+
+
+def no_group_commit() -> GroupCommit:
+    """For partitions whose appends wait for no flush."""
+    return GroupCommit(cast("LogManager", None), InlineWorkers())
 
 
 class World:
@@ -57,7 +65,12 @@ class World:
     async def start(self) -> None:
         surroundings = Surroundings(disk=RealDisk(), clock=self.clock, chance=self.chance)
         self.logs = LogManager([self._directory], surroundings)
-        self.partitions = Partitions(broker_id=BROKER_ID, logs=self.logs, settings_of=lambda _: default_settings())
+        self.partitions = Partitions(
+            broker_id=BROKER_ID,
+            logs=self.logs,
+            group_commit=GroupCommit(self.logs, InlineWorkers()),
+            settings_of=lambda _: default_settings(),
+        )
         self.partitions.start(self.image)
         self.groups = GroupCoordinator(
             config=self.config,

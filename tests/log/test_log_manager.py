@@ -276,7 +276,7 @@ def test_a_log_that_is_deleted_during_its_flush_takes_nothing_offline(tmp_path):
 
 def test_a_log_that_was_deleted_before_its_flush_is_passed_over(tmp_path):
     manager = managed(tmp_path)
-    log = manager.get_or_create("t", 0, LogConfig(flush_messages=1), None)
+    log = manager.get_or_create("t", 0, LogConfig(flush_ms=0), None)
     log.append(batch(b"a"), leader_epoch=0)
     assert manager.logs_to_flush() == [log]
     manager.delete("t", 0)
@@ -372,7 +372,7 @@ def test_a_failing_directory_goes_offline_as_a_whole(tmp_path):
 def test_housekeeping_reaches_every_log(tmp_path):
     clock = ManualClock()
     manager = managed(tmp_path, surroundings(clock=clock))
-    config = LogConfig(retention_ms=100, file_delete_delay_ms=0, flush_messages=1)
+    config = LogConfig(retention_ms=100, file_delete_delay_ms=0, flush_ms=0)
     log = manager.get_or_create("t", 0, config, None)
     log.append(batch(b"a", producer_id=1, producer_epoch=0, sequence=0), leader_epoch=0)
     assert manager.logs_to_flush() == [log]

@@ -80,7 +80,7 @@ TOPIC_KEYS = table(
             default="9223372036854775807",
             check=POSITIVE,
             synonyms=("log.flush.interval.messages",),
-            doc="Records after which the log is fsynced; it may take a second.",
+            doc="Records after which the log is fsynced, before the append that reaches them is answered.",
         ),
         ConfigKey(
             name="flush.ms",

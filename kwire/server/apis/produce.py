@@ -1,13 +1,14 @@
 """Produce: append record batches to partitions led by this broker.
 
 All appending happens before anything is waited for, so that the batches of one connection reach their partitions in
-the order in which they were sent. With acks=0 nothing is answered; if an append failed, the connection is closed
-instead, which is all that such a client can be told.
+the order in which they were sent. The answer waits only where flush.messages wants the records durable. With acks=0
+nothing is answered; if an append failed, the connection is closed instead, which is all that such a client can be told.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 from typing import Final
 
 from kwire.cluster.topic_names import INTERNAL_TOPICS
@@ -27,6 +28,7 @@ from kwire.protocol.records import CODEC_MASK, TRANSACTIONAL_FLAG
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api, HandWrittenCodec
+from kwire.server.durable_answers import Append, DurableAnswer
 from kwire.server.network.connection import CloseConnection
 
 logger = logging.getLogger("kwire.server.produce")
@@ -53,23 +55,26 @@ _WITHOUT_LOG_START: Final = frozenset(
 _ACKS: Final = (-1, 0, 1)
 
 
-def handle(exchange: ProduceExchange, context: RequestContext) -> ProduceExchange | None:
+def handle(exchange: ProduceExchange, context: RequestContext) -> ProduceExchange | Awaitable[ProduceExchange] | None:
     """Append every batch; the outcome is noted beside it."""
     acks = exchange.acks
     refused = None
     is_transactional = exchange.transactional_id is not None
     if is_transactional or acks not in _ACKS:
         refused = _refusal(exchange, context)
+    waiting: list[Append] = []
     for topic in exchange.topics:
         name, why = _resolve(topic, context, refused)
         for data in topic.partitions:
             if why is None:
-                _append(name, data, acks, context, is_transactional)
+                _append(name, data, acks, context, is_transactional, waiting)
             else:
                 _refuse(data, why)
     if acks == 0:
         _close_on_error(exchange.topics)
         return None
+    if waiting:
+        return DurableAnswer(exchange, waiting, context.services.partitions).future
     return exchange
 
 
@@ -105,7 +110,15 @@ def _resolve(
     return name, refused
 
 
-def _append(name: str, data: ProducedPartition, acks: int, context: RequestContext, is_transactional: bool) -> None:
+def _append(
+    name: str,
+    data: ProducedPartition,
+    acks: int,
+    context: RequestContext,
+    is_transactional: bool,
+    waiting: list[Append],
+) -> None:
+    """Append one batch. What is stored and not durable, though it should be, is put on the list of those that wait."""
     partition = None
     try:
         partition = context.services.partitions.find(name, data.index)
@@ -131,6 +144,8 @@ def _append(name: str, data: ProducedPartition, acks: int, context: RequestConte
         data.base_offset = result.base_offset
         data.log_append_time_ms = result.log_append_time_ms
         data.log_start_offset = result.log_start_offset
+        if result.last_offset >= partition.high_watermark:
+            waiting.append((partition, data, result.last_offset))
 
 
 def _check_attributes(attributes: int, context: RequestContext, is_transactional: bool) -> None:

@@ -151,7 +151,7 @@ KEYS = (
         default="9223372036854775807",
         check=POSITIVE,
         update=Update.CLUSTER_WIDE,
-        doc="Records after which a log is fsynced; it may take a second.",
+        doc="Records after which a log is fsynced, before the append that reaches them is answered.",
     ),
     ConfigKey(
         name="log.flush.interval.ms",

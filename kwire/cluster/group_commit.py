@@ -1,0 +1,71 @@
+"""Group commit of topic data: appends that flush.messages asks to be durable are answered after a flush.
+
+A partition is flushed again and again while it has such appends, one flush at a time, on a worker. What is appended
+while one runs is made durable by the next one, however many clients wait for it: with flush.messages=1 a record costs
+a part of an fsync, not one of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from kwire.log.disk import DiskFailure
+from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import PartitionLog
+from kwire.protocol.error_codes import KafkaError
+from kwire.seams import Workers
+
+logger = logging.getLogger("kwire.cluster.group_commit")
+
+
+class Flushed(Protocol):
+    """A partition whose tail waits to be durable."""
+
+    log: PartitionLog
+
+    @property
+    def waits_for_flush(self) -> bool:
+        """Whether there are appends that no flush has covered."""
+
+    def flushed(self) -> None:
+        """The log was flushed; its recovery point says up to where."""
+
+    def wake(self) -> None:
+        """Let those who wait find out that no flush will come."""
+
+
+class GroupCommit:
+    """The flushes that appends wait for, over all partitions of a broker."""
+
+    def __init__(self, logs: LogManager, workers: Workers) -> None:
+        self._logs = logs
+        self._workers = workers
+        self._running: dict[Flushed, asyncio.Task[None]] = {}
+
+    def request(self, partition: Flushed) -> None:
+        """Have the partition flushed as soon as may be; it is told."""
+        if partition not in self._running:
+            self._running[partition] = asyncio.get_running_loop().create_task(self._flush(partition))
+
+    async def close(self) -> None:
+        """Return when no flush is under way."""
+        if self._running:
+            await asyncio.wait(list(self._running.values()))
+
+    async def _flush(self, partition: Flushed) -> None:
+        try:
+            while partition.waits_for_flush:
+                job = self._logs.begin_flush(partition.log)
+                if job is None:  # deleted: those who waited know
+                    return
+                await self._workers.run(job.run)
+                self._logs.finish_flush(partition.log, job)
+                partition.flushed()
+        except (DiskFailure, KafkaError) as failure:
+            # The log is offline, which is what those who wait are answered.
+            logger.error("cannot flush %r: %s", partition.log, failure)  # noqa: TRY400 the failure says all
+            partition.wake()
+        finally:
+            del self._running[partition]

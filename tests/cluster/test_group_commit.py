@@ -1,0 +1,155 @@
+"""Group commit: who waits for a flush, whom one flush serves, and what is told when none will come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.group_commit import GroupCommit
+from kwire.cluster.partition import Partition
+from kwire.log.config import LogConfig
+from kwire.log.log_manager import LogManager
+from tests.cluster.world import InlineWorkers
+from tests.coordinator.world import topic_image
+from tests.log.faults import FaultyDisk, broken
+from tests.log.support import surroundings
+from tests.support.requests import batch
+
+
+class Watcher:
+    """Notes what a partition says to those who wait."""
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+
+    def more_data(self, size: int) -> None:
+        self.heard.append(size)
+
+
+class Scene:
+    """One partition of a log manager on a disk that can fail, with workers that can be held."""
+
+    def __init__(self, directory: Path, flush_messages: int) -> None:
+        self.disk = FaultyDisk()
+        self.workers = InlineWorkers()
+        self.logs = LogManager([str(directory / "d")], surroundings(self.disk))
+        self.group_commit = GroupCommit(self.logs, self.workers)
+        log = self.logs.get_or_create("t", 0, LogConfig(flush_messages=flush_messages), None)
+        image = topic_image("t", 1, 1).partitions[0]
+        self.partition = Partition(
+            topic="t", topic_id=UUID(int=1), index=0, image=image, log=log, group_commit=self.group_commit
+        )
+        self.watcher = Watcher()
+        self.partition.wait(self.watcher)
+
+    def append(self, *values: bytes) -> int:
+        return self.partition.append(batch(*values), 1).last_offset
+
+
+def play(scene: Scene, acts: Callable[[], Awaitable[None]]) -> None:
+    async def all_of_it() -> None:
+        await acts()
+        await scene.group_commit.close()
+
+    asyncio.run(all_of_it())
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path, flush_messages=1)
+
+
+def test_what_is_not_durable_cannot_be_read(scene: Scene) -> None:
+    partition = scene.partition
+
+    async def acts() -> None:
+        scene.workers.held = True
+        scene.append(b"a")
+        assert (partition.log.log_end_offset, partition.high_watermark) == (1, 0)
+        assert scene.watcher.heard == []
+        scene.workers.release()
+        await scene.group_commit.close()
+        assert (partition.high_watermark, partition.log.recovery_point) == (1, 1)
+        assert scene.watcher.heard == [len(batch(b"a"))]
+        assert not partition.waits_for_flush
+
+    play(scene, acts)
+
+
+def test_one_flush_serves_all_that_came_during_the_one_before(scene: Scene) -> None:
+    async def acts() -> None:
+        scene.workers.held = True
+        scene.append(b"first")
+        await asyncio.sleep(0)
+        for _ in range(50):
+            scene.append(b"later")
+        scene.workers.release()
+        await scene.group_commit.close()
+        assert scene.workers.calls == 2
+        assert scene.partition.high_watermark == 51
+
+    play(scene, acts)
+
+
+def test_appends_below_the_count_do_not_wait(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, flush_messages=3)
+
+    async def acts() -> None:
+        scene.workers.held = True
+        scene.append(b"a", b"b")
+        assert scene.partition.high_watermark == 2
+        assert not scene.partition.waits_for_flush
+        scene.append(b"c")
+        assert scene.partition.high_watermark == 2
+        scene.append(b"d")
+        scene.workers.release()
+        await scene.group_commit.close()
+        assert scene.partition.high_watermark == scene.partition.log.recovery_point == 4
+        scene.append(b"e")
+        assert scene.partition.high_watermark == 5
+
+    play(scene, acts)
+
+
+def test_a_larger_count_does_not_let_later_appends_overtake(scene: Scene) -> None:
+    async def acts() -> None:
+        scene.workers.held = True
+        scene.append(b"a")
+        scene.partition.log.update_config(LogConfig())
+        scene.append(b"b")
+        assert scene.partition.high_watermark == 0
+        scene.workers.release()
+        await scene.group_commit.close()
+        assert scene.partition.high_watermark == 2
+
+    play(scene, acts)
+
+
+def test_a_failed_fsync_wakes_those_who_wait_and_takes_the_log_offline(scene: Scene) -> None:
+    async def acts() -> None:
+        scene.disk.fail = lambda operation, path: broken(operation, path) if operation == "fsync" else None
+        scene.append(b"a")
+        await scene.group_commit.close()
+        assert scene.partition.log.failure is not None
+        assert scene.partition.high_watermark == 0
+        assert scene.watcher.heard == [0]
+
+    play(scene, acts)
+
+
+def test_a_log_deleted_during_its_flush_is_left_alone(scene: Scene) -> None:
+    async def acts() -> None:
+        scene.workers.held = True
+        scene.append(b"a")
+        await asyncio.sleep(0)
+        scene.logs.delete("t", 0)
+        scene.workers.release()
+        await scene.group_commit.close()
+        assert scene.partition.high_watermark == 0
+        assert scene.logs.directories[0].failure is None
+
+    play(scene, acts)
