@@ -1,10 +1,11 @@
-"""The command line: `kwire server`, `kwire config explain`."""
+"""The command line: `kwire server`, `kwire config explain`, `kwire log dump`."""
 
 from __future__ import annotations
 
 import click
 
 from kwire.cli.config_command import config
+from kwire.cli.log_command import log
 from kwire.cli.server_command import server
 
 
@@ -16,3 +17,4 @@ def main() -> None:
 
 main.add_command(server)
 main.add_command(config)
+main.add_command(log)

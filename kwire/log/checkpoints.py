@@ -55,6 +55,10 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
         data = disk.read(path)
     except FileNotFoundError:
         return {}
+    return parse_offsets(data, path)
+
+
+def parse_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
     return {(topic, int(partition)): int(offset) for topic, partition, offset in _parse_lines(data, path, 3)}
 
 

@@ -1,0 +1,119 @@
+"""Records as plain values: text where bytes are UTF-8, and by name what brokers write for themselves."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import struct
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from kwire.protocol.codec import decode
+from kwire.protocol.control_records import ControlRecordType, control_record_type
+from kwire.protocol.error_codes import ProtocolError
+from kwire.protocol.messages.control_records import (
+    EndTxnMarker,
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from kwire.protocol.messages.group_records import decode_group_key, decode_group_value
+from kwire.protocol.messages.metadata_records import decode_metadata_record
+from kwire.protocol.records import BatchHeader, InvalidRecordsError, Record
+from kwire.protocol.schema import schema_of
+from kwire.protocol.uuids import uuid_to_text
+
+METADATA_TOPIC = "__cluster_metadata"
+OFFSETS_TOPIC = "__consumer_offsets"
+DECODED_TOPICS = (METADATA_TOPIC, OFFSETS_TOPIC)
+DECODING_ERRORS = (ProtocolError, InvalidRecordsError, IndexError, ValueError, OverflowError, struct.error)
+"""What decoding bytes that are no such record can raise."""
+
+_CONTROL_VALUES: dict[int, type] = {
+    ControlRecordType.ABORT: EndTxnMarker,
+    ControlRecordType.COMMIT: EndTxnMarker,
+    ControlRecordType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlRecordType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlRecordType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlRecordType.KRAFT_VERSION: KRaftVersionRecord,
+    ControlRecordType.KRAFT_VOTERS: VotersRecord,
+}
+_MARKERS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold: a message as its fields, bytes as text or {"base64": ...}, uuids as Kafka prints them."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes_as_text(bytes(value))
+    if isinstance(value, UUID):
+        return uuid_to_text(value)
+    if isinstance(value, Enum):
+        return value.name
+    if dataclasses.is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def bytes_as_text(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def payload(topic: str | None, header: BatchHeader, record: Record) -> dict[str, Any]:
+    """The record's content: decoded if it is one of a broker's own, else key and value."""
+    try:
+        decoded = decoded_payload(topic, header, record)
+    except DECODING_ERRORS as error:
+        return {**_key_and_value(record), "undecodable": str(error)}
+    return _key_and_value(record) if decoded is None else decoded
+
+
+def _key_and_value(record: Record) -> dict[str, Any]:
+    return {"key": bytes_as_text(record.key), "value": bytes_as_text(record.value)}
+
+
+def decoded_payload(topic: str | None, header: BatchHeader, record: Record) -> dict[str, Any] | None:
+    """None for what clients wrote; raises one of DECODING_ERRORS for what is not what it should be."""
+    if header.is_control:
+        return _control(record)
+    if topic == METADATA_TOPIC:
+        message = decode_metadata_record(record.value or b"")
+        return {"record": type(message).__name__, **_fields(message)}
+    if topic == OFFSETS_TOPIC:
+        return _group(record)
+    return None
+
+
+def _fields(message: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = plain(message)
+    return {"fields": fields}
+
+
+def _group(record: Record) -> dict[str, Any]:
+    key = decode_group_key(record.key or b"")
+    value = None if record.value is None else decode_group_value(key, record.value)
+    return {"record": type(key).__name__.removesuffix("Key"), "key": plain(key), "value": plain(value)}
+
+
+def _control(record: Record) -> dict[str, Any]:
+    kind = control_record_type(record.key)
+    cls = _CONTROL_VALUES.get(kind)
+    if cls is None:
+        return {"control": str(kind), **_key_and_value(record)}
+    # A marker's version is outside of its message, that of the others is their first field as well.
+    data = record.value or b""
+    if len(data) < 2:
+        raise InvalidRecordsError("a control record has no value")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    version = max(0, min(version, schema_of(cls).versions.high))
+    message: Any = decode(cls, version, data, 2 if kind in _MARKERS else 0)
+    return {"control": ControlRecordType(kind).name, **_fields(message)}
