@@ -1,4 +1,4 @@
-"""The command line: `kwire server`, `kwire config explain`, `kwire log dump`."""
+"""The command line: `kwire server`, `kwire config explain`, `kwire log dump`, `kwire log verify`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import click
 
 from kwire.cli.config_command import config
 from kwire.cli.log_command import log
+from kwire.cli.log_verify_command import verify
 from kwire.cli.server_command import server
 
 
@@ -18,3 +19,4 @@ def main() -> None:
 main.add_command(server)
 main.add_command(config)
 main.add_command(log)
+log.add_command(verify)

@@ -51,7 +51,7 @@ def dump(
 
     selection = Selection(records=records, offset=offset, limit=limit, max_bytes=max_bytes)
     try:
-        sys.exit(_until_pipe_breaks(lambda: _dump(paths, selection, form)))
+        sys.exit(until_pipe_breaks(lambda: _dump(paths, selection, form)))
     except InspectionError as error:
         refuse(str(error))
 
@@ -85,7 +85,7 @@ def _rows(rows: Iterator[dict[str, Any]], *, is_named: bool) -> Iterator[dict[st
         yield {"kind": "damage", "position": 0, "what": str(error)}
 
 
-def _until_pipe_breaks(work: Callable[[], int]) -> int:
+def until_pipe_breaks(work: Callable[[], int]) -> int:
     """The work's status; 0 when nobody reads on, as for `head`."""
     try:
         status = work()

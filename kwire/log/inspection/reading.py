@@ -69,3 +69,11 @@ def read_whole(path: str) -> bytes:
         if file.size > SMALL_FILE_BYTES_MAX:
             raise InspectionError(f"{path}: {file.size} bytes are too many for a file of its kind")
         return file.read(0, file.size) if file.size else b""
+
+
+def read_lines_file(path: str) -> bytes:
+    """A checkpoint's bytes. Its parser takes any white space for a line's end; a broker writes newlines alone."""
+    data = read_whole(path)
+    if any(byte < 32 and byte != 10 for byte in data):
+        raise InspectionError(f"{path}: it holds control characters")
+    return data
