@@ -17,12 +17,15 @@ from click.testing import CliRunner
 from kwire.cli import main
 from kwire.cluster.formatting import format_directory
 from kwire.log.disk import RealDisk
+from kwire.protocol.codec import encode
+from kwire.protocol.messages.consumer_group_records import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from kwire.protocol.messages.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
     encode_group_key,
     encode_group_value,
 )
+from kwire.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from kwire.protocol.records import Record, encode_batch, iterate_headers
 from kwire.protocol.uuids import uuid_to_text
 from tests.log.inspection.support import TOPIC_ID, write_directory
@@ -103,6 +106,27 @@ def test_metadata_and_committed_offsets_are_decoded_by_name(tmp_path):
     assert commit["value"]["offset"] == 41
     assert tombstone["value"] is None
     assert "unknown" in odd["undecodable"]
+
+
+def test_records_of_every_coordinator_are_decoded(tmp_path):
+    written = [
+        ("__consumer_offsets-0", 3, ConsumerGroupMetadataKey(group_id="g"), 0, ConsumerGroupMetadataValue(epoch=7)),
+        ("__transaction_state-9", 0, TransactionLogKey(transactional_id="x"), 1, TransactionLogValue(producer_id=5)),
+    ]
+    for directory, key_type, key, version, value in written:
+        (tmp_path / directory).mkdir()
+        parts = [bytearray(key_type.to_bytes(2)), bytearray(version.to_bytes(2))]
+        encode(key, 0, parts[0])
+        encode(value, version, parts[1])
+        record = Record(key=bytes(parts[0]), value=bytes(parts[1]))
+        (tmp_path / directory / f"{0:020d}.log").write_bytes(
+            encode_batch([record, Record(key=record.key, value=b"\x7f")])
+        )
+    rows = [row for row in dump("--records", tmp_path) if row["kind"] == "record"]
+    assert [row.get("record") for row in rows] == ["ConsumerGroupMetadata", None, "TransactionLog", None]
+    assert (rows[0]["key"], rows[0]["value"]["epoch"]) == ({"group_id": "g"}, 7)
+    assert rows[2]["value"]["producer_id"] == 5
+    assert all(row["undecodable"] for row in rows[1::2])
 
 
 def test_damage_is_shown_and_told_by_the_status(tmp_path):

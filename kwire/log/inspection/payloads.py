@@ -6,12 +6,21 @@ import base64
 import dataclasses
 import struct
 from enum import Enum
+from types import ModuleType
 from typing import Any
 from uuid import UUID
 
 from kwire.protocol.codec import decode
 from kwire.protocol.control_records import ControlRecordType, control_record_type
-from kwire.protocol.error_codes import ProtocolError
+from kwire.protocol.error_codes import ProtocolError, UnknownRecordTypeError
+from kwire.protocol.messages import (
+    consumer_group_records,
+    group_records,
+    share_group_records,
+    share_state_records,
+    streams_group_records,
+    transaction_records,
+)
 from kwire.protocol.messages.control_records import (
     EndTxnMarker,
     KRaftVersionRecord,
@@ -20,7 +29,6 @@ from kwire.protocol.messages.control_records import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from kwire.protocol.messages.group_records import decode_group_key, decode_group_value
 from kwire.protocol.messages.metadata_records import decode_metadata_record
 from kwire.protocol.records import BatchHeader, InvalidRecordsError, Record
 from kwire.protocol.schema import schema_of
@@ -28,7 +36,6 @@ from kwire.protocol.uuids import uuid_to_text
 
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
-DECODED_TOPICS = (METADATA_TOPIC, OFFSETS_TOPIC)
 DECODING_ERRORS = (ProtocolError, InvalidRecordsError, IndexError, ValueError, OverflowError, struct.error)
 """What decoding bytes that are no such record can raise."""
 
@@ -42,6 +49,28 @@ _CONTROL_VALUES: dict[int, type] = {
     ControlRecordType.KRAFT_VOTERS: VotersRecord,
 }
 _MARKERS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
+
+
+_PREFIX_BYTES = 2
+"""A key begins with its record type, a value with its version."""
+
+
+def _messages(*modules: ModuleType) -> dict[tuple[int, str], type]:
+    """(record type, "Key" or "Value") -> class."""
+    return {
+        (schema_of(cls).key or 0, suffix): cls
+        for module in modules
+        for name, cls in vars(module).items()
+        for suffix in ("Key", "Value")
+        if isinstance(cls, type) and cls.__module__ == module.__name__ and name.endswith(suffix)
+    }
+
+
+_COORDINATOR_MESSAGES = {
+    OFFSETS_TOPIC: _messages(group_records, consumer_group_records, share_group_records, streams_group_records),
+    "__transaction_state": _messages(transaction_records),
+    "__share_group_state": _messages(share_state_records),
+}
 
 
 def plain(value: Any) -> Any:
@@ -88,9 +117,8 @@ def decoded_payload(topic: str | None, header: BatchHeader, record: Record) -> d
     if topic == METADATA_TOPIC:
         message = decode_metadata_record(record.value or b"")
         return {"record": type(message).__name__, **_fields(message)}
-    if topic == OFFSETS_TOPIC:
-        return _group(record)
-    return None
+    messages = _COORDINATOR_MESSAGES.get(topic or "")
+    return None if messages is None else _coordinator(messages, record)
 
 
 def _fields(message: Any) -> dict[str, Any]:
@@ -98,10 +126,23 @@ def _fields(message: Any) -> dict[str, Any]:
     return {"fields": fields}
 
 
-def _group(record: Record) -> dict[str, Any]:
-    key = decode_group_key(record.key or b"")
-    value = None if record.value is None else decode_group_value(key, record.value)
-    return {"record": type(key).__name__.removesuffix("Key"), "key": plain(key), "value": plain(value)}
+def _coordinator(messages: dict[tuple[int, str], type], record: Record) -> dict[str, Any]:
+    data = record.key or b""
+    key_type = _prefix(data)
+    key_class, value_class = messages.get((key_type, "Key")), messages.get((key_type, "Value"))
+    if key_class is None or value_class is None:
+        raise UnknownRecordTypeError(f"unknown record type {key_type}")
+    key: Any = decode(key_class, 0, data, _PREFIX_BYTES)
+    value: Any = None
+    if record.value is not None:
+        value = decode(value_class, _prefix(record.value), record.value, _PREFIX_BYTES)
+    return {"record": key_class.__name__.removesuffix("Key"), "key": plain(key), "value": plain(value)}
+
+
+def _prefix(data: bytes) -> int:
+    if len(data) < _PREFIX_BYTES:
+        raise ProtocolError(f"a record's {len(data)} bytes hold no type")
+    return int.from_bytes(data[:_PREFIX_BYTES], "big", signed=True)
 
 
 def _control(record: Record) -> dict[str, Any]:
