@@ -27,11 +27,11 @@ from tests.support.waiting import eventually
 T = TypeVar("T")
 
 
-class GatedWorkers(ThreadWorkers):
+class GatedWorkers:
     """Threads whose calls wait while the gate is shut."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self._workers = ThreadWorkers()
         self.gate: asyncio.Event | None = None
         self.calls = 0
 
@@ -47,7 +47,10 @@ class GatedWorkers(ThreadWorkers):
         if self.gate is not None:
             await self.gate.wait()
         self.calls += 1
-        return await super().run(call)
+        return await self._workers.run(call)
+
+    def close(self) -> None:
+        self._workers.close()
 
 
 @pytest.fixture
