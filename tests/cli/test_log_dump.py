@@ -80,7 +80,7 @@ def test_a_directory_is_shown_with_all_its_files(tmp_path):
     end = by_file["recovery-point-offset-checkpoint"]["offset"]
     assert by_file["replication-offset-checkpoint"]["offset"] == end
     assert {row["kind"] for row in rows} == {
-        "batch", "offset", "timestamp", "aborted", "producer", "epoch", "checkpoint", "partition", "properties",
+        "batch", "offset entry", "time entry", "aborted", "producer", "epoch", "checkpoint", "partition", "properties",
         "kafka_cleanshutdown",
     }  # fmt: skip
     assert [row["epoch"] for row in rows if row["kind"] == "epoch"] == [0, 1, 3]

@@ -211,7 +211,7 @@ def _dump_index(path: str, selection: Selection) -> Iterator[Row]:
     base = base_offset_of(path)
     for _, (relative, position) in _entries(path, OFFSET_ENTRY):
         if base + relative >= selection.offset:
-            yield {"kind": "offset", "offset": base + relative, "position": position}
+            yield {"kind": "offset entry", "offset": base + relative, "position": position}
     yield from _partial_entry(path, OFFSET_ENTRY)
 
 
@@ -219,7 +219,7 @@ def _dump_time_index(path: str, selection: Selection) -> Iterator[Row]:
     base = base_offset_of(path)
     for _, (timestamp, relative) in _entries(path, TIME_ENTRY):
         if base + relative >= selection.offset:
-            yield {"kind": "timestamp", "timestamp": timestamp, "offset": base + relative}
+            yield {"kind": "time entry", "timestamp": timestamp, "offset": base + relative}
     yield from _partial_entry(path, TIME_ENTRY)
 
 
