@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
-from kwire.log.disk import DiskFailure
+from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
 from kwire.seams import Workers
 
 logger = logging.getLogger("kwire.cluster.group_commit")
+
+FULL_DISK_PAUSE_SECONDS: Final = 1.0
+"""Between two tries to flush while there is no space for a checkpoint of epochs or for aborted transactions."""
 
 
 class Flushed(Protocol):
@@ -39,9 +43,12 @@ class Flushed(Protocol):
 class GroupCommit:
     """The flushes that appends wait for, over all partitions of a broker."""
 
-    def __init__(self, logs: LogManager, workers: Workers) -> None:
+    def __init__(self, logs: LogManager, workers: Workers, *, failed: Callable[[BaseException], None]) -> None:
+        """failed is told of an error that no disk explains: the broker must not go on."""
         self._logs = logs
         self._workers = workers
+        self._failed = failed
+        self._closing = asyncio.Event()
         self._running: dict[Flushed, asyncio.Task[None]] = {}
 
     def request(self, partition: Flushed) -> None:
@@ -50,14 +57,21 @@ class GroupCommit:
             self._running[partition] = asyncio.get_running_loop().create_task(self._flush(partition))
 
     async def close(self) -> None:
-        """Return when no flush is under way."""
+        """Return when no flush is under way; one that a full disk holds up is given up."""
+        self._closing.set()
         if self._running:
             await asyncio.wait(list(self._running.values()))
 
     async def _flush(self, partition: Flushed) -> None:
         try:
             while partition.waits_for_flush:
-                job = self._logs.begin_flush(partition.log)
+                try:
+                    job = self._logs.begin_flush(partition.log)
+                except DiskFullError as full:
+                    logger.warning("cannot flush %r yet, the disk is full: %s", partition.log, full)
+                    if await self._is_closing_within(FULL_DISK_PAUSE_SECONDS):
+                        return
+                    continue
                 if job is None:  # deleted: those who waited know
                     return
                 await self._workers.run(job.run)
@@ -67,5 +81,14 @@ class GroupCommit:
             # The log is offline, which is what those who wait are answered.
             logger.error("cannot flush %r: %s", partition.log, failure)  # noqa: TRY400 the failure says all
             partition.wake()
+        except Exception as error:  # noqa: BLE001 whatever it is, what was promised cannot be kept
+            self._failed(error)
         finally:
             del self._running[partition]
+
+    async def _is_closing_within(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._closing.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True

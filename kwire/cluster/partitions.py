@@ -12,8 +12,10 @@ from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.topic_configs import log_config
 from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
 from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 logger = logging.getLogger("kwire.cluster.partitions")
@@ -35,8 +37,9 @@ class Partitions:
         self._group_commit = group_commit
         self._settings_of = settings_of
         self._by_topic: dict[str, dict[int, Partition]] = {}
-        self._damaged: set[tuple[str, int]] = set()
-        """Partitions whose logs cannot be opened: they stay closed, and the others are served."""
+        self._closed: dict[tuple[str, int], bool] = {}
+        """Partitions whose logs cannot be opened, and whether it may be tried again: they are answered a storage error,
+        and the others are served."""
         self._removal_watchers: list[Callable[[Partition], None]] = []
 
     # --- finding
@@ -46,8 +49,8 @@ class Partitions:
         partitions = self._by_topic.get(topic)
         partition = partitions.get(index) if partitions is not None else None
         if partition is None:
-            is_damaged = (topic, index) in self._damaged
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR if is_damaged else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            is_closed = (topic, index) in self._closed
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR if is_closed else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.log.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         return partition
@@ -74,7 +77,13 @@ class Partitions:
                     "%s-%d: its topic is not in the metadata; set aside as %s", log.topic, log.partition, path
                 )
         for topic_image in image.topics.values():
-            self._follow(topic_image, image)
+            self._follow(topic_image, image, may_be_new=not self._logs.any_offline)
+
+    def open_closed(self, image: MetadataImage) -> None:
+        """Try again to open the logs that a full disk or the like kept closed."""
+        for name in {name for (name, _), may_be_tried in self._closed.items() if may_be_tried}:
+            if (topic := image.topics.get(name)) is not None:
+                self._follow(topic, image)
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
         """Take over a committed change."""
@@ -93,7 +102,7 @@ class Partitions:
         """What a topic's logs do, by its own settings and the broker's."""
         return log_config(image.config_of(ConfigResourceType.TOPIC, topic), self._settings_of(image))
 
-    def _follow(self, topic: TopicImage, image: MetadataImage) -> None:
+    def _follow(self, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True) -> None:
         partitions = self._by_topic.setdefault(topic.name, {})
         config: LogConfig | None = None
         for index, partition_image in enumerate(topic.partitions):
@@ -104,12 +113,8 @@ class Partitions:
                 present.update(partition_image)
                 continue
             config = config or self.config_of(topic.name, image)
-            try:
-                log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)
-            except CorruptLogError as error:
-                if (topic.name, index) not in self._damaged:
-                    logger.error("%s-%d stays closed: %s", topic.name, index, error)  # noqa: TRY400 the error says all
-                self._damaged.add((topic.name, index))
+            log = self._open_log(topic, index, config, may_be_new=may_be_new)
+            if log is None:
                 continue
             partitions[index] = Partition(
                 topic=topic.name,
@@ -120,9 +125,25 @@ class Partitions:
                 group_commit=self._group_commit,
             )
 
+    def _open_log(self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool) -> PartitionLog | None:
+        """The partition's log; None if it stays closed, of which the reason is logged once."""
+        key = (topic.name, index)
+        try:
+            if not may_be_new and self._logs.get(topic.name, index) is None:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it may be in the log directory that is offline")
+            log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)
+        except (KafkaError, DiskFailure) as error:
+            if key not in self._closed:
+                logger.error("%s-%d stays closed: %s", topic.name, index, error)  # noqa: TRY400 the error says all
+            self._closed[key] = may_be_new and not isinstance(error, CorruptLogError)
+            return None
+        self._closed.pop(key, None)
+        return log
+
     def _remove(self, topic: TopicImage) -> None:
         removed = self._by_topic.pop(topic.name, {})
-        self._damaged -= {(topic.name, index) for index in range(len(topic.partitions))}
+        for index in range(len(topic.partitions)):
+            self._closed.pop((topic.name, index), None)
         self._logs.delete_all((topic.name, index) for index in removed)
         for partition in removed.values():
             for watcher in self._removal_watchers:

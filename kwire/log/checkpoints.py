@@ -143,6 +143,9 @@ def _parse_lines(data: bytes, path: str, field_count: int) -> list[list[str]]:
         raise CorruptCheckpointError(f"{path}: malformed line") from error
     if version != 0:
         raise CorruptCheckpointError(f"{path}: unknown version {version}")
+    if not data.endswith(b"\n"):
+        # A power cut may have taken the end of the last number, which would read as another number.
+        raise CorruptCheckpointError(f"{path}: the last line has no end")
     if len(entries) != count or len(numbers) != 2 * count:
         raise CorruptCheckpointError(f"{path}: {count} entries announced, {len(entries)} found")
     return entries

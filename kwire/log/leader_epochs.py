@@ -6,10 +6,13 @@ part (KIP-101, KIP-279); entries that were not yet durable at a crash are found 
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from kwire.log.checkpoints import CorruptCheckpointError, format_epochs, parse_epochs
-from kwire.log.disk import Disk
+from kwire.log.disk import Disk, DiskFullError
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "leader-epoch-checkpoint"
 NO_EPOCH: Final = -1
@@ -27,6 +30,7 @@ class LeaderEpochs:
         self.version = 0
         """Counts changes; the file has the newest, and durable_version tells what a power cut would leave."""
         self.durable_version = 0
+        self._written_version = 0
 
     def load(self) -> None:
         """Read the file; a missing or broken one is empty, for recovery to fill from the batches."""
@@ -35,6 +39,10 @@ class LeaderEpochs:
         except (FileNotFoundError, CorruptCheckpointError):
             self._entries = []
         self._note_latest()
+
+    def cover(self, start_offset: int) -> bool:
+        """Whether there is an epoch for the record at start_offset."""
+        return bool(self._entries) and self._entries[0][1] <= start_offset
 
     def entries(self) -> list[tuple[int, int]]:
         """(epoch, start offset) pairs."""
@@ -94,10 +102,19 @@ class LeaderEpochs:
             self._entries = []
             self._changed()
 
+    def write(self) -> None:
+        """Bring the file up to date, which a full disk may have kept from it; raises DiskFullError if it still does."""
+        if self._written_version != self.version:
+            self._disk.replace(self.path, format_epochs(self._entries), sync=False)
+            self._written_version = self.version
+
     def _changed(self) -> None:
         self._note_latest()
-        self._disk.replace(self.path, format_epochs(self._entries), sync=False)
         self.version += 1
+        try:
+            self.write()
+        except DiskFullError as error:
+            logger.warning("The disk is full: %s; the epochs are written with the next flush", error)
 
     def _note_latest(self) -> None:
         self.latest_epoch = self._entries[-1][0] if self._entries else NO_EPOCH

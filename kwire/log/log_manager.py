@@ -15,10 +15,9 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from kwire.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
@@ -37,15 +36,18 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError, DiskLock
 from kwire.log.errors import CorruptLogError
 from kwire.log.files import PendingDeletion
-from kwire.log.flush import FlushJob
+from kwire.log.flushing import FlushJob
+from kwire.log.log_directory import LOADED_FILES, LogDirectory
 from kwire.log.partition_log import PartitionLog
+from kwire.log.progress import Progress
 from kwire.log.recovery import Surroundings, open_log
+from kwire.protocol.error_codes import KafkaError
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 LOCK_FILE: Final = ".lock"
-LOADED_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE)
-"""Checkpoints that say how a log is opened."""
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 """The quorum's own log, which may share a directory with the partitions; not this module's."""
 DIRECTORY_NAME_MAX: Final = 255
@@ -58,73 +60,44 @@ class LogDirectoryError(Exception):
     """A log directory that cannot be used; the message says what to do."""
 
 
-@dataclass(slots=True, kw_only=True)
-class LogDirectory:
-    """One entry of log.dirs and what its files said when it was opened."""
-
-    path: str
-    lock: DiskLock
-    was_clean_shutdown: bool
-    previous_broker_epoch: int
-    recovery_points: dict[TopicPartition, int]
-    log_starts: dict[TopicPartition, int]
-    high_watermarks: dict[TopicPartition, int]
-    logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
-    failure: DiskFailure | None = None
-    """Why the directory is offline; set once."""
-    checkpoints_written: int = 0
-    """Counts what makes jobs under way outdated: checkpoints written on the loop, logs taken away."""
-    named: dict[str, AbstractSet[TopicPartition]] = field(default_factory=dict)
-    """By checkpoint file, the partitions that it names; some of them may be gone."""
-
-    def offsets_of(self, name: str) -> dict[TopicPartition, int]:
-        """What a checkpoint file should say now."""
-        return self.recovery_points_now() if name == RECOVERY_POINT_FILE else self.log_starts_now()
-
-    def forget(self, key: TopicPartition) -> None:
-        """The partition is gone; the files may still name it."""
-        for offsets in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks):
-            offsets.pop(key, None)
-
-    def offsets_to_keep(self, high_watermarks: Mapping[TopicPartition, int]) -> dict[str, dict[TopicPartition, int]]:
-        """What each checkpoint file should say."""
-        return {
-            RECOVERY_POINT_FILE: self.recovery_points_now(),
-            LOG_START_FILE: self.log_starts_now(),
-            HIGH_WATERMARK_FILE: {key: high_watermarks[key] for key in self.logs if key in high_watermarks},
-        }
-
-    def log_starts_now(self) -> dict[TopicPartition, int]:
-        """Only those that the first segment's name does not tell."""
-        starts = {
-            key: log.log_start_offset
-            for key, log in self.logs.items()
-            if log.log_start_offset > log.segments.first.base_offset
-        }
-        return {key: offset for key, offset in self.log_starts.items() if key not in self.logs} | starts
-
-    def recovery_points_now(self) -> dict[TopicPartition, int]:
-        """A log that is damaged and stays closed keeps its entry: the next start must not take it for unflushed."""
-        return self.recovery_points | {key: log.recovery_point for key, log in self.logs.items()}
-
-
 class LogManager:
     """The logs of all partitions on this broker."""
 
     def __init__(
         self, paths: Iterable[str], surroundings: Surroundings, *, locks: Mapping[str, DiskLock] | None = None
     ) -> None:
-        """Open the directories; locks that the caller took already (to format a directory) become this object's."""
+        """Open the directories; locks that the caller took already (to format a directory) become this object's.
+
+        One of several whose device fails is offline from the start.
+        """
         self._surroundings = surroundings
         self._disk = surroundings.disk
         self._pending: list[PendingDeletion] = []
         self.directories: list[LogDirectory] = []
         try:
             for path in paths:
-                self.directories.append(self._open_directory(path, (locks or {}).get(path)))
+                self.directories.append(self._open_or_offline(path, (locks or {}).get(path)))
+            if self.directories and all(directory.failure is not None for directory in self.directories):
+                raise LogDirectoryError("log.dirs: every log directory is offline")
         except BaseException:
             self._release()
             raise
+
+    def _open_or_offline(self, path: str, lock: DiskLock | None) -> LogDirectory:
+        try:
+            return self._open_directory(path, lock)
+        except DiskFailure as failure:
+            logger.error("The log directory %s is offline: %s", path, failure)  # noqa: TRY400 the failure says all
+            return LogDirectory(
+                path=path,
+                lock=lock,
+                was_clean_shutdown=False,
+                previous_broker_epoch=-1,
+                recovery_points={},
+                log_starts={},
+                high_watermarks={},
+                failure=failure,
+            )
 
     def _open_directory(self, path: str, lock: DiskLock | None) -> LogDirectory:
         disk = self._disk
@@ -177,19 +150,42 @@ class LogManager:
     def load_one_by_one(self, config_of: Callable[[str], LogConfig]) -> Iterator[PartitionLog]:
         """The same, for a caller that does other things in between."""
         for directory in self.directories:
-            names = self._disk.list(directory.path)
-            self._forget_missing(directory, set(names))
-            for name in names:
-                if name == METADATA_DIRECTORY or not self._disk.is_directory(f"{directory.path}/{name}"):
+            found = self._partitions_in(directory)
+            progress = None if directory.was_clean_shutdown else self._progress(directory.path, len(found))
+            for topic, partition in found:
+                if directory.is_offline:
+                    break
+                if (topic, partition) in directory.logs:
                     continue
-                found = self._recognise(directory, name)
-                if found is not None and found not in directory.logs:
-                    topic, partition = found
-                    try:
-                        yield self._open(directory, topic, partition, config_of(topic), None)
-                    except CorruptLogError as error:
-                        # One bad replica does not stop the broker; it stays closed until a peer or a person repairs it.
-                        logger.error("Cannot open the log of %s-%s: %s", topic, partition, error)  # noqa: TRY400
+                try:
+                    yield self._open(directory, topic, partition, config_of(topic), None)
+                except (DiskFailure, CorruptLogError) as error:
+                    # One bad replica does not stop the broker; it stays closed until a peer or a person repairs it.
+                    logger.error("Cannot open the log of %s-%s: %s", topic, partition, error)  # noqa: TRY400
+                if progress is not None:
+                    progress.one_more()
+
+    def _progress(self, path: str, count: int) -> Progress | None:
+        clock = self._surroundings.clock
+        return (
+            Progress(f"Recovering the logs of {path}, which was not shut down cleanly", count, clock) if count else None
+        )
+
+    def _partitions_in(self, directory: LogDirectory) -> list[TopicPartition]:
+        """Whose directories are there."""
+        if directory.is_offline:
+            return []
+        try:
+            names = self._disk.list(directory.path)
+            is_directory = {name: self._disk.is_directory(f"{directory.path}/{name}") for name in names}
+        except DiskFailure as failure:
+            self._take_offline(directory, failure)
+            return []
+        self._forget_missing(directory, set(names))
+        found = (
+            self._recognise(directory, name) for name in names if name != METADATA_DIRECTORY and is_directory[name]
+        )
+        return [key for key in found if key is not None]
 
     def _forget_missing(self, directory: LogDirectory, names: AbstractSet[str]) -> None:
         """A partition that was taken away just before a crash is still named by the checkpoints."""
@@ -219,13 +215,17 @@ class LogManager:
         return None
 
     def get_or_create(self, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None) -> PartitionLog:
-        """The partition's log; a new one goes to the directory with the fewest logs."""
+        """The partition's log; a new one goes to the directory with the fewest logs, one that stayed closed to its own.
+
+        Raises CorruptLogError, DiskFailure, or KafkaError if there is no space for it.
+        """
         if (log := self.get(topic, partition)) is not None:
             return log
         online = [directory for directory in self.directories if directory.failure is None]
         if not online:
             raise LogDirectoryError("log.dirs: every log directory is offline")
-        directory = min(online, key=lambda candidate: len(candidate.logs))
+        holders = [found for found in online if self._disk.is_directory(f"{found.path}/{topic}-{partition}")]
+        directory = min(holders or online, key=lambda candidate: len(candidate.logs))
         return self._open(directory, topic, partition, config, topic_id)
 
     def _open(
@@ -238,21 +238,29 @@ class LogManager:
             # one, and its records below the old log start would be gone.
             directory.forget(key)
             self._guard(directory, partial(self._write_checkpoints, directory, LOADED_FILES))
-        log = open_log(
-            path,
-            topic=topic,
-            partition=partition,
-            config=config,
-            surroundings=self._surroundings,
-            topic_id=topic_id,
-            log_start_offset=directory.log_starts.get(key, 0),
-            recovery_point=directory.recovery_points.get(key, 0),
-            was_clean_shutdown=directory.was_clean_shutdown,
+        log = self._guard(
+            directory,
+            lambda: open_log(
+                path,
+                topic=topic,
+                partition=partition,
+                config=config,
+                surroundings=self._surroundings,
+                topic_id=topic_id,
+                log_start_offset=directory.log_starts.get(key, 0),
+                recovery_point=directory.recovery_points.get(key, 0),
+                was_clean_shutdown=directory.was_clean_shutdown,
+            ),
         )
         log.on_failure = lambda failure: self._take_offline(directory, failure)
         log.before_truncation = lambda: self._write_recovery_points(directory)
         directory.logs[key] = log
         return log
+
+    @property
+    def any_offline(self) -> bool:
+        """Whether a directory is offline: a partition that is in no other one may be in it."""
+        return any(directory.failure is not None for directory in self.directories)
 
     def logs(self) -> Iterator[PartitionLog]:
         """Every log of every directory."""
@@ -308,10 +316,12 @@ class LogManager:
         directory.checkpoints_written += 1  # jobs under way would name it again
         return path
 
-    def _guard(self, directory: LogDirectory, call: Callable[[], None]) -> None:
-        """Whatever fails here takes the directory offline."""
+    def _guard(self, directory: LogDirectory, call: Callable[[], T]) -> T:
+        """Whatever fails here but for a full disk takes the directory offline."""
         try:
-            call()
+            return call()
+        except DiskFullError:
+            raise
         except DiskFailure as failure:
             self._take_offline(directory, failure)
             raise
@@ -323,7 +333,10 @@ class LogManager:
         now_ms = self._surroundings.clock.wall_ms()
         for log in list(self.logs()):
             if log.failure is None:
-                self._pending += log.apply_retention(now_ms, high_watermark_of(log))
+                try:
+                    self._pending += log.apply_retention(now_ms, high_watermark_of(log))
+                except KafkaError as error:  # no space for a new segment, or damage: the others go on
+                    logger.warning("Retention leaves %s-%s as it is: %s", log.topic, log.partition, error)
 
     def take_due_files(self) -> list[str]:
         """Files and directories whose time to go has come; whoever takes them calls remove_files."""
@@ -400,13 +413,9 @@ class LogManager:
             self.finish_checkpoint(job)
 
     def _write_recovery_points(self, directory: LogDirectory) -> None:
-        """At once: what is cut next must not look damaged after a crash."""
-        if directory.failure is not None:
-            return
-        try:
-            self._write_checkpoints(directory, (RECOVERY_POINT_FILE,))
-        except DiskFailure as failure:
-            self._take_offline(directory, failure)
+        """At once: what is cut next must not look damaged after a crash. Without space, nothing is cut."""
+        if directory.failure is None:
+            self._guard(directory, partial(self._write_checkpoints, directory, (RECOVERY_POINT_FILE,)))
 
     def _write_checkpoints(self, directory: LogDirectory, names: Iterable[str]) -> None:
         directory.checkpoints_written += 1
@@ -425,15 +434,34 @@ class LogManager:
         high_watermarks: Mapping[TopicPartition, int] = MappingProxyType({}),
     ) -> None:
         """Close every log; a clean close flushes them, writes the checkpoints and, last of all, says so in a file."""
-        for log in list(self.logs()):
-            log.close(clean=clean and log.failure is None)
+        unclean = {directory.path for directory in self.directories if not self._close_logs(directory, clean=clean)}
         if clean:
             self.checkpoint(high_watermarks)
             for directory in self.directories:
-                if directory.failure is None:
-                    path = f"{directory.path}/{CLEAN_SHUTDOWN_FILE}"
-                    self._disk.replace(path, format_clean_shutdown(broker_epoch), sync=True)
+                if directory.failure is None and directory.path not in unclean:
+                    self._mark_clean(directory, broker_epoch)
         self._release()
+
+    def _close_logs(self, directory: LogDirectory, *, clean: bool) -> bool:
+        """Whether all of them are durable."""
+        is_clean = clean
+        for log in directory.logs.values():
+            is_clean = is_clean and log.failure is None
+            try:
+                log.close(clean=clean)
+            except DiskFullError as full:
+                logger.error("%s-%s is not closed cleanly: %s", log.topic, log.partition, full)  # noqa: TRY400
+                is_clean = False
+            except DiskFailure:  # the directory is offline, and says why
+                is_clean = False
+        return is_clean
+
+    def _mark_clean(self, directory: LogDirectory, broker_epoch: int) -> None:
+        try:
+            path = f"{directory.path}/{CLEAN_SHUTDOWN_FILE}"
+            self._disk.replace(path, format_clean_shutdown(broker_epoch), sync=True)
+        except DiskFullError as full:
+            logger.error("%s: the next start recovers its logs: %s", directory.path, full)  # noqa: TRY400
 
     def _take_offline(self, directory: LogDirectory, failure: DiskFailure) -> None:
         """What one file of a device did, the others may do: no log of the directory is used any more."""
@@ -446,4 +474,5 @@ class LogManager:
 
     def _release(self) -> None:
         for directory in self.directories:
-            directory.lock.release()
+            if directory.lock is not None:
+                directory.lock.release()

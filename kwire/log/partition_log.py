@@ -15,17 +15,18 @@ import uuid
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from kwire.log import lookup, retention, truncation
+from kwire.log import flushing, lookup, retention, rolling, truncation
 from kwire.log.batch_validation import AppendOrigin, check_frame, check_given_offsets, validate_batch
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_metadata
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
+from kwire.log.errors import CorruptLogError
 from kwire.log.files import DELETED_SUFFIX, SEGMENT_SUFFIXES, PendingDeletion
-from kwire.log.flush import FlushJob
+from kwire.log.flushing import FlushJob
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerEntry, ProducerState
-from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
+from kwire.log.segment import Segment
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.control_records import decode_marker
@@ -100,17 +101,18 @@ class PartitionLog:
         self.recovery_point = recovery_point
         """All below is durable; recovery scans from here."""
         self.last_flush_ms = clock.monotonic_ms()
-        self.failure: DiskFailure | None = None
+        self.failure: DiskFailure | CorruptLogError | None = None
         """Why the log is offline; set once."""
         self.on_failure: Callable[[DiskFailure], None] | None = None
         """Told once when the log goes offline: its directory goes with it."""
         self.before_truncation: Callable[[], None] | None = None
         """Called when the recovery point was lowered and before files are cut: it must become durable first, so that a
         crash cannot make recovery take the shorter log for a damaged one."""
-        self._disk = disk
+        self.unsynced_paths: set[str] = set()
+        """Files and directories besides segments that the next flush makes durable."""
+        self.disk = disk
         self._clock = clock
         self._chance = chance
-        self._unsynced_paths: set[str] = set()
 
     @property
     def _active(self) -> Segment:
@@ -150,7 +152,8 @@ class PartitionLog:
                 return duplicate
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
-        self._roll_if_due(size, base_offset, last_offset, header.max_timestamp, now_ms)
+        if rolling.is_due(self._active, self.config, size, last_offset, header.max_timestamp, now_ms):
+            self.roll(base_offset)
         position = self._active.size
         self._write(with_offsets(batch, base_offset, header.length, leader_epoch))
         self._note_stored(batch, header, position, base_offset, leader_epoch)
@@ -182,7 +185,8 @@ class PartitionLog:
         end = headers[-1][0] + headers[-1][1].size_in_bytes
         first, last = headers[0][1], headers[-1][1]
         max_timestamp = max(header.max_timestamp for _, header in headers)
-        self._roll_if_due(end, first.base_offset, last.last_offset, max_timestamp, self._clock.wall_ms())
+        if rolling.is_due(self._active, self.config, end, last.last_offset, max_timestamp, self._clock.wall_ms()):
+            self.roll(first.base_offset)
         start = self._active.size
         self._write(view[:end])
         for position, header in headers:
@@ -194,8 +198,7 @@ class PartitionLog:
         try:
             self._active.file.append(data)
         except DiskFullError as error:
-            logger.error("The disk is full: %s; the append was refused", error)  # noqa: TRY400
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full") from error
+            raise self._no_space(error) from error
         except DiskFailure as error:
             raise self._fail(error) from error
 
@@ -263,6 +266,8 @@ class PartitionLog:
                 offset, index = upper, index + 1
         except DiskFailure as error:
             raise self._fail(error) from error
+        except CorruptLogError as error:
+            raise self.damaged(error) from error
         return b""
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -274,15 +279,15 @@ class PartitionLog:
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that a read_committed consumer must know for start_offset..end_offset."""
-        return lookup.aborted_transactions(self.segments, start_offset, end_offset)
+        return self._guard(lambda: lookup.aborted_transactions(self.segments, start_offset, end_offset))
 
     def offset_for_timestamp(self, timestamp: int) -> lookup.TimestampOffset | None:
         """The first record with this timestamp or a later one."""
-        return lookup.offset_for_timestamp(self.segments, timestamp, self.log_start_offset)
+        return self._guard(lambda: lookup.offset_for_timestamp(self.segments, timestamp, self.log_start_offset))
 
     def max_timestamp_offset(self) -> lookup.TimestampOffset | None:
         """The first record with the largest timestamp."""
-        return lookup.max_timestamp_offset(self.segments, self.log_start_offset)
+        return self._guard(lambda: lookup.max_timestamp_offset(self.segments, self.log_start_offset))
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """(largest known epoch <= epoch, where it ends), (-1, -1) if unknown."""
@@ -302,51 +307,23 @@ class PartitionLog:
 
     # Rolling
 
-    def _roll_if_due(self, size: int, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
-        segment, config = self._active, self.config
-        segment_size = segment.file.size
-        if segment_size == 0:
-            is_due = last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-        else:
-            # segment.ms counts in record time where there is such, so that old data is segmented as new data is.
-            if segment.first_timestamp is not None and segment.first_timestamp >= 0:
-                waited_ms = max_timestamp - segment.first_timestamp
-            else:
-                waited_ms = now_ms - segment.created_ms
-            is_due = (
-                segment_size + size > config.segment_bytes
-                or waited_ms > config.segment_ms - segment.jitter_ms
-                or segment.is_full
-                or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-            )
-        if is_due:
-            self.roll(base_offset)
-
     def roll(self, base_offset: int | None = None) -> None:
-        """Close the active segment and begin a new one; an empty active segment at that very offset stays."""
+        """Close the active segment and begin a new one; an empty active segment at that very offset stays.
+
+        Raises KafkaError if the disk is full: the active segment stays the active one then.
+        """
         base_offset = self.log_end_offset if base_offset is None else base_offset
         if self._active.base_offset == base_offset and self._active.size == 0:
             return
-        self._guard(lambda: self._roll(base_offset))
-
-    def _roll(self, base_offset: int) -> None:
-        self._active.load()
-        if self._active.size == 0:  # replicated batches that begin later than the empty segment
-            self.remove_last_segment()
-        else:
-            self._active.finish()
-            self._active.write_indexes()
-            self.producers.end_offset = base_offset
-            self.snapshots.take(self.producers, base_offset)
-        self.begin_segment(base_offset)
+        self._guard(lambda: rolling.roll(self, base_offset))
 
     def begin_segment(self, base_offset: int) -> None:
         """Make a new segment the active one."""
-        segment = Segment(self._disk, self.directory, base_offset, create=True, created_ms=self._clock.wall_ms())
+        segment = Segment(self.disk, self.directory, base_offset, create=True, created_ms=self._clock.wall_ms())
         if self.config.segment_jitter_ms > 0:
             segment.jitter_ms = int(self._chance.uniform(0, min(self.config.segment_jitter_ms, self.config.segment_ms)))
         self.segments.append(segment)
-        self._unsynced_paths.add(self.directory)
+        self.unsynced_paths.add(self.directory)
 
     # Flushing
 
@@ -364,39 +341,36 @@ class PartitionLog:
             or self.recovery_point < self._active.base_offset
         )
 
-    def _has_unsynced(self) -> bool:
+    @property
+    def has_unsynced(self) -> bool:
+        """Whether a power cut would take anything."""
         return (
             self.log_end_offset > self.recovery_point
             or self._active.has_pending_entries
-            or bool(self._unsynced_paths)
+            or bool(self.unsynced_paths)
             or self.leader_epochs.version != self.leader_epochs.durable_version
         )
 
     def begin_flush(self) -> FlushJob:
-        """Write what is only in memory; the job's run() may be called on a worker, finish_flush() must follow it."""
+        """Write what is only in memory; the job's run() may be called on a worker, finish_flush() must follow it.
+
+        Raises DiskFullError if the disk is full: all stays as it was, and a later flush may find space.
+        """
         if self.failure is not None:
             raise self._offline()
-        files = []
         try:
-            for segment in self.segments.from_offset(self.recovery_point):
-                files += [segment.file, *segment.write_indexes()]
+            return flushing.begin(self)
+        except DiskFullError:
+            raise
         except DiskFailure as error:
             raise self._fail(error) from error
-        paths = sorted(self._unsynced_paths)
-        if self.leader_epochs.version != self.leader_epochs.durable_version:
-            paths.append(self.leader_epochs.path)
-        if paths and self.directory not in paths:
-            paths.append(self.directory)
-        return FlushJob(self._disk, files, paths, self.log_end_offset, self.leader_epochs.version)
 
     def finish_flush(self, job: FlushJob) -> None:
         """Take the result of a job that has run: the recovery point moves, or the log goes offline."""
         job.release()
         if job.failure is not None:
             raise self._fail(job.failure) from job.failure
-        self.recovery_point = max(self.recovery_point, min(job.end_offset, self.log_end_offset))
-        self.leader_epochs.durable_version = max(self.leader_epochs.durable_version, job.epochs_version)
-        self._unsynced_paths.difference_update(job.paths)
+        flushing.finish(self, job)
         self.last_flush_ms = self._clock.monotonic_ms()
 
     def flush(self) -> None:
@@ -436,7 +410,7 @@ class PartitionLog:
         segment.close()
         self.snapshots.remove(segment.base_offset)
         for suffix in SEGMENT_SUFFIXES:
-            self._disk.unlink(segment.stem + suffix)
+            self.disk.unlink(segment.stem + suffix)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
         """Take whole segments off the front that retention or the log start has passed; what is to be deleted when."""
@@ -451,14 +425,14 @@ class PartitionLog:
         paths = []
         for suffix in SEGMENT_SUFFIXES:
             path = segment.stem + suffix
-            if self._disk.exists(path):
-                self._disk.rename(path, path + DELETED_SUFFIX)
+            if self.disk.exists(path):
+                self.disk.rename(path, path + DELETED_SUFFIX)
                 paths.append(path + DELETED_SUFFIX)
         return PendingDeletion(now_ms + self.config.file_delete_delay_ms, paths)
 
     def segment_modified_ms(self, segment: Segment) -> int:
         """What retention takes for the age of a segment without timestamps."""
-        return self._disk.modified_ms(segment.file.path)
+        return self.disk.modified_ms(segment.file.path)
 
     # Life
 
@@ -477,20 +451,25 @@ class PartitionLog:
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """Write partition.metadata; it becomes durable with the first flush, as the data does."""
         path = f"{self.directory}/{PARTITION_METADATA_FILE}"
-        self._guard(lambda: self._disk.replace(path, format_partition_metadata(topic_id), sync=False))
-        self._unsynced_paths.add(path)
+        self._guard(lambda: self.disk.replace(path, format_partition_metadata(topic_id), sync=False))
+        self.unsynced_paths.add(path)
         self.topic_id = topic_id
 
     def close(self, *, clean: bool) -> None:
-        """Give files back; a clean close flushes first and leaves a producer snapshot, so that no scan is needed."""
-        if clean and self.failure is None:
-            self._active.finish()
-            if self.log_end_offset > self.segments.first.base_offset:
-                self._guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
-            if self._has_unsynced():
-                self.flush()
-        for segment in self.segments:
-            segment.close()
+        """Give files back; a clean close flushes first and leaves a producer snapshot, so that no scan is needed.
+
+        Raises DiskFullError if a full disk keeps it from being clean, DiskFailure; the files are given back all the same.
+        """
+        try:
+            if clean and self.failure is None:
+                self._active.finish()
+                if self.log_end_offset > self.segments.first.base_offset:
+                    self._guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
+                if self.has_unsynced:
+                    self.flush()
+        finally:
+            for segment in self.segments:
+                segment.close()
 
     def moved_to(self, directory: str) -> None:
         """The directory was renamed, for deletion: nothing is written any more."""
@@ -501,13 +480,27 @@ class PartitionLog:
     # Failure
 
     def _guard(self, call: Callable[[], T]) -> T:
-        """Run what writes files besides appends: any failure there takes the log offline."""
+        """Run what uses files besides appends and reads: any failure but a full disk takes the log offline."""
         if self.failure is not None:
             raise self._offline()
         try:
             return call()
+        except DiskFullError as error:
+            raise self._no_space(error) from error
         except DiskFailure as error:
             raise self._fail(error) from error
+        except CorruptLogError as error:
+            raise self.damaged(error) from error
+
+    def damaged(self, error: CorruptLogError) -> CorruptLogError:
+        """A stored batch is not what was written: this replica must neither serve nor take anything any more.
+
+        Its directory's other logs go on: one bad batch says little about the device.
+        """
+        if self.failure is None:
+            self.failure = error
+            logger.critical("The log of %s-%s goes offline, for it is damaged: %s", self.topic, self.partition, error)
+        return error
 
     def _fail(self, failure: DiskFailure) -> DiskFailure:
         if self.failure is None:
@@ -516,6 +509,10 @@ class PartitionLog:
             if self.on_failure is not None:
                 self.on_failure(failure)
         return failure
+
+    def _no_space(self, error: DiskFullError) -> KafkaError:
+        logger.error("The disk is full: %s; %s-%s stays as it is", error, self.topic, self.partition)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
 
     def _offline(self) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.partition} is offline")

@@ -17,7 +17,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from kwire.log.disk import Disk
+from kwire.log.disk import Disk, DiskFullError
 from kwire.log.producer_state import ProducerEntry, ProducerState, StoredBatch
 from kwire.protocol.records import NO_SEQUENCE
 
@@ -93,10 +93,15 @@ class ProducerSnapshots:
         return f"{self._directory}/{offset:020d}{SUFFIX}"
 
     def take(self, state: ProducerState, offset: int) -> None:
-        """Write the state at offset. Not synced: its CRC tells a torn one, and it can be derived again."""
+        """Write the state at offset, unless the disk is full. Not synced: its CRC tells a torn one, and it can be
+        derived again."""
         if offset in self.offsets:
             return
-        self._disk.replace(self.path(offset), encode_snapshot(state.entries.values()), sync=False)
+        try:
+            self._disk.replace(self.path(offset), encode_snapshot(state.entries.values()), sync=False)
+        except DiskFullError as error:
+            logger.warning("The disk is full: %s; a start will derive the producers from the log", error)
+            return
         self.offsets.append(offset)
         self.offsets.sort()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import uuid
 from dataclasses import dataclass
+from typing import Final
 
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, CorruptCheckpointError, parse_partition_metadata
 from kwire.log.config import LogConfig
@@ -38,6 +39,9 @@ from kwire.seams import Chance, Clock
 
 logger = logging.getLogger(__name__)
 
+LARGE_SEGMENT_BYTES: Final = 64 * 1024 * 1024
+"""From here on a segment's scan may take long enough to be told of."""
+
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class Surroundings:
@@ -62,6 +66,7 @@ def open_log(
 ) -> PartitionLog:
     """The log in directory, which is made if it is not there."""
     disk = surroundings.disk
+    is_new = not disk.is_directory(directory)
     disk.make_directory(directory)
     names = _tidy(disk, directory)
     base_offsets = _base_offsets(names, LOG_SUFFIX)
@@ -89,6 +94,8 @@ def open_log(
         log_end_offset=segments[0].base_offset,
         recovery_point=recovery_point,
     )
+    if is_new or not was_clean_shutdown:
+        _note_unsynced(log)
     if was_clean_shutdown:
         log.recovery_point = max(recovery_point, log.segments.active.next_offset())
     else:
@@ -96,7 +103,16 @@ def open_log(
     _settle(log)
     if topic_id is not None and log.topic_id is None:
         log.assign_topic_id(topic_id)
+    if log.unflushed_records >= config.flush_messages:
+        log.flush()  # what is read must be durable here, and what was recovered is about to be read
     return log
+
+
+def _note_unsynced(log: PartitionLog) -> None:
+    """What may be in memory only: of a new log the names, of one whose process was killed also what it had written."""
+    log.unsynced_paths |= {log.directory, log.directory.rpartition("/")[0] or "/"}
+    written = (f"{log.directory}/{PARTITION_METADATA_FILE}", log.leader_epochs.path)
+    log.unsynced_paths.update(path for path in written if log.disk.exists(path))
 
 
 def _tidy(disk: Disk, directory: str) -> list[str]:
@@ -180,8 +196,19 @@ def _recover(log: PartitionLog) -> None:
         if segment.base_offset < start:
             replay_segment(segment, producers, producers.end_offset)
     for index, segment in enumerate(segments):
+        if segment.size >= LARGE_SEGMENT_BYTES:
+            logger.info(
+                "Recovering %s.log, %s MiB, segment %s of %s of %s-%s past the recovery point",
+                segment.stem,
+                segment.size // 2**20,
+                index + 1,
+                len(segments),
+                log.topic,
+                log.partition,
+            )
         is_whole = recover_segment(segment, log, producers)
-        if not is_whole:
+        following = segments[index + 1] if index + 1 < len(segments) else None
+        if not is_whole or (following is not None and not _continues(log, following, producers.end_offset)):
             for later in segments[index + 1 :]:
                 logger.warning(
                     "Removing segment %s of %s-%s behind a flaw", later.base_offset, log.topic, log.partition
@@ -189,6 +216,17 @@ def _recover(log: PartitionLog) -> None:
             while log.segments.active is not segment:
                 log.remove_last_segment()
             break
+
+
+def _continues(log: PartitionLog, segment: Segment, end_offset: int) -> bool:
+    """Whether a segment may follow on batches that end at end_offset.
+
+    A power cut may take whole batches off the end of a segment, where no flaw shows, and leave the next segment. Only
+    compaction leaves such a gap, and there are gaps below the recovery point that are not for this start to judge.
+    """
+    if segment.base_offset > end_offset >= log.recovery_point:
+        return log.config.needs_keys
+    return segment.base_offset >= end_offset
 
 
 def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerState) -> bool:
@@ -245,9 +283,19 @@ def _settle(log: PartitionLog) -> None:
         log.truncate_fully_and_start_at(log.log_start_offset)
         return
     log.recovery_point = min(log.recovery_point, log.log_end_offset)
+    if log.log_start_offset < log.log_end_offset and not log.leader_epochs.cover(log.log_start_offset):
+        _recall_epochs(log)
     log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.leader_epochs.truncate_from_start(log.log_start_offset)
     log.snapshots.remove_from(log.log_end_offset)
     replay_producers(log)
     if log.producers.entries:
         recall_recent_batches(log)
+
+
+def _recall_epochs(log: PartitionLog) -> None:
+    """The file was lost, or a crash undid a move of the log start that it knew of: the batches tell the epochs, too."""
+    log.leader_epochs.clear()
+    for segment in log.segments:
+        for _, header in segment.walk(0):
+            log.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)

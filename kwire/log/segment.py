@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from kwire.log.config import LogConfig
-from kwire.log.disk import Disk, DiskFile
+from kwire.log.disk import Disk, DiskFile, DiskFullError
 from kwire.log.errors import CorruptLogError
+from kwire.log.files import SEGMENT_SUFFIXES
 from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, CorruptIndexError, OffsetIndex, TimeIndex
 from kwire.log.ranges import Ranges
 from kwire.log.transaction_index import TransactionIndex
@@ -46,17 +47,21 @@ def segment_name(base_offset: int) -> str:
 class Segment:
     """Batches from base_offset on, up to the next segment's."""
 
-    def __init__(self, disk: Disk, directory: str, base_offset: int, *, create: bool, created_ms: int) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, base_offset: int, *, create: bool, created_ms: int, suffix: str = ""
+    ) -> None:
         stem = f"{directory}/{segment_name(base_offset)}"
         self._disk = disk
         self.stem = stem
+        self.suffix = suffix
+        """What its files' names end with while compaction has not put them in their place."""
         self.base_offset = base_offset
         self.created_ms = created_ms
-        self.file: DiskFile = disk.open(f"{stem}.log", create=create)
+        self.file: DiskFile = disk.open(f"{stem}.log{suffix}", create=create)
         exists = self.file.size > 0
-        self.offset_index = OffsetIndex(disk, f"{stem}.index", base_offset, load=exists)
-        self.time_index = TimeIndex(disk, f"{stem}.timeindex", base_offset, load=exists)
-        self.transaction_index = TransactionIndex(disk, f"{stem}.txnindex")
+        self.offset_index = OffsetIndex(disk, f"{stem}.index{suffix}", base_offset, load=exists)
+        self.time_index = TimeIndex(disk, f"{stem}.timeindex{suffix}", base_offset, load=exists)
+        self.transaction_index = TransactionIndex(disk, f"{stem}.txnindex{suffix}")
         self.is_loaded = not exists
         """Whether indexes and timestamps below are in memory; load() brings them in."""
         self.max_timestamp = -1
@@ -114,12 +119,19 @@ class Segment:
         return bool(self.offset_index.storage.pending or self.time_index.storage.pending)
 
     def write_indexes(self) -> list[DiskFile]:
-        """Append pending index entries to their files; returns the files, for a sync."""
-        if not self.is_loaded:
-            return []
-        files = [self.offset_index.storage.write(), self.time_index.storage.write()]
+        """Append pending index entries to their files; returns the files, for a sync.
+
+        Raises DiskFullError for the aborted transactions only: what the sparse indexes lack is found by reading on.
+        """
+        self.transaction_index.write()
         transactions = self.transaction_index.file()
-        return files if transactions is None else [*files, transactions]
+        files = [] if transactions is None else [transactions]
+        if self.is_loaded:
+            try:
+                files += [self.offset_index.storage.write(), self.time_index.storage.write()]
+            except DiskFullError as error:
+                logger.warning("The disk is full: %s; the indexes are written later", error)
+        return files
 
     # Reading
 
@@ -310,6 +322,21 @@ class Segment:
     def mark_verified(self) -> None:
         """Note that a scan has checked every batch."""
         self._verified_from = 0
+
+    def paths(self) -> list[str]:
+        """Where its files are or would be."""
+        return [self.stem + kind + self.suffix for kind in SEGMENT_SUFFIXES]
+
+    def drop_suffix(self) -> None:
+        """Put the files of a compacted segment in their place; what they replace is gone."""
+        self.close()
+        for path in self.paths():
+            if self._disk.exists(path):
+                self._disk.rename(path, path.removesuffix(self.suffix))
+        self.suffix = ""
+        log_path, self.offset_index.storage.path, self.time_index.storage.path, index_path = self.paths()
+        self.file = self._disk.open(log_path)
+        self.transaction_index = TransactionIndex(self._disk, index_path)
 
     def close(self) -> None:
         """Give descriptors back."""

@@ -8,10 +8,13 @@ and derived again from the batches when the segment is recovered.
 
 from __future__ import annotations
 
+import logging
 import struct
 from typing import Final, NamedTuple
 
-from kwire.log.disk import Disk, DiskFile
+from kwire.log.disk import Disk, DiskFile, DiskFullError
+
+logger = logging.getLogger(__name__)
 
 _ENTRY: Final = struct.Struct(">hqqqq")
 
@@ -33,6 +36,8 @@ class TransactionIndex:
         self.path = path
         self._file: DiskFile | None = None
         self._entries: list[AbortedTransaction] | None = None
+        self._pending = bytearray()
+        """Entries that a full disk did not take."""
 
     def entries(self) -> list[AbortedTransaction]:
         if self._entries is None:
@@ -43,17 +48,31 @@ class TransactionIndex:
         return self._entries
 
     def append(self, transaction: AbortedTransaction) -> None:
+        """Note a transaction whose marker was stored; a full disk may keep it from the file, and write() tries again."""
         self.entries().append(transaction)
-        if self._file is None:
-            self._file = self._disk.open(self.path, create=True)
-        self._file.append(_ENTRY.pack(0, *transaction))
+        self._pending += _ENTRY.pack(0, *transaction)
+        try:
+            self.write()
+        except DiskFullError as error:
+            logger.warning("The disk is full: %s; the aborted transaction is written with the next flush", error)
+
+    def write(self) -> None:
+        """Append what is pending. Raises DiskFullError."""
+        if self._pending:
+            if self._file is None:
+                self._file = self._disk.open(self.path, create=True)
+            self._file.append(self._pending)
+            self._pending = bytearray()
 
     def truncate(self, end_offset: int) -> None:
         """Forget transactions whose marker is at or after end_offset."""
         kept = [entry for entry in self.entries() if entry.last_offset < end_offset]
         file = self.file()
-        if file is not None and file.size != len(kept) * _ENTRY.size:
-            file.truncate(len(kept) * _ENTRY.size)
+        written = file.size if file is not None else 0
+        size = len(kept) * _ENTRY.size
+        del self._pending[max(0, size - written) :]
+        if file is not None and size < written:
+            file.truncate(size)
         self._entries = kept
 
     def reset(self) -> None:
@@ -62,6 +81,7 @@ class TransactionIndex:
         if file is not None and file.size:
             file.truncate(0)
         self._entries = []
+        self._pending = bytearray()
 
     def file(self) -> DiskFile | None:
         """The file, None if there is none."""

@@ -16,8 +16,11 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
     """
     _lower_recovery_point(log, offset)
+    newest = log.segments.active
     while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
         log.remove_last_segment()
+    if log.segments.active is not newest:
+        _settle_names(log)
     active = log.segments.active
     active.load()
     active.truncate(active.position_of(offset))
@@ -34,11 +37,17 @@ def truncate_fully(log: PartitionLog, offset: int) -> None:
     _lower_recovery_point(log, 0)
     while len(log.segments):
         log.remove_last_segment()
+    _settle_names(log)
     log.snapshots.remove_from(-1)
     log.begin_segment(offset)
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
     log.leader_epochs.clear()
     log.producers.clear(offset)
+
+
+def _settle_names(log: PartitionLog) -> None:
+    """Make the removals durable: a segment that came back behind what is appended now would look like its sequel."""
+    log.disk.sync_directory(log.directory)
 
 
 def _lower_recovery_point(log: PartitionLog, offset: int) -> None:

@@ -297,7 +297,7 @@ def encode_batch(
     for delta, record in enumerate(records):
         if keep_offsets:
             delta = record.offset - base_offset  # noqa: PLW2901 the running index is replaced on purpose
-        _encode_record(body, record, delta, record.timestamp - base_timestamp)
+        encode_record(body, record, delta, record.timestamp - base_timestamp)
     max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
     attributes = (
         codec
@@ -423,7 +423,8 @@ def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int
     return body[position : position + length], position + length
 
 
-def _encode_record(output: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
+def encode_record(output: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
+    """Append one record to a batch's body."""
     fields = bytearray(1)
     append_varint(fields, timestamp_delta)
     append_varint(fields, offset_delta)

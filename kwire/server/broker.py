@@ -111,7 +111,7 @@ class BrokerServer:
                 settings=config.typed,
             ),
         )
-        self._group_commit = GroupCommit(self._logs, self._workers)
+        self._group_commit = GroupCommit(self._logs, self._workers, failed=self._fail)
         self._partitions = Partitions(
             broker_id=config.node_id,
             logs=self._logs,
@@ -285,6 +285,7 @@ class BrokerServer:
     def _start_tasks(self) -> None:
         self._housekeeping = Housekeeping(
             config=self.config,
+            image=lambda: self._metadata_log.image,
             partitions=self._partitions,
             logs=self._logs,
             workers=self._workers,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any
 
+from kwire.cluster.image import MetadataImage
 from kwire.cluster.partitions import Partitions
 from kwire.log.checkpoints import TopicPartition
 from kwire.log.disk import DiskFailure, DiskFullError
@@ -29,8 +30,17 @@ MEMORY_STEP_MS = 10_000
 class Housekeeping:
     """The periodic work of one broker."""
 
-    def __init__(self, *, config: BrokerConfig, partitions: Partitions, logs: LogManager, workers: Workers) -> None:
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        image: Callable[[], MetadataImage],
+        partitions: Partitions,
+        logs: LogManager,
+        workers: Workers,
+    ) -> None:
         self._config = config
+        self._image = image
         self._partitions = partitions
         self._logs = logs
         self._workers = workers
@@ -84,6 +94,7 @@ class Housekeeping:
             await asyncio.sleep(STEP_MS / 1000.0)
             if all(directory.failure is not None for directory in self._logs.directories):
                 raise LogDirectoryError("log.dirs: every log directory is offline; there is nothing left to serve")
+            self._partitions.open_closed(self._image())
             paths = self._logs.take_due_files()
             if paths:
                 await self._workers.run(partial(self._logs.remove_files, paths))

@@ -23,13 +23,17 @@ logger = logging.getLogger("kwire.server.storage")
 DEFAULT_CONTROLLER_PORT = 9093
 
 
+class UnreadableDirectory(DirectoryRefused):
+    """The device does not even tell what is in the directory."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Storage:
     """Directories that this process owns until release."""
 
     cluster_id: str
     directory_ids: dict[str, UUID]
-    """By path, in the order of log.dirs."""
+    """By path, in the order of log.dirs; without those that cannot be read."""
     locks: dict[str, DiskLock]
     """By path; handed to the log manager, which releases them."""
 
@@ -39,11 +43,21 @@ class Storage:
 
 
 def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chance) -> Storage:
-    """Lock, check and if need be format the directories. Raises DirectoryRefused; nothing is touched then."""
+    """Lock, check and if need be format the directories. Raises DirectoryRefused; nothing is touched then.
+
+    A directory whose device fails is left out, unless it is the one of the metadata: the others are served.
+    """
     directories = list(dict.fromkeys((config.metadata_dir, *config.log_dirs)))
     locks: dict[str, DiskLock] = {}
     try:
-        found = {directory: _look(config, disk, directory, locks) for directory in directories}
+        found: dict[str, MetaProperties | None] = {}
+        for directory in directories:
+            try:
+                found[directory] = _look(config, disk, directory, locks)
+            except UnreadableDirectory as error:
+                if directory == config.metadata_dir:
+                    raise
+                logger.error("%s; its partitions are offline", error)  # noqa: TRY400 the error says all
         identities = _complete(config, found, disk=disk, clock=clock, chance=chance, locks=locks)
     except BaseException:
         for lock in locks.values():
@@ -52,7 +66,9 @@ def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chan
     cluster_id = next(iter(identities.values())).cluster_id
     return Storage(
         cluster_id=cluster_id,
-        directory_ids={directory: identities[directory].directory_id for directory in config.log_dirs},
+        directory_ids={
+            directory: identities[directory].directory_id for directory in config.log_dirs if directory in identities
+        },
         locks=locks,
     )
 
@@ -65,7 +81,7 @@ def _look(config: BrokerConfig, disk: Disk, directory: str, locks: dict[str, Dis
         blank = is_blank(disk, directory)
         meta = load_meta_properties(disk, directory) if not blank else None
     except DiskFailure as failure:
-        raise DirectoryRefused(f"log.dirs: {failure}; make the directory readable or name another one") from failure
+        raise UnreadableDirectory(f"log.dirs: {failure}; make the directory readable or name another one") from failure
     if meta is None:
         if not blank:
             raise DirectoryRefused(

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
 
 import pytest
 
+from kwire.cluster import group_commit
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.partition import Partition
 from kwire.log.config import LogConfig
 from kwire.log.log_manager import LogManager
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import topic_image
-from tests.log.faults import FaultyDisk, broken
+from tests.log.faults import FaultyDisk, broken, full
 from tests.log.support import surroundings
 from tests.support.requests import batch
 
@@ -36,8 +39,9 @@ class Scene:
     def __init__(self, directory: Path, flush_messages: int) -> None:
         self.disk = FaultyDisk()
         self.workers = InlineWorkers()
+        self.failures: list[BaseException] = []
         self.logs = LogManager([str(directory / "d")], surroundings(self.disk))
-        self.group_commit = GroupCommit(self.logs, self.workers)
+        self.group_commit = GroupCommit(self.logs, self.workers, failed=self.failures.append)
         log = self.logs.get_or_create("t", 0, LogConfig(flush_messages=flush_messages), None)
         image = topic_image("t", 1, 1).partitions[0]
         self.partition = Partition(
@@ -151,5 +155,49 @@ def test_a_log_deleted_during_its_flush_is_left_alone(scene: Scene) -> None:
         await scene.group_commit.close()
         assert scene.partition.high_watermark == 0
         assert scene.logs.directories[0].failure is None
+
+    play(scene, acts)
+
+
+def test_a_full_disk_holds_a_flush_up_until_there_is_space(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "FULL_DISK_PAUSE_SECONDS", 0.001)
+
+    async def acts() -> None:
+        scene.disk.fail = lambda operation, path: full(operation, path) if "leader-epoch" in path else None
+        scene.partition.log.assign_epoch_start(5, scene.partition.log.log_end_offset)
+        scene.append(b"a")
+        while not any(operation == "replace" for operation, _ in scene.disk.operations[-3:]):
+            await asyncio.sleep(0)
+        assert scene.partition.high_watermark == 0
+        scene.disk.fail = lambda operation, path: None
+        while scene.partition.waits_for_flush:
+            await asyncio.sleep(0)
+        assert (scene.partition.high_watermark, scene.failures) == (1, [])
+
+    play(scene, acts)
+
+
+def test_a_close_gives_up_what_a_full_disk_holds_up(scene: Scene) -> None:
+    async def acts() -> None:
+        scene.disk.fail = lambda operation, path: full(operation, path) if "leader-epoch" in path else None
+        scene.partition.log.assign_epoch_start(5, scene.partition.log.log_end_offset)
+        scene.append(b"a")
+        await asyncio.wait_for(scene.group_commit.close(), 10)
+        assert (scene.partition.high_watermark, scene.failures) == (0, [])
+
+    play(scene, acts)
+
+
+def test_an_error_that_no_disk_explains_stops_the_broker(scene: Scene) -> None:
+    bug = RuntimeError("a bug")
+
+    def broken_begin(log: object) -> None:
+        raise bug
+
+    async def acts() -> None:
+        scene.append(b"a")
+        scene.group_commit._logs = cast("LogManager", SimpleNamespace(begin_flush=broken_begin))
+        await scene.group_commit.close()
+        assert scene.failures == [bug]
 
     play(scene, acts)

@@ -41,9 +41,14 @@ def topic_image(name: str, number: int, partitions: int) -> TopicImage:
     return TopicImage(name=name, topic_id=UUID(int=number), partitions=(partition,) * partitions)
 
 
+def no_failure(error: BaseException) -> None:
+    """Nothing fails in this world."""
+    raise AssertionError from error
+
+
 def no_group_commit() -> GroupCommit:
     """For partitions whose appends wait for no flush."""
-    return GroupCommit(cast("LogManager", None), InlineWorkers())
+    return GroupCommit(cast("LogManager", None), InlineWorkers(), failed=no_failure)
 
 
 class World:
@@ -68,7 +73,7 @@ class World:
         self.partitions = Partitions(
             broker_id=BROKER_ID,
             logs=self.logs,
-            group_commit=GroupCommit(self.logs, InlineWorkers()),
+            group_commit=GroupCommit(self.logs, InlineWorkers(), failed=no_failure),
             settings_of=lambda _: default_settings(),
         )
         self.partitions.start(self.image)

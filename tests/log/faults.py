@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from kwire.log.disk import Data, DiskFailure, DiskFullError, RealDisk, RealFile
+from kwire.log.disk import Data, DiskFailure, DiskFullError, RealDisk, RealFile, RealLock
 
 
 class FaultyDisk(RealDisk):
@@ -23,6 +23,8 @@ class FaultyDisk(RealDisk):
             raise failure
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
+        if create and not self.exists(path):
+            self.check("create", path)
         file = super().open(path, create=create)
         self.forget(file)
         watched = WatchedFile(self, path, file._descriptor, file.size)
@@ -32,6 +34,14 @@ class FaultyDisk(RealDisk):
     def replace(self, path: str, data: Data, *, sync: bool) -> None:
         self.check("replace", path)
         super().replace(path, data, sync=sync)
+
+    def lock(self, path: str) -> RealLock | None:
+        self.check("lock", path)
+        return super().lock(path)
+
+    def list(self, directory: str) -> list[str]:
+        self.check("list", directory)
+        return super().list(directory)
 
     def unlink(self, path: str) -> None:
         self.check("unlink", path)

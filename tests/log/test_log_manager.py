@@ -50,8 +50,8 @@ def test_the_clean_mark_is_written_last_and_removed_first(tmp_path):
     assert writes[-1] == ".kafka_cleanshutdown" or writes[-2] == ".kafka_cleanshutdown"
     disk.operations.clear()
     again = managed(tmp_path, surroundings(disk))
-    assert disk.operations[0] == ("unlink", str(tmp_path / "d0" / ".kafka_cleanshutdown"))
-    assert disk.operations[1] == ("fsync", str(tmp_path / "d0"))
+    assert disk.operations[1] == ("unlink", str(tmp_path / "d0" / ".kafka_cleanshutdown"))  # 0 is the lock
+    assert disk.operations[2] == ("fsync", str(tmp_path / "d0"))
     again.close(clean=False)
     third = managed(tmp_path)
     assert third.directories[0].was_clean_shutdown is False
@@ -367,6 +367,76 @@ def test_a_failing_directory_goes_offline_as_a_whole(tmp_path):
     manager.close(clean=True)
     assert not (tmp_path / "d0" / ".kafka_cleanshutdown").exists()
     assert (tmp_path / "d1" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("operation", ["list", "create", "read"])
+def test_a_directory_that_fails_at_start_leaves_the_others(tmp_path, operation):
+    manager = managed(tmp_path, count=2)
+    for partition in range(4):
+        manager.get_or_create("t", partition, CONFIG, None).append(batch(b"a"), leader_epoch=0)
+    manager.close(clean=False)
+    disk = FaultyDisk()
+    bad = str(tmp_path / "d0")
+    disk.fail = lambda what, path: broken(what, path) if what == operation and path.startswith(bad) else None
+    if operation == "create":
+        (tmp_path / "d0" / "t-0" / "00000000000000000000.log").unlink()
+    again = managed(tmp_path, surroundings(disk), count=2)
+    again.load_all(config_of)
+    assert [directory.is_offline for directory in again.directories] == [True, False]
+    assert again.any_offline
+    assert values(again.directories[1].logs["t", 1]) == [b"a"]
+    assert again.directories[1].logs.keys() == {("t", 1), ("t", 3)}
+    again.close(clean=True)
+    assert not (tmp_path / "d0" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_directory_that_cannot_be_opened_is_offline_unless_it_is_the_only_one(tmp_path):
+    disk = FaultyDisk()
+    bad = str(tmp_path / "d0")
+    disk.fail = lambda what, path: broken(what, path) if what == "lock" and path.startswith(bad) else None
+    manager = managed(tmp_path, surroundings(disk), count=2)
+    assert [directory.is_offline for directory in manager.directories] == [True, False]
+    assert manager.get_or_create("t", 0, CONFIG, None).directory == str(tmp_path / "d1" / "t-0")
+    manager.close(clean=True)
+    with pytest.raises(LogDirectoryError, match="every log directory is offline"):
+        managed(tmp_path, surroundings(disk), count=1)
+
+
+def test_a_log_that_stays_closed_is_not_made_anew_in_another_directory(tmp_path):
+    manager = managed(tmp_path, count=2)
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    log.append(batch(b"a"), leader_epoch=0)
+    log.flush()
+    manager.get_or_create("t", 1, CONFIG, None)
+    manager.checkpoint({})
+    manager.close(clean=False)
+    path = tmp_path / "d0" / "t-0" / "00000000000000000000.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    again = managed(tmp_path, count=2)
+    again.load_all(config_of)
+    again.get_or_create("u", 0, CONFIG, None)
+    with pytest.raises(KafkaError):
+        again.get_or_create("t", 0, CONFIG, None)
+    assert not (tmp_path / "d1" / "t-0").exists()
+    again.close(clean=False)
+
+
+def test_a_recovery_tells_how_far_it_is(tmp_path, caplog):
+    manager = managed(tmp_path)
+    for partition in range(3):
+        manager.get_or_create("t", partition, CONFIG, None)
+    manager.close(clean=False)
+    caplog.set_level("INFO")
+    again = managed(tmp_path)
+    again.load_all(config_of)
+    assert "not shut down cleanly: 3 to do" in caplog.text
+    assert "not shut down cleanly: 3 of 3 done" in caplog.text
+    again.close(clean=True)
+    caplog.clear()
+    third = managed(tmp_path)
+    third.load_all(config_of)
+    assert "Recovering" not in caplog.text
+    third.close(clean=True)
 
 
 def test_housekeeping_reaches_every_log(tmp_path):

@@ -178,6 +178,9 @@ def test_a_flipped_bit_on_disk_is_never_served(tmp_path):
     with pytest.raises(KafkaError) as caught:
         log.read(0, 5 * size)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(KafkaError, match="offline"):  # the replica as a whole, until it is repaired
+        log.read(5, 10_000)
+    log = open_at(tmp_path, clean=True)
     assert [header.base_offset for header in headers(log.read(5, 10_000))] == [5, 6, 7, 8, 9]
 
 

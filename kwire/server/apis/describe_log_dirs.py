@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.cluster.partition import Partition
-from kwire.log.log_manager import LogDirectory
+from kwire.log.log_directory import LogDirectory
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

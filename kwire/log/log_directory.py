@@ -1,0 +1,70 @@
+"""One log directory: what its files said when it was opened, its logs, and what its checkpoints should say now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final
+
+from kwire.log.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, TopicPartition
+from kwire.log.disk import DiskFailure, DiskLock
+from kwire.log.partition_log import PartitionLog
+
+LOADED_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE)
+"""Checkpoints that say how a log is opened."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LogDirectory:
+    """One entry of log.dirs and what its files said when it was opened."""
+
+    path: str
+    lock: DiskLock | None
+    """None if the directory could not be opened."""
+    was_clean_shutdown: bool
+    previous_broker_epoch: int
+    recovery_points: dict[TopicPartition, int]
+    log_starts: dict[TopicPartition, int]
+    high_watermarks: dict[TopicPartition, int]
+    logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
+    failure: DiskFailure | None = None
+    """Why the directory is offline; set once."""
+    checkpoints_written: int = 0
+    """Counts what makes jobs under way outdated: checkpoints written on the loop, logs taken away."""
+    named: dict[str, AbstractSet[TopicPartition]] = field(default_factory=dict)
+    """By checkpoint file, the partitions that it names; some of them may be gone."""
+
+    @property
+    def is_offline(self) -> bool:
+        return self.failure is not None
+
+    def offsets_of(self, name: str) -> dict[TopicPartition, int]:
+        """What a checkpoint file should say now."""
+        return self.recovery_points_now() if name == RECOVERY_POINT_FILE else self.log_starts_now()
+
+    def forget(self, key: TopicPartition) -> None:
+        """The partition is gone; the files may still name it."""
+        for offsets in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks):
+            offsets.pop(key, None)
+
+    def offsets_to_keep(self, high_watermarks: Mapping[TopicPartition, int]) -> dict[str, dict[TopicPartition, int]]:
+        """What each checkpoint file should say."""
+        return {
+            RECOVERY_POINT_FILE: self.recovery_points_now(),
+            LOG_START_FILE: self.log_starts_now(),
+            HIGH_WATERMARK_FILE: {key: high_watermarks[key] for key in self.logs if key in high_watermarks},
+        }
+
+    def log_starts_now(self) -> dict[TopicPartition, int]:
+        """Only those that the first segment's name does not tell."""
+        starts = {
+            key: log.log_start_offset
+            for key, log in self.logs.items()
+            if log.log_start_offset > log.segments.first.base_offset
+        }
+        return {key: offset for key, offset in self.log_starts.items() if key not in self.logs} | starts
+
+    def recovery_points_now(self) -> dict[TopicPartition, int]:
+        """A log that is damaged and stays closed keeps its entry: the next start must not take it for unflushed."""
+        return self.recovery_points | {key: log.recovery_point for key, log in self.logs.items()}

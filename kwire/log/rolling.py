@@ -1,0 +1,54 @@
+"""When a log begins a new segment, and how: by size, by age in record time, when an index is full, when offsets end."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFullError
+from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
+
+if TYPE_CHECKING:
+    from kwire.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+def is_due(segment: Segment, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+    """Whether batches of size bytes, up to last_offset, belong to a new segment."""
+    segment_size = segment.file.size
+    if segment_size == 0:
+        return last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+    # segment.ms counts in record time where there is such, so that old data is segmented as new data is.
+    if segment.first_timestamp is not None and segment.first_timestamp >= 0:
+        waited_ms = max_timestamp - segment.first_timestamp
+    else:
+        waited_ms = now_ms - segment.created_ms
+    return (
+        segment_size + size > config.segment_bytes
+        or waited_ms > config.segment_ms - segment.jitter_ms
+        or segment.is_full
+        or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+    )
+
+
+def roll(log: PartitionLog, base_offset: int) -> None:
+    """Close the active segment and begin one at base_offset."""
+    active = log.segments.active
+    active.load()
+    if active.size == 0:  # replicated batches that begin later than the empty segment
+        log.remove_last_segment()
+    else:
+        active.finish()
+        _write_indexes(active)
+        log.producers.end_offset = base_offset
+        log.snapshots.take(log.producers, base_offset)
+    log.begin_segment(base_offset)
+
+
+def _write_indexes(segment: Segment) -> None:
+    try:
+        segment.write_indexes()
+    except DiskFullError as error:
+        logger.warning("The disk is full: %s; the next flush tries again", error)

@@ -1,0 +1,204 @@
+"""A full disk: the operation is refused, nothing is lost, reads go on, and all works again once there is space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kwire.log.batch_validation import AppendOrigin
+from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFullError
+from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import PartitionLog
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from tests.log.faults import FaultyDisk, full
+from tests.log.support import ManualClock, batch, marker, surroundings, values
+
+CONFIG = LogConfig(index_interval_bytes=1, segment_bytes=2000, file_delete_delay_ms=0)
+WRITES = ("append", "replace", "create")
+
+
+class Scene:
+    """One log with four records; its disk can be made to have no space for some files."""
+
+    def __init__(self, directory: str, config: LogConfig = CONFIG) -> None:
+        self.directory = directory
+        self.config = config
+        self.disk = FaultyDisk()
+        self.clock = ManualClock()
+        self.manager = self.managed()
+        self.log = self.manager.get_or_create("t", 0, config, None)
+        self.sent = 0
+        for _ in range(4):
+            self.append()
+
+    def managed(self) -> LogManager:
+        return LogManager([self.directory], surroundings(self.disk, self.clock))
+
+    def append(self) -> None:
+        self.log.append(self.next_batch(), leader_epoch=0)
+        self.sent += 1
+
+    def next_batch(self) -> bytearray:
+        return batch(b"%d" % self.sent, producer_id=1, producer_epoch=0, sequence=self.sent)
+
+    def fill(self, *names: str) -> None:
+        """No space any more for files whose path has one of these in it."""
+        self.disk.fail = lambda operation, path: (
+            full(operation, path) if operation in WRITES and any(name in path for name in names) else None
+        )
+
+    def make_space(self) -> None:
+        self.disk.fail = lambda operation, path: None
+
+    def reopened(self, *, clean: bool) -> PartitionLog:
+        self.manager.close(clean=clean)
+        self.manager = self.managed()
+        self.manager.load_all(lambda _: self.config)
+        log = self.manager.get("t", 0)
+        assert log is not None
+        self.log = log
+        return log
+
+    def expect_all(self) -> None:
+        assert self.log.failure is None
+        assert self.manager.directories[0].failure is None
+        assert values(self.log) == [b"%d" % number for number in range(self.sent)]
+
+
+@pytest.fixture
+def scene(tmp_path) -> Scene:
+    return Scene(str(tmp_path / "d"))
+
+
+def code_of(call: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        call()
+    return caught.value.code
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_append_is_refused_and_repeated_when_there_is_space(scene, clean):
+    scene.fill(".log")
+    assert code_of(lambda: scene.log.append(scene.next_batch(), leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    scene.expect_all()
+    scene.make_space()
+    scene.append()
+    scene.expect_all()
+    scene.reopened(clean=clean)
+    scene.expect_all()
+
+
+@pytest.mark.parametrize("name", [".index", ".timeindex", ".snapshot"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_can_be_derived_is_left_out_of_a_roll(scene, name, clean):
+    scene.fill(name)
+    scene.log.roll()
+    scene.append()
+    scene.log.flush()
+    assert scene.log.recovery_point == scene.sent
+    scene.make_space()
+    scene.append()
+    scene.reopened(clean=clean)
+    scene.expect_all()
+    assert scene.log.producers.entries[1].batches[-1].last_sequence == scene.sent - 1
+    found = scene.log.offset_for_timestamp(scene.clock.now_ms)
+    assert found is not None
+    assert found.offset == 0
+
+
+def test_a_segment_that_cannot_be_made_leaves_the_old_one_active(scene):
+    scene.disk.fail = lambda operation, path: full(operation, path) if operation == "create" else None
+    assert code_of(scene.log.roll) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(scene.log.segments) == 1
+    scene.make_space()
+    scene.append()
+    scene.log.roll()
+    scene.append()
+    assert len(scene.log.segments) == 2
+    scene.reopened(clean=False)
+    scene.expect_all()
+
+
+def test_epochs_that_cannot_be_written_hold_the_flush_up_and_nothing_else(scene):
+    scene.log.flush()
+    scene.fill("leader-epoch")
+    scene.log.append(scene.next_batch(), leader_epoch=7)
+    scene.sent += 1
+    with pytest.raises(DiskFullError):
+        scene.log.flush()
+    assert scene.log.recovery_point == 4
+    scene.expect_all()
+    scene.make_space()
+    scene.log.flush()
+    assert scene.log.recovery_point == 5
+    assert scene.reopened(clean=False).leader_epochs.entries() == [(0, 0), (7, 4)]
+
+
+def test_aborted_transactions_that_cannot_be_written_are_known_and_written_later(scene):
+    transactional = batch(b"t", producer_id=2, producer_epoch=0, sequence=0, transactional=True)
+    scene.log.append(transactional, leader_epoch=0)
+    scene.fill(".txnindex")
+    scene.log.append(marker(2, 0, commit=False), leader_epoch=0, origin=AppendOrigin.COORDINATOR)
+    assert len(scene.log.aborted_transactions(0, 10)) == 1
+    with pytest.raises(DiskFullError):
+        scene.log.flush()
+    scene.make_space()
+    scene.log.flush()
+    assert len(scene.reopened(clean=False).aborted_transactions(0, 10)) == 1
+
+
+def test_a_close_that_finds_no_space_is_not_clean(scene, caplog):
+    scene.fill("leader-epoch")
+    scene.log.append(scene.next_batch(), leader_epoch=1)
+    scene.sent += 1
+    scene.manager.close(clean=True)
+    assert "not closed cleanly" in caplog.text
+    assert not scene.disk.exists(f"{scene.directory}/.kafka_cleanshutdown")
+    scene.make_space()
+    scene.reopened(clean=False)
+    scene.expect_all()
+    assert scene.log.leader_epochs.latest_epoch == 1
+
+
+def test_a_clean_mark_that_cannot_be_written_costs_a_scan(scene, caplog):
+    scene.fill(".kafka_cleanshutdown")
+    scene.manager.close(clean=True)
+    assert "next start recovers" in caplog.text
+    scene.make_space()
+    scene.reopened(clean=False)
+    scene.expect_all()
+
+
+def test_retention_that_needs_a_new_segment_waits_for_space(scene, caplog):
+    scene.log.update_config(LogConfig(retention_ms=1, file_delete_delay_ms=0))
+    scene.clock.now_ms += 10
+    scene.disk.fail = lambda operation, path: full(operation, path) if operation == "create" else None
+    scene.manager.apply_retention(lambda log: log.log_end_offset)
+    assert "Retention leaves t-0 as it is" in caplog.text
+    scene.expect_all()
+    scene.make_space()
+    scene.manager.apply_retention(lambda log: log.log_end_offset)
+    assert scene.log.log_start_offset == 4
+
+
+def test_nothing_is_cut_when_the_recovery_point_cannot_be_written(scene):
+    scene.log.flush()
+    scene.fill("recovery-point")
+    assert code_of(lambda: scene.log.truncate_to(2)) is ErrorCode.KAFKA_STORAGE_ERROR
+    scene.expect_all()
+    scene.make_space()
+    scene.log.truncate_to(2)
+    scene.sent = 2
+    scene.expect_all()
+
+
+def test_a_log_is_not_made_without_space_and_made_later(scene):
+    scene.fill("partition.metadata")
+    topic_id = scene.manager._surroundings.chance.uuid()
+    assert code_of(lambda: scene.manager.get_or_create("u", 0, CONFIG, topic_id)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert scene.manager.get("u", 0) is None
+    scene.expect_all()
+    scene.make_space()
+    assert scene.manager.get_or_create("u", 0, CONFIG, topic_id).topic_id == topic_id

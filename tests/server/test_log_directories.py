@@ -1,0 +1,89 @@
+"""Several log directories, of which one fails; a full disk; damage: what clients are told, and that the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from tests.log.faults import FaultyDisk, broken, full
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, create_topic, fetch, produce, values_in
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
+
+PARTITIONS = 4
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+def directories(data_dir: Path) -> list[str]:
+    return [str(data_dir / name) for name in ("d0", "d1")]
+
+
+@pytest.fixture
+def config(directories: list[str]) -> dict[str, str]:
+    return {"log.dirs": ",".join(directories), "metadata.log.dir": directories[1]}
+
+
+@pytest.fixture
+def broker(data_dir: Path, disk: FaultyDisk, config: dict[str, str]) -> Iterator[RunningBroker]:
+    with RunningBroker(data_dir, config, disk=disk) as running:
+        yield running
+
+
+def codes(client: RawClient, topic: str = "t") -> list[ErrorCode]:
+    return [ErrorCode(produce(client, topic, batch(b"v"), partition=index).error_code) for index in range(PARTITIONS)]
+
+
+def test_one_directory_fails_and_the_others_go_on(
+    broker: RunningBroker, disk: FaultyDisk, directories: list[str]
+) -> None:
+    with broker.client() as client:
+        create_topic(client, PARTITIONS, name="t")
+        assert codes(client) == [ErrorCode.NONE] * PARTITIONS
+        disk.fail = lambda operation, path: broken(operation, path) if path.startswith(directories[0]) else None
+        after = codes(client)
+        assert sorted(after) == [ErrorCode.NONE] * 2 + [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        for index, code in enumerate(after):
+            assert fetch(client, "t", 0, partition=index).error_code == code
+        described = client.ask(DescribeLogDirsRequest(topics=None), 4)
+        assert {result.log_dir: result.error_code for result in described.results} == {
+            directories[0]: ErrorCode.KAFKA_STORAGE_ERROR,
+            directories[1]: ErrorCode.NONE,
+        }
+        create_topic(client, name="later")
+        assert produce(client, "later", batch(b"v")).error_code == ErrorCode.NONE
+
+
+def test_a_start_without_one_directory_serves_the_others_and_makes_nothing_anew(
+    data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str]
+) -> None:
+    with RunningBroker(data_dir, config, disk=disk) as running, running.client() as client:
+        create_topic(client, PARTITIONS, name="t")
+        assert codes(client) == [ErrorCode.NONE] * PARTITIONS
+    disk.fail = lambda operation, path: broken(operation, path) if path.startswith(directories[0]) else None
+    with RunningBroker(data_dir, config, disk=disk) as running, running.client() as client:
+        assert sorted(codes(client)) == [ErrorCode.NONE] * 2 + [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    disk.fail = lambda operation, path: None
+    with RunningBroker(data_dir, config, disk=disk) as running, running.client() as client:
+        assert codes(client) == [ErrorCode.NONE] * PARTITIONS
+        ends = [fetch(client, "t", 0, partition=index).high_watermark for index in range(PARTITIONS)]
+        assert sorted(ends) == [2, 2, 3, 3]
+
+
+def test_a_topic_that_finds_no_space_is_there_as_soon_as_there_is_some(broker: RunningBroker, disk: FaultyDisk) -> None:
+    with broker.client() as client:
+        disk.fail = lambda operation, path: full(operation, path) if "/t-" in path and operation == "create" else None
+        create_topic(client, name="t")
+        assert produce(client, "t", batch(b"v")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        disk.fail = lambda operation, path: None
+        eventually(lambda: produce(client, "t", batch(b"v")).error_code == ErrorCode.NONE, "the log is made")
+        assert values_in(fetch(client, "t", 0).records)[-1] == b"v"
