@@ -21,7 +21,7 @@ from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_meta
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
 from kwire.log.errors import CorruptLogError
-from kwire.log.files import DELETED_SUFFIX, SEGMENT_SUFFIXES, PendingDeletion
+from kwire.log.files import DELETED_SUFFIX, PendingDeletion
 from kwire.log.flushing import FlushJob
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.producer_snapshots import ProducerSnapshots
@@ -100,6 +100,8 @@ class PartitionLog:
         """Offset of the next append."""
         self.recovery_point = recovery_point
         """All below is durable; recovery scans from here."""
+        self.first_dirty_offset = 0
+        """Compaction has passed all below; a truncation lowers it, too."""
         self.last_flush_ms = clock.monotonic_ms()
         self.failure: DiskFailure | CorruptLogError | None = None
         """Why the log is offline; set once."""
@@ -270,6 +272,13 @@ class PartitionLog:
             raise self.damaged(error) from error
         return b""
 
+    def check_stored(self, segment: Segment, position: int, max_bytes: int) -> int:
+        """Check the CRCs of whole batches from position on; their size in bytes, 0 at the segment's end.
+
+        Raises CorruptLogError where one is not as it was written; the log is offline then.
+        """
+        return self._guard(lambda: segment.check_stored(position, max_bytes))
+
     def last_stable_offset(self, high_watermark: int) -> int:
         """Up to where all transactions are decided and replicated; read_committed consumers stop there."""
         first_unstable = self.producers.first_unstable_offset(high_watermark)
@@ -409,8 +418,8 @@ class PartitionLog:
         segment = self.segments.remove_last()
         segment.close()
         self.snapshots.remove(segment.base_offset)
-        for suffix in SEGMENT_SUFFIXES:
-            self.disk.unlink(segment.stem + suffix)
+        for path in segment.paths():
+            self.disk.unlink(path)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
         """Take whole segments off the front that retention or the log start has passed; what is to be deleted when."""
@@ -423,8 +432,7 @@ class PartitionLog:
         segment.close()
         self.snapshots.remove(segment.base_offset)
         paths = []
-        for suffix in SEGMENT_SUFFIXES:
-            path = segment.stem + suffix
+        for path in segment.paths():
             if self.disk.exists(path):
                 self.disk.rename(path, path + DELETED_SUFFIX)
                 paths.append(path + DELETED_SUFFIX)

@@ -319,6 +319,17 @@ class Segment:
             self._verify(data, position)
         return data
 
+    def check_stored(self, position: int, max_bytes: int) -> int:
+        """Read and check whole batches from position on, at least one; their size in bytes, 0 at the end.
+
+        Unlike a reader's check this one trusts nothing that was read or written before.
+        """
+        if position >= self.size:
+            return 0
+        end = self._whole_batches_end(position, min(position + max_bytes, self.size), min_one_batch=True)
+        self._verify(self.file.read(position, end - position), position)
+        return end - position
+
     def mark_verified(self) -> None:
         """Note that a scan has checked every batch."""
         self._verified_from = 0

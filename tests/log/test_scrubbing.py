@@ -1,0 +1,85 @@
+"""The scrubber: what it reads, what it finds, and what it does when segments go under its hands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.log.config import LogConfig
+from kwire.log.errors import CorruptLogError
+from kwire.log.partition_log import PartitionLog
+from kwire.log.scrubbing import STEP_BYTES, one_pass
+from kwire.protocol.error_codes import KafkaError
+from tests.log.faults import FaultyDisk, broken
+from tests.log.support import batch, open_at, surroundings
+
+CONFIG = LogConfig(segment_bytes=100_000, retention_bytes=0, file_delete_delay_ms=0)
+
+
+def filled(directory: Path, disk: FaultyDisk | None = None, count: int = 60) -> PartitionLog:
+    log = open_at(directory, CONFIG, surroundings(disk))
+    for index in range(count):
+        log.append(batch(b"%d" % index + b"x" * 10_000), leader_epoch=0)
+    assert len(log.segments) > 4
+    return log
+
+
+def flip_a_bit(log: PartitionLog, segment: int, position: int) -> None:
+    path = Path(log.segments[segment].file.path)
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x04
+    path.write_bytes(data)
+
+
+def test_a_pass_reads_all_closed_segments_in_small_steps(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    sizes = list(one_pass([log]))
+    assert sum(sizes) == sum(segment.size for segment in log.segments) - log.segments.active.size
+    assert max(sizes) <= STEP_BYTES
+    assert log.failure is None
+
+
+@pytest.mark.parametrize("segment", [0, 2])
+@pytest.mark.parametrize("position", [100, 45_000])
+def test_a_flipped_bit_takes_its_log_offline_and_no_other(tmp_path: Path, segment: int, position: int) -> None:
+    logs = [filled(tmp_path / "a"), filled(tmp_path / "b")]
+    flip_a_bit(logs[0], segment, position)  # although this process wrote it, and has read it
+    sizes = list(one_pass(logs))
+    assert isinstance(logs[0].failure, CorruptLogError)
+    assert logs[1].failure is None
+    assert sum(sizes) >= logs[1].size_in_bytes - logs[1].segments.active.size
+    with pytest.raises(KafkaError):
+        logs[0].append(batch(b"more"), leader_epoch=0)
+
+
+def test_the_active_segment_is_left_to_its_readers(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    flip_a_bit(log, len(log.segments) - 1, 100)
+    assert list(one_pass([log]))
+    assert log.failure is None
+
+
+def test_segments_may_go_during_a_pass(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    steps = one_pass([log])
+    next(steps)
+    log.apply_retention(0, log.log_end_offset - 1)
+    assert len(log.segments) == 1
+    assert list(steps) == []
+    assert log.failure is None
+
+
+def test_a_batch_larger_than_a_step_is_read_whole(tmp_path: Path) -> None:
+    log = open_at(tmp_path, CONFIG)
+    for _ in range(3):
+        log.append(batch(b"x" * 90_000), leader_epoch=0)
+    assert [size > STEP_BYTES for size in one_pass([log])] == [True, True]
+
+
+def test_a_disk_that_fails_takes_the_log_offline(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = filled(tmp_path, disk)
+    disk.fail = lambda operation, path: broken(operation, path) if operation == "read" else None
+    assert list(one_pass([log])) == []
+    assert log.failure is not None

@@ -1,0 +1,53 @@
+"""What the broker does by itself, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from kwire.log.config import LogConfig
+from kwire.log.errors import CorruptLogError
+from kwire.log.log_manager import LogManager
+from kwire.server.housekeeping import FIRST_SCRUB_SECONDS, SCRUB_BYTES_PER_SECOND, SCRUB_PAUSE_SECONDS, Housekeeping
+from tests.cluster.world import InlineWorkers
+from tests.log.support import batch, surroundings
+from tests.virtual_loop import virtual_loop
+
+SEGMENT_BYTES = 1024 * 1024
+SEGMENTS = 8
+
+
+def test_a_flipped_bit_is_found_by_a_later_pass_at_a_bounded_rate(tmp_path: Path) -> None:
+    logs = LogManager([str(tmp_path / "d")], surroundings())
+    log = logs.get_or_create("t", 0, LogConfig(segment_bytes=SEGMENT_BYTES), None)
+    while len(log.segments) <= SEGMENTS:
+        log.append(batch(b"x" * 60_000), leader_epoch=0)
+    housekeeping = Housekeeping(
+        config=cast("Any", SimpleNamespace()),
+        image=lambda: cast("Any", None),
+        partitions=cast("Any", ()),
+        logs=logs,
+        workers=InlineWorkers(),
+    )
+    pass_seconds = SEGMENTS * SEGMENT_BYTES / SCRUB_BYTES_PER_SECOND
+
+    def failures() -> list[type]:
+        return [] if log.failure is None else [type(log.failure)]
+
+    async def acts() -> None:
+        task = asyncio.get_running_loop().create_task(housekeeping._scrub())
+        await asyncio.sleep(FIRST_SCRUB_SECONDS + pass_seconds + 1)
+        assert not failures()
+        path = Path(log.segments[SEGMENTS - 1].file.path)
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        await asyncio.sleep(SCRUB_PAUSE_SECONDS - 1 + pass_seconds / 2)
+        assert not failures()  # a pass takes its time
+        await asyncio.sleep(pass_seconds / 2)
+        assert failures() == [CorruptLogError]
+        task.cancel()
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(acts())
+    logs.close(clean=False)
