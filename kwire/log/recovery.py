@@ -150,10 +150,10 @@ def _complete_swaps(disk: Disk, directory: str) -> None:
         swap = f"{directory}/{name}"
         base_offset = int(name[:20])
         end_offset = _end_offset_of(disk, swap, base_offset)
-        for old in _base_offsets(names, LOG_SUFFIX):
-            if base_offset <= old < end_offset:
-                for suffix in SEGMENT_SUFFIXES:
-                    disk.unlink(f"{directory}/{old:020d}{suffix}")
+        # What has the new segment's own name is replaced by the renames. It may already be a part of it.
+        for old in names:
+            if old[20:] in SEGMENT_SUFFIXES and old[:20].isdigit() and base_offset < int(old[:20]) < end_offset:
+                disk.unlink(f"{directory}/{old}")
     for name in names:
         if name.endswith(SWAP_SUFFIX):
             disk.rename(f"{directory}/{name}", f"{directory}/{name[: -len(SWAP_SUFFIX)]}")

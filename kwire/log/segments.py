@@ -52,6 +52,13 @@ class Segments:
         del self._base_offsets[-1]
         return self._segments.pop()
 
+    def replace(self, old: list[Segment], new: Segment) -> None:
+        """Let a compacted segment take the place of neighbours; it begins where the first of them does."""
+        index = self._segments.index(old[0])
+        assert self._segments[index : index + len(old)] == old
+        self._segments[index : index + len(old)] = [new]
+        self._base_offsets[index : index + len(old)] = [new.base_offset]
+
     def upper_bound(self, index: int, log_end_offset: int) -> int:
         """Where the segment at index ends."""
         return self._base_offsets[index + 1] if index + 1 < len(self._base_offsets) else log_end_offset

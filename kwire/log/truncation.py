@@ -27,6 +27,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     log.log_end_offset = active.next_offset()
     log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
     log.recovery_point = min(log.recovery_point, log.log_end_offset)
+    log.first_dirty_offset = min(log.first_dirty_offset, log.log_end_offset)
     log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.snapshots.remove_from(log.log_end_offset)
     replay_producers(log)
@@ -41,6 +42,7 @@ def truncate_fully(log: PartitionLog, offset: int) -> None:
     log.snapshots.remove_from(-1)
     log.begin_segment(offset)
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
+    log.first_dirty_offset = 0
     log.leader_epochs.clear()
     log.producers.clear(offset)
 

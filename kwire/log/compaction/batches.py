@@ -1,0 +1,73 @@
+"""Reading a closed segment from its first byte to its last, each batch checked by its CRC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from crc32c import crc32c
+
+from kwire.log.compaction.plan import SourceSegment
+from kwire.log.disk import Disk
+from kwire.log.errors import CorruptLogError
+from kwire.log.segment import LENGTH_MIN, segment_name
+from kwire.protocol.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, BatchHeader, read_header
+
+CHUNK_BYTES: Final = 1024 * 1024
+"""What is read at once, and at least what lies between two reports of progress."""
+
+Batches = list[tuple[BatchHeader, memoryview]]
+
+
+def segment_path(directory: str, base_offset: int) -> str:
+    return f"{directory}/{segment_name(base_offset)}.log"
+
+
+def chunks(disk: Disk, directory: str, source: SourceSegment) -> Iterator[Batches]:
+    """The segment's batches, about a chunk at a time. Raises CorruptLogError, DiskFailure."""
+    path = segment_path(directory, source.base_offset)
+    file = disk.open(path)
+    try:
+        position = 0
+        while position < source.size:
+            chunk = file.read(position, min(CHUNK_BYTES, source.size - position))
+            size = _first_size(chunk, path, position)
+            if size > len(chunk):
+                chunk = file.read(position, min(size, source.size - position))
+            found, used = _batches_of(chunk, path, position)
+            if not used:
+                raise CorruptLogError(f"{path}: the batch at position {position} ends behind its segment")
+            yield found
+            position += used
+    finally:
+        file.close()
+
+
+def _first_size(chunk: bytes, path: str, position: int) -> int:
+    if len(chunk) < BATCH_HEADER_BYTES:
+        raise CorruptLogError(f"{path} ends inside a batch header")
+    return _checked_header(chunk, 0, path, position).size_in_bytes
+
+
+def _checked_header(chunk: bytes, at: int, path: str, position: int) -> BatchHeader:
+    header = read_header(chunk, at)
+    if header.magic != 2 or header.length < LENGTH_MIN:
+        raise CorruptLogError(f"{path}: no batch at position {position + at}")
+    return header
+
+
+def _batches_of(chunk: bytes, path: str, position: int) -> tuple[Batches, int]:
+    """The whole batches at the start of a chunk, and their size."""
+    found: Batches = []
+    view = memoryview(chunk)
+    at, end = 0, len(chunk)
+    while at + BATCH_HEADER_BYTES <= end:
+        header = _checked_header(chunk, at, path, position)
+        batch = view[at : at + header.size_in_bytes]
+        if len(batch) < header.size_in_bytes:
+            break
+        if crc32c(batch[ATTRIBUTES_POSITION:]) != header.crc:
+            raise CorruptLogError(f"{path}: the batch at position {position + at} fails its CRC")
+        found.append((header, batch))
+        at += header.size_in_bytes
+    return found, at

@@ -1,0 +1,151 @@
+"""Which log is compacted next, and which part of it.
+
+A log's clean part lies below its first dirty offset; its dirty part goes on to the first segment that must not be
+touched: the active one, and those with anything that is not committed, not decided, not durable, or younger than
+min.compaction.lag.ms. The share of the dirty part decides; past max.compaction.lag.ms it need not be large.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kwire.log.compaction.plan import LastRecord, RoundPlan, SourceSegment
+from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from kwire.log.segment import Segment
+
+if TYPE_CHECKING:
+    from kwire.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Candidate:
+    """A log with something to compact."""
+
+    log: PartitionLog
+    first_dirty_offset: int
+    upper_bound_offset: int
+    """Where the first segment begins that must not be touched."""
+    dirty_ratio: float
+    is_overdue: bool
+
+    def plan(self, now_ms: int, offset_map_bytes: int) -> RoundPlan:
+        """What a round must know of the log."""
+        log, config = self.log, self.log.config
+        segments = [segment for segment in log.segments if segment.base_offset < self.upper_bound_offset]
+        ends = [*(segment.base_offset for segment in segments[1:]), self.upper_bound_offset]
+        return RoundPlan(
+            directory=log.directory,
+            segments=tuple(_source(segment, end) for segment, end in zip(segments, ends, strict=True)),
+            first_dirty_offset=self.first_dirty_offset,
+            upper_bound_offset=self.upper_bound_offset,
+            aborted=tuple(log.aborted_transactions(segments[0].base_offset, self.upper_bound_offset)),
+            last_records=tuple(
+                LastRecord(
+                    producer_id=entry.producer_id,
+                    producer_epoch=entry.producer_epoch,
+                    last_data_offset=entry.last_data_offset,
+                )
+                for entry in log.active_producers()
+            ),
+            now_ms=now_ms,
+            delete_retention_ms=config.delete_retention_ms,
+            segment_bytes=config.segment_bytes,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            offset_map_bytes=offset_map_bytes,
+        )
+
+
+def _source(segment: Segment, end_offset: int) -> SourceSegment:
+    segment.load()
+    return SourceSegment(
+        base_offset=segment.base_offset,
+        end_offset=end_offset,
+        size=segment.size,
+        offset_index_bytes=len(segment.offset_index) * OFFSET_ENTRY_BYTES,
+        time_index_bytes=len(segment.time_index) * TIME_ENTRY_BYTES,
+        has_transaction_index=segment.transaction_index.file() is not None,
+    )
+
+
+def dirtiest(
+    logs: Iterable[PartitionLog], last_stable_offset_of: Callable[[PartitionLog], int], now_ms: int
+) -> Candidate | None:
+    """The log that gains most, None if none is due."""
+    found = [
+        candidate
+        for log in logs
+        if log.config.needs_keys and log.failure is None
+        if (candidate := _candidate(log, last_stable_offset_of(log), now_ms)) is not None
+    ]
+    return max(found, key=lambda candidate: candidate.dirty_ratio, default=None)
+
+
+def _candidate(log: PartitionLog, last_stable_offset: int, now_ms: int) -> Candidate | None:
+    first_dirty = _first_dirty_offset(log)
+    upper_bound = _upper_bound(log, first_dirty, last_stable_offset, now_ms)
+    if upper_bound <= first_dirty:
+        return None
+    index = log.segments.index_of(first_dirty)
+    bounded = [segment for segment in log.segments if segment.base_offset < upper_bound]
+    clean_bytes = sum(segment.size for segment in bounded if segment.base_offset < first_dirty)
+    dirty_bytes = sum(segment.size for segment in bounded[index:])
+    if not dirty_bytes:
+        return None
+    ratio = dirty_bytes / (clean_bytes + dirty_bytes)
+    is_overdue = _is_overdue(log, bounded[index:], now_ms)
+    if not is_overdue and ratio <= log.config.min_cleanable_dirty_ratio:
+        return None
+    return Candidate(
+        log=log,
+        first_dirty_offset=first_dirty,
+        upper_bound_offset=upper_bound,
+        dirty_ratio=ratio,
+        is_overdue=is_overdue,
+    )
+
+
+def _first_dirty_offset(log: PartitionLog) -> int:
+    """Where the dirty part begins; the log's start if what was noted cannot be."""
+    if log.first_dirty_offset > log.log_end_offset:
+        logger.warning(
+            "Resetting first dirty offset of %s-%s to log start offset %s since the checkpointed offset %s is behind "
+            "the end of the log",
+            log.topic,
+            log.partition,
+            log.log_start_offset,
+            log.first_dirty_offset,
+        )
+        log.first_dirty_offset = 0
+    return max(log.first_dirty_offset, log.log_start_offset)
+
+
+def _upper_bound(log: PartitionLog, first_dirty: int, last_stable_offset: int, now_ms: int) -> int:
+    """The base offset of the first segment that must not be touched.
+
+    What is not durable is not touched either: a record must not go because of one that a power cut could take.
+    """
+    bound = min(last_stable_offset, log.recovery_point, log.segments.active.base_offset)
+    lag_ms = log.config.min_compaction_lag_ms
+    for segment in log.segments.from_offset(first_dirty):
+        if segment.base_offset >= bound:
+            break
+        segment.load()
+        if lag_ms > 0 and segment.max_timestamp > now_ms - lag_ms:
+            bound = segment.base_offset
+    return log.segments[log.segments.index_of(bound)].base_offset
+
+
+def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
+    """Whether a record has waited for longer than max.compaction.lag.ms."""
+    until_ms = now_ms - log.config.max_compaction_lag_ms
+    for segment in dirty:
+        segment.load()
+        if segment.first_timestamp is not None and 0 < segment.first_timestamp < until_ms:
+            return True
+    return False

@@ -1,0 +1,89 @@
+"""Putting a cleaned segment in the place of its sources.
+
+A crash at any point, with any of the renames since the last sync of the directory undone, must leave the old segments
+or the new one:
+
+1. decide(), on a worker: .cleaned -> .swap, directory synced. While any .cleaned is left, recovery removes both: old.
+   Once all are .swap, recovery lets the new one take the place of everything that its offsets cover: new.
+2. replace(), on the loop: the sources -> .deleted; the log reads from the .swap files.
+3. sync(), on a worker: the sources are gone for good.
+4. settle(), on the loop: .swap -> no suffix. Only now may the name that proves the swap go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.log.compaction.plan import CleanedGroup
+from kwire.log.compaction.writer import cleaned_paths
+from kwire.log.disk import Disk
+from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, PendingDeletion
+from kwire.log.segment import Segment
+
+if TYPE_CHECKING:
+    from kwire.log.partition_log import PartitionLog
+
+
+class Swap:
+    """One group's way into its log. Steps are called in order; each may raise DiskFailure."""
+
+    def __init__(self, log: PartitionLog, disk: Disk, group: CleanedGroup) -> None:
+        self._log = log
+        self._disk = disk
+        self._directory = log.directory
+        self._base_offset = group.sources[0]
+        self._sources = _find(log, group)
+        self._cleaned: Segment | None = None
+
+    def is_overtaken(self) -> bool:
+        """Whether sources were cut off, deleted or moved meanwhile: the result is of no use then."""
+        log = self._log
+        if log.failure is not None or log.directory != self._directory or not self._sources:
+            return True
+        current = log.segments.from_offset(self._base_offset)
+        return current[: len(self._sources)] != self._sources or current[-1] in self._sources
+
+    def decide(self) -> None:
+        for path in cleaned_paths(self._directory, self._base_offset):
+            if self._disk.exists(path):
+                self._disk.rename(path, path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
+        self._disk.sync_directory(self._directory)
+
+    def replace(self, now_ms: int) -> PendingDeletion:
+        """Let the log read from the new segment; what is to be deleted when."""
+        log = self._log
+        paths = [path for source in self._sources for path in self._rename_deleted(source)]
+        for source in self._sources[1:]:
+            log.snapshots.remove(source.base_offset)
+        self._cleaned = Segment(
+            self._disk, self._directory, self._base_offset, create=False, created_ms=now_ms, suffix=SWAP_SUFFIX
+        )
+        log.segments.replace(self._sources, self._cleaned)
+        return PendingDeletion(now_ms + log.config.file_delete_delay_ms, paths)
+
+    def _rename_deleted(self, source: Segment) -> list[str]:
+        source.close()
+        paths = [path for path in source.paths() if self._disk.exists(path)]
+        for path in paths:
+            self._disk.rename(path, path + DELETED_SUFFIX)
+        return [path + DELETED_SUFFIX for path in paths]
+
+    def sync(self) -> None:
+        self._disk.sync_directory(self._directory)
+
+    def settle(self) -> None:
+        """Give the new segment its name, unless it went meanwhile."""
+        if self._cleaned is not None and self._log.directory == self._directory and self._cleaned in self._log.segments:
+            self._cleaned.drop_suffix()
+
+    def discard(self) -> None:
+        """Remove what the round wrote for this group, after it was overtaken before replace()."""
+        for path in cleaned_paths(self._directory, self._base_offset):
+            self._disk.unlink(path)
+            self._disk.unlink(path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
+
+
+def _find(log: PartitionLog, group: CleanedGroup) -> list[Segment]:
+    by_offset = {segment.base_offset: segment for segment in log.segments}
+    found = [by_offset.get(offset) for offset in group.sources]
+    return [segment for segment in found if segment is not None] if None not in found else []

@@ -1,0 +1,69 @@
+"""What compaction knows of transactions while it walks a log from its start.
+
+Data of an aborted transaction go. A marker stays as long as a batch of its transaction was seen on the way to it,
+since that batch may still be in somebody's fetch; when it was seen alone, it may go after delete.retention.ms.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from kwire.log.transaction_index import AbortedTransaction
+from kwire.protocol.control_records import ControlRecordType, control_record_type
+from kwire.protocol.records import BatchHeader, Record
+
+
+class CleanedTransactions:
+    """The transactions that are open at the batch that is being looked at."""
+
+    def __init__(
+        self, aborted: Iterable[AbortedTransaction], note_aborted: Callable[[AbortedTransaction], None] | None
+    ) -> None:
+        self._coming = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
+        self._aborted: dict[int, AbortedTransaction] = {}
+        self._aborted_seen: set[int] = set()
+        """Producers with an open aborted transaction of which a batch was there."""
+        self._committed: set[int] = set()
+        self._note_aborted = note_aborted
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Whether a data batch belongs to an aborted transaction."""
+        if not header.is_transactional:
+            return False
+        self._begin_up_to(header.last_offset)
+        if header.producer_id in self._aborted:
+            self._aborted_seen.add(header.producer_id)
+            return True
+        self._committed.add(header.producer_id)
+        return False
+
+    def marker_is_done(self, header: BatchHeader, records: list[Record]) -> bool:
+        """Whether no batch of the transaction that a control batch ends is left."""
+        self._begin_up_to(header.last_offset)
+        if not records:
+            return True
+        kind = control_record_type(records[0].key)
+        if kind == ControlRecordType.ABORT:
+            return self._abort_is_done(header.producer_id)
+        if kind == ControlRecordType.COMMIT:
+            if header.producer_id in self._committed:
+                self._committed.remove(header.producer_id)
+                return False
+            return True
+        return False
+
+    def _abort_is_done(self, producer_id: int) -> bool:
+        transaction = self._aborted.pop(producer_id, None)
+        if transaction is None or producer_id not in self._aborted_seen:
+            return True
+        self._aborted_seen.discard(producer_id)
+        if self._note_aborted is not None:
+            self._note_aborted(transaction)
+        return False
+
+    def _begin_up_to(self, offset: int) -> None:
+        coming = self._coming
+        while coming and coming[0].first_offset <= offset:
+            transaction = coming.popleft()
+            self._aborted.setdefault(transaction.producer_id, transaction)

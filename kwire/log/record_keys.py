@@ -1,0 +1,164 @@
+"""The walk over a batch's records that compaction needs: keys, offsets, which records are tombstones, where each lies.
+
+Compaction looks at every record twice, so what one costs is what compaction costs. Records that are built alike, as
+those of one producer mostly are, are taken column by column: slices with the record's size as their step. The others
+are taken one by one. Bodies were checked when they were appended and their CRC since: only what would lead out of them
+is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kwire.protocol.records import InvalidRecordsError
+
+_ALIKE_LEAST: Final = 8
+"""Fewer records than this are taken faster one by one."""
+_MIXED_MOST: Final = 64
+"""Records that are taken one by one before it is tried again whether they are alike."""
+_FINAL: Final = bytes(range(128))
+_CONTINUED: Final = bytes(range(128, 256))
+"""Bytes that end a varint, and bytes that another one follows."""
+
+
+class KeyedRecords:
+    """The records of one batch, by index."""
+
+    __slots__ = ("keys", "offset_deltas", "starts", "tombstones")
+
+    def __init__(self) -> None:
+        self.keys: list[bytes | None] = []
+        self.offset_deltas: list[int] = []
+        self.starts: list[int] = []
+        """Where each record begins; after the last, where it ends."""
+        self.tombstones: set[int] = set()
+        """Records without a value."""
+
+
+def keyed_records(body: bytes, record_count: int) -> KeyedRecords:
+    """The records of an uncompressed body. Raises InvalidRecordsError."""
+    records = KeyedRecords()
+    position = index = 0
+    try:
+        while index < record_count:
+            taken = _take_alike(body, position, record_count - index, records)
+            if taken == 0:
+                taken = min(_MIXED_MOST, record_count - index)
+                position = _take_mixed(body, position, taken, records)
+            else:
+                position = records.starts.pop()
+            index += taken
+    except IndexError as error:
+        raise InvalidRecordsError("a record ends early") from error
+    if position != len(body):
+        raise InvalidRecordsError(f"{record_count} records are not what the batch holds")
+    records.starts.append(position)
+    return records
+
+
+def _take_mixed(body: bytes, position: int, count: int, records: KeyedRecords) -> int:
+    """Take records one by one; where the next begins."""
+    for _ in range(count):
+        records.starts.append(position)
+        length, position = _varint(body, position)
+        end = position + length
+        _, position = _varint(body, position + 1)
+        delta, position = _varint(body, position)
+        key_length, position = _varint(body, position)
+        key = body[position : position + key_length] if key_length >= 0 else None
+        position += max(key_length, 0)
+        value_length, position = _varint(body, position)
+        if value_length < 0:
+            records.tombstones.add(len(records.keys))
+        if length < 0 or position + max(value_length, 0) > end or end > len(body):
+            raise InvalidRecordsError("a record's length and its fields differ")
+        records.keys.append(key)
+        records.offset_deltas.append(delta)
+        position = end
+    return position
+
+
+def _take_alike(body: bytes, start: int, most: int, records: KeyedRecords) -> int:
+    """Take the records from here on that have the layout of the first of them; their number, 0 if they are too few.
+
+    The end of the last one is left behind as one more start.
+    """
+    length, attributes_at = _varint(body, start)
+    stride = attributes_at - start + length
+    _, delta_at = _varint(body, attributes_at + 1)
+    _, key_length_at = _varint(body, delta_at)
+    key_length, key_at = _varint(body, key_length_at)
+    value_length_at = key_at + max(key_length, 0)
+    value_length, value_at = _varint(body, value_length_at)
+    if stride <= 0 or value_at + max(value_length, 0) >= start + stride:
+        return 0
+    count = min(most, (len(body) - start) // stride)
+    for at in (*range(start, attributes_at), *range(key_length_at, key_at), *range(value_length_at, value_at)):
+        if count < _ALIKE_LEAST:
+            return 0
+        # Sizes come first: as far as they agree, the next record does begin where it is looked for.
+        column = body[at : at + count * stride : stride]
+        count = len(column) - len(column.lstrip(column[:1]))
+    count = _as_wide(body, attributes_at + 1, delta_at, count, stride)
+    count = _as_wide(body, delta_at, key_length_at, count, stride)
+    if count < _ALIKE_LEAST:
+        return 0
+    end = start + count * stride
+    if value_length < 0:
+        records.tombstones.update(range(len(records.keys), len(records.keys) + count))
+    if key_length < 0:
+        records.keys += [None] * count
+    else:
+        records.keys += [body[at : at + key_length] for at in range(key_at, key_at + count * stride, stride)]
+    records.offset_deltas += _column(body, delta_at, key_length_at, count, stride)
+    records.starts += range(start, end + 1, stride)
+    return count
+
+
+def _as_wide(body: bytes, start: int, end: int, count: int, stride: int) -> int:
+    """How many records have varints of this width there."""
+    for at in range(start, end):
+        column = body[at : at + count * stride : stride]
+        count = len(column) - len(column.lstrip(_FINAL if at == end - 1 else _CONTINUED))
+    return count
+
+
+def _column(body: bytes, start: int, end: int, count: int, stride: int) -> list[int]:
+    """Varints of one width that are not negative."""
+    low = body[start : start + count * stride : stride]
+    if end - start == 1:
+        return [byte >> 1 for byte in low]
+    high = body[start + 1 : start + 1 + count * stride : stride]
+    if end - start == 2:
+        return [((first & 127) | (second << 7)) >> 1 for first, second in zip(low, high, strict=True)]
+    return [_varint(body, start + index * stride)[0] for index in range(count)]
+
+
+def largest_timestamp_delta(body: bytes, starts: list[int], chosen: list[int]) -> int:
+    """Of the records that are chosen by index; there is at least one."""
+    largest = -(2**63)
+    for index in chosen:
+        position = starts[index]
+        while body[position] > 127:  # the record's length
+            position += 1
+        delta, _ = _varint(body, position + 2)
+        largest = max(largest, delta)
+    return largest
+
+
+def _varint(body: bytes, position: int) -> tuple[int, int]:
+    """A zigzag varint, and the position behind it."""
+    byte = body[position]
+    if byte < 128:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    result = byte & 127
+    shift = 7
+    while True:
+        position += 1
+        byte = body[position]
+        result |= (byte & 127) << shift
+        if byte < 128:
+            return (result >> 1) ^ -(result & 1), position + 1
+        shift += 7
+        if shift > 63:
+            raise InvalidRecordsError("a varint has more than ten bytes")
