@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any
 
 from kwire.cluster.config_keys import ConfigResourceType
@@ -69,7 +70,8 @@ class Partitions:
 
     def start(self, image: MetadataImage) -> None:
         """Take over what the committed image says, once, at start. Logs of unknown topics are set aside."""
-        for log in list(self._logs.load_one_by_one(lambda topic: self.config_of(topic, image))):
+        config_of = cache(partial(self.config_of, image=image))
+        for log in list(self._logs.load_one_by_one(config_of)):
             topic = image.topics.get(log.topic)
             if topic is None or log.topic_id not in (None, topic.topic_id):
                 path = self._logs.set_aside(log.topic, log.partition)
