@@ -1,0 +1,170 @@
+"""Going through the states that a workload may leave, and through those that recovering from them may leave.
+
+A state's place is a path of steps, each `operation:choices`: the power went before that operation of the workload (of
+the recovery, for further steps), and these numbers decided what was left. An f behind the operation says that entries
+of a directory were lost in any order.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from tests.crash.disk import Operation, RecordingDisk, Tree
+from tests.crash.journal import Choices, Journal
+
+DEPTH_MAX = 3
+"""A crash, a crash during the recovery, and one more during the recovery from that."""
+VIOLATIONS_MAX = 5
+FREE_LEVELS = 2
+"""The root and the log directory; inside a partition's directory names keep their order, as in the file systems that
+kwire is meant for: a segment that came later is not there without those before it."""
+
+
+class Workload(Protocol):
+    """Something that was done on a disk."""
+
+    @property
+    def start(self) -> Tree: ...
+
+    @property
+    def operations(self) -> Sequence[Operation]: ...
+
+    def check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
+        """Recover on this disk from a power cut before operation `at`; what is wrong then. It must add nothing."""
+
+
+class Step(NamedTuple):
+    """One power cut."""
+
+    at: int
+    choices: tuple[int, ...]
+    free_order: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.at}{'f' * self.free_order}:{'.'.join(map(str, self.choices))}"
+
+
+def parse_path(text: str) -> list[Step]:
+    steps = []
+    for part in text.split("/"):
+        at, _, choices = part.partition(":")
+        numbers = tuple(int(number) for number in choices.split(".") if number)
+        steps.append(Step(int(at.rstrip("f")), numbers, at.count("f")))
+    return steps
+
+
+def path_text(path: Sequence[Step]) -> str:
+    return "/".join(map(str, path))
+
+
+class Violation(NamedTuple):
+    path: str
+    problem: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What came of exploring."""
+
+    operations: int = 0
+    states: int = 0
+    """Distinct ones by operation: each was recovered and checked."""
+    exhausted: int = 0
+    """Operations whose states were all tried."""
+    violations: list[Violation] = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        self.operations += other.operations
+        self.states += other.states
+        self.exhausted += other.exhausted
+        self.violations += other.violations
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Recovery warns of all it finds, which here is much."""
+    logger = logging.getLogger("kwire")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def explore(workload: Workload, *, states: int, seed: int) -> Outcome:
+    """About so many states, spread over all operations and up to DEPTH_MAX power cuts deep."""
+    outcome = Outcome(operations=len(workload.operations))
+    with quiet():
+        _explore(workload, outcome, states, random.Random(seed))
+    return outcome
+
+
+def _explore(workload: Workload, outcome: Outcome, states: int, chance: random.Random) -> None:
+    journal = Journal(workload.start)
+    count = len(workload.operations)
+    for at in range(count + 1):
+        limit = max(1, (states - outcome.states) // (count + 1 - at) // 2)
+        free_order = FREE_LEVELS * (chance.randrange(4) == 0)
+        seen: set[object] = set()
+        tried = 0
+        for choices, tree in journal.states(limit=limit, seed=chance.getrandbits(32), free_order=free_order):
+            tried += 1
+            key = frozen(tree)
+            if key in seen:
+                continue
+            seen.add(key)
+            path = [Step(at, tuple(choices), free_order)]
+            _descend(workload, outcome, path, tree, chance)
+            if len(outcome.violations) >= VIOLATIONS_MAX:
+                return
+        outcome.exhausted += tried < limit
+        journal.follow(workload.operations[at : at + 1])
+
+
+def _descend(workload: Workload, outcome: Outcome, path: list[Step], tree: Tree, chance: random.Random) -> None:
+    """Check a state, then one that a crash during its recovery leaves."""
+    while True:
+        disk = RecordingDisk(tree)
+        outcome.states += 1
+        problems = checked(workload, disk, path[0].at, probe=outcome.states)
+        outcome.violations += [Violation(path_text(path), problem) for problem in problems]
+        if problems or not disk.operations or len(path) == DEPTH_MAX:
+            return
+        at = chance.randrange(len(disk.operations) + 1)
+        journal = Journal(tree)
+        journal.follow(disk.operations[:at])
+        choices = Choices(chance=chance)
+        tree = journal.state(choices)
+        path = [*path, Step(at, tuple(choices.taken))]
+
+
+def checked(workload: Workload, disk: RecordingDisk, at: int, *, probe: int) -> list[str]:
+    try:
+        return workload.check(disk, at, probe)
+    except Exception as error:  # noqa: BLE001 whatever recovery raises is what is looked for
+        return [f"recovery raised {type(error).__name__}: {error}"]
+
+
+def frozen(tree: Tree) -> object:
+    """Something to compare trees by."""
+    return tuple((name, frozen(what) if isinstance(what, dict) else what) for name, what in sorted(tree.items()))
+
+
+def replayed(workload: Workload, path: Sequence[Step]) -> tuple[Tree, list[str]]:
+    """The state at the end of a path and what is wrong there."""
+    tree, operations = workload.start, workload.operations
+    for index, step in enumerate(path):
+        journal = Journal(tree)
+        journal.follow(operations[: step.at])
+        tree = journal.state(Choices(step.choices), free_order=step.free_order)
+        if index + 1 < len(path):
+            disk = RecordingDisk(tree)
+            workload.check(disk, path[0].at, 0)
+            operations = disk.operations
+    return tree, checked(workload, RecordingDisk(tree), path[0].at, probe=0)

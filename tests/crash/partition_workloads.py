@@ -1,0 +1,288 @@
+"""Workloads on one partition: random scripts, drawn by a seed, of what a broker does with a log."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Mapping
+
+from kwire.log.batch_validation import AppendOrigin
+from kwire.log.config import LogConfig
+from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import PartitionLog
+from kwire.log.recovery import Surroundings
+from kwire.protocol.compression import Codec
+from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
+from kwire.protocol.records import Record, encode_batch
+from kwire.seams import SystemChance
+from tests.crash.checks import files_of, problems_of
+from tests.crash.disk import RecordingDisk, Tree
+from tests.crash.ledger import Ledger
+from tests.log.support import NOW_MS, ManualClock
+
+DIRECTORY = "/kafka"
+KEY = ("orders", 0)
+LIFETIME_MS = 3_600_000
+CONFIG = LogConfig(
+    segment_bytes=1400,
+    index_interval_bytes=150,
+    max_message_bytes=1400,
+    retention_bytes=4000,
+    file_delete_delay_ms=0,
+    message_timestamp_after_max_ms=2**62,
+)
+
+APPENDS = {"append": 10, "flush": 3, "flush_meanwhile": 2, "roll": 1, "new_epoch": 1}
+WEIGHTS: Mapping[str, Mapping[str, int]] = {
+    "appends": APPENDS,
+    "producers": {"idempotent": 10, "append": 2, "flush": 3, "flush_meanwhile": 1, "checkpoint": 2, "kill": 1},
+    "transactions": {"transactional": 8, "marker": 6, "append": 2, "flush": 3, "checkpoint": 2, "kill": 1},
+    "truncation": APPENDS | {"truncate": 4, "idempotent": 3, "checkpoint": 2},
+    "retention": APPENDS | {"delete_records": 2, "retention": 3, "remove_files": 2, "checkpoint": 2},
+    "restarts": APPENDS | {"idempotent": 4, "checkpoint": 3, "restart": 2, "kill": 2, "checkpoint_meanwhile": 1},
+    "topics": APPENDS | {"recreate": 4, "delete_records": 1, "checkpoint": 3, "remove_files": 2, "kill": 1},
+    "everything": APPENDS
+    | {"idempotent": 6, "transactional": 5, "marker": 4, "truncate": 1, "delete_records": 1, "retention": 1}
+    | {"remove_files": 1, "checkpoint": 2, "restart": 1, "kill": 1, "recreate": 1, "checkpoint_meanwhile": 1},
+}
+
+
+class Script:
+    """Does random things; afterwards it says what a crash at any of its operations may leave."""
+
+    def __init__(self, name: str, seed: int, *, steps: int = 25) -> None:
+        self.start: Tree = {DIRECTORY[1:]: {}}
+        self._disk = RecordingDisk(self.start)
+        self.operations = self._disk.operations
+        self._ledger = Ledger(self.operations)
+        self._chance = random.Random(f"{name} {seed}")
+        self._clock = ManualClock()
+        self._world = Surroundings(disk=self._disk, clock=self._clock, chance=SystemChance(seed))
+        self._epoch = 0
+        self._sequences: dict[int, int] = {}
+        self._open: set[int] = set()
+        self._value = 0
+        self._open_manager()
+        self._create()
+        weights = WEIGHTS[name]
+        for action in self._chance.choices(list(weights), list(weights.values()), k=steps):
+            self._clock.now_ms += self._chance.randrange(5)
+            call: Callable[[], None] = getattr(self, f"_{action}")
+            call()
+
+    # --- opening
+
+    def _open_manager(self) -> None:
+        self._manager = LogManager([DIRECTORY], self._world)
+        self._manager.load_all(lambda topic: CONFIG)
+
+    def _create(self) -> None:
+        topic_id = uuid.UUID(int=self._chance.getrandbits(128))
+        since = self._ledger.time
+        self._ledger.creates(topic_id, since)
+        self._log = self._manager.get_or_create(*KEY, CONFIG, topic_id)
+        assert self._log.log_start_offset == self._log.log_end_offset == 0
+        self._sequences, self._open, self._epoch = {}, set(), 0
+
+    def _opened_again(self) -> None:
+        self._open_manager()
+        log = self._manager.get(*KEY)
+        assert log is not None, "a restart without a power cut loses nothing"
+        self._log = log
+        branch = self._ledger.branch
+        data = files_of(log, self._disk)
+        assert branch.data.endswith(data), "a restart without a power cut loses nothing"
+        assert log.log_end_offset == max(branch.end, log.log_start_offset)
+        assert log.log_end_offset > 0 or not branch.batches
+
+    # --- appending
+
+    def _records(self) -> list[Record]:
+        chance = self._chance
+        records = []
+        for _ in range(chance.choice((1, 1, 2, 3))):
+            self._value += 1
+            value = b"%d " % self._value + chance.randbytes(chance.choice((5, 40, 200, 350)))
+            timestamp = self._clock.now_ms + chance.randrange(-20, 20)
+            records.append(Record(key=b"%d" % chance.randrange(5), value=value, timestamp=timestamp))
+        return records
+
+    def _append_batch(self, data: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT) -> None:
+        since = self._ledger.time
+        log = self._log
+        log.append(data, leader_epoch=self._epoch, origin=origin)
+        self._ledger.appends(self._newest(log), since)
+
+    def _newest(self, log: PartitionLog) -> bytes:
+        written = next(
+            operation
+            for operation in reversed(self.operations)
+            if operation.kind == "write" and len(operation.data) > 60
+        )
+        return written.data
+
+    def _append(self) -> None:
+        self._append_batch(encode_batch(self._records(), codec=self._chance.choice(list(Codec))))
+
+    def _idempotent(self) -> None:
+        producer = self._chance.choice((11, 12))
+        self._produce(producer, transactional=False)
+
+    def _transactional(self) -> None:
+        producer = self._chance.choice((21, 22, 23))
+        self._open.add(producer)
+        self._produce(producer, transactional=True)
+
+    def _produce(self, producer: int, *, transactional: bool) -> None:
+        records = self._records()
+        sequence = self._sequences.get(producer, 0)
+        self._sequences[producer] = sequence + len(records)
+        self._append_batch(
+            encode_batch(
+                records,
+                codec=self._chance.choice(list(Codec)),
+                producer_id=producer,
+                producer_epoch=0,
+                base_sequence=sequence,
+                transactional=transactional,
+            )
+        )
+
+    def _marker(self) -> None:
+        if not self._open:
+            return
+        producer = self._chance.choice(sorted(self._open))
+        self._open.discard(producer)
+        marker = EndTransactionMarker(is_commit=self._chance.random() < 0.4, coordinator_epoch=0)
+        self._append_batch(
+            encode_marker_batch(marker, producer_id=producer, producer_epoch=0, timestamp=self._clock.now_ms),
+            AppendOrigin.COORDINATOR,
+        )
+
+    def _roll(self) -> None:
+        self._log.roll()
+
+    def _new_epoch(self) -> None:
+        self._epoch += 1
+        self._log.assign_epoch_start(self._epoch, self._log.log_end_offset)
+
+    # --- what makes durable
+
+    def _flush(self) -> None:
+        self._log.flush()
+        self._ledger.flushed(self._log.log_end_offset)
+
+    def _flush_meanwhile(self) -> None:
+        """Records are appended while a worker flushes."""
+        end = self._log.log_end_offset
+        job = self._log.begin_flush()
+        self._append()
+        job.run()
+        self._append()
+        self._log.finish_flush(job)
+        self._ledger.flushed(end)
+
+    def _checkpoint(self) -> None:
+        self._manager.checkpoint({KEY: self._log.log_end_offset})
+        self._ledger.start_is_durable(self._log.log_start_offset)
+
+    def _checkpoint_meanwhile(self) -> None:
+        for job in self._manager.begin_checkpoints({KEY: self._log.log_end_offset}):
+            job.run()
+            self._append()
+            self._manager.finish_checkpoint(job)
+
+    # --- what takes away
+
+    def _truncate(self) -> None:
+        log = self._log
+        bases = [batch.base for batch in self._ledger.branch.batches if batch.base >= log.log_start_offset]
+        if not bases:
+            return
+        offset = self._chance.choice(bases[-6:])
+        since = self._ledger.time
+        self._ledger.truncates(offset, since)
+        log.truncate_to(offset)
+        assert log.log_end_offset == offset
+        self._sequences = {
+            producer: state[1] + 1
+            for producer, state in self._ledger.branch.derived(len(self._ledger.branch.batches)).producers.items()
+        }
+
+    def _delete_records(self) -> None:
+        log = self._log
+        offset = self._chance.randint(log.log_start_offset, log.log_end_offset)
+        self._ledger.starts_at(offset, self._ledger.time)
+        log.delete_records_before(offset)
+
+    def _retention(self) -> None:
+        log = self._log
+        self._ledger.starts_at(log.log_end_offset, self._ledger.time)
+        self._manager.apply_retention(lambda each: each.log_end_offset)
+
+    def _remove_files(self) -> None:
+        self._manager.remove_files(self._manager.take_due_files())
+
+    def _recreate(self) -> None:
+        self._ledger.deletes(self._ledger.time)
+        self._manager.delete(*KEY)
+        self._ledger.deleted()
+        self._create()
+
+    # --- ends of the process
+
+    def _restart(self) -> None:
+        self._manager.close(clean=True, broker_epoch=7, high_watermarks={KEY: self._log.log_end_offset})
+        self._ledger.flushed(self._log.log_end_offset)
+        self._ledger.start_is_durable(self._log.log_start_offset)
+        self._disk.kill()
+        self._opened_again()
+
+    def _kill(self) -> None:
+        self._disk.kill()
+        self._opened_again()
+
+    # --- afterwards
+
+    def check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
+        expected = self._ledger.at(at)
+        log = opened(disk).get(*KEY)
+        problems = list(problems_of(log, expected, disk, probe=probe))
+        if not problems and log is not None and probe % 4 == 0:
+            problems += _opens_alike(log, disk)
+        return problems
+
+
+def opened(disk: RecordingDisk) -> LogManager:
+    """Recovery as a broker does it, a while later."""
+    world = Surroundings(disk=disk, clock=ManualClock(NOW_MS + LIFETIME_MS), chance=SystemChance(1))
+    manager = LogManager([DIRECTORY], world)
+    manager.load_all(lambda topic: CONFIG)
+    return manager
+
+
+def picture(log: PartitionLog, disk: RecordingDisk) -> dict[str, object]:
+    return {
+        "batches": files_of(log, disk),
+        "offsets": (log.log_start_offset, log.log_end_offset, log.topic_id),
+        "epochs": log.leader_epochs.entries(),
+        "producers": sorted(
+            (entry.producer_id, entry.producer_epoch, entry.last_sequence, entry.current_transaction_first_offset)
+            for entry in log.producers.entries.values()
+        ),
+        "aborted": log.aborted_transactions(0, log.log_end_offset),
+    }
+
+
+def _opens_alike(log: PartitionLog, disk: RecordingDisk) -> list[str]:
+    before = picture(log, disk)
+    disk.kill()
+    again = opened(disk).get(*KEY)
+    if again is None:
+        return ["S5: opened once, the log does not open again"]
+    after = picture(again, disk)
+    return [
+        f"S5: opened once the {name} are {before[name]!r}, opened twice {after[name]!r}"
+        for name in before
+        if before[name] != after[name]
+    ]

@@ -1,0 +1,38 @@
+"""This commit's share of the crash states; tests/campaign/states.py goes on where it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crash.explore import Step, parse_path, path_text, replayed
+from tests.crash.workloads import WORKLOADS, go_through, shares
+
+STATES = 20_000
+FIRST_SEED = 1
+
+
+@pytest.mark.parametrize(("name", "states"), shares(STATES))
+def test_no_crash_breaks_an_invariant(name: str, states: int) -> None:
+    outcome, found, _ = go_through(name, states=states, first_seed=FIRST_SEED)
+    assert not found, "\n".join(map(str, found))
+    assert outcome.states >= states
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_is_the_same_each_time(name: str) -> None:
+    assert list(WORKLOADS[name](5).operations) == list(WORKLOADS[name](5).operations)
+
+
+def test_a_place_is_read_as_it_is_written() -> None:
+    path = [Step(12, (3, 0, 1), 2), Step(4, ())]
+    assert path_text(path) == "12ff:3.0.1/4:"
+    assert parse_path(path_text(path)) == path
+
+
+def test_a_place_leads_to_its_state() -> None:
+    workload = WORKLOADS["appends"](1)
+    everything, problems = replayed(workload, [Step(len(workload.operations), ())])
+    assert not problems
+    nothing, problems = replayed(workload, [Step(0, ())])
+    assert not problems
+    assert nothing == workload.start != everything

@@ -1,0 +1,45 @@
+"""All workloads by name, and the shares in which they are gone through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from tests.crash.explore import Outcome, Workload, explore
+from tests.crash.partition_workloads import WEIGHTS, Script
+
+WORKLOADS: dict[str, Callable[[int], Workload]] = {name: partial(Script, name) for name in WEIGHTS}
+"""By name: what makes the workload that a seed draws."""
+
+STATES_PER_SEED = 400
+"""Of one workload that a seed draws, about so many states are tried before the next seed's turn."""
+
+
+class Found(NamedTuple):
+    """A violation with all that replaying it takes."""
+
+    workload: str
+    seed: int
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.problem}\n    python -m tests.crash.replay {self.workload} {self.seed} {self.path}"
+
+
+def go_through(name: str, *, states: int, first_seed: int) -> tuple[Outcome, list[Found], int]:
+    """Seeds from the first one on until so many states were tried: what came of it, and the seed to go on with."""
+    total, seed = Outcome(), first_seed
+    found: list[Found] = []
+    while total.states < states and not found:
+        outcome = explore(WORKLOADS[name](seed), states=min(STATES_PER_SEED, states - total.states), seed=seed)
+        found += [Found(name, seed, *violation) for violation in outcome.violations]
+        total.add(outcome)
+        seed += 1
+    return total, found, seed
+
+
+def shares(states: int) -> list[tuple[str, int]]:
+    """(workload, states), all alike."""
+    return [(name, -(-states // len(WORKLOADS))) for name in WORKLOADS]
