@@ -64,6 +64,11 @@ class ApacheKafka(BrokerProcess):
         self.properties = directory / "server.properties"
 
     def prepare(self) -> None:
+        self.write_settings()
+        arguments = ["format", "--standalone", "-t", CLUSTER_ID, "-c", str(self.properties)]
+        subprocess.run([*self.java("kafka.tools.StorageTool"), *arguments], check=True, stdout=subprocess.DEVNULL)
+
+    def write_settings(self) -> None:
         (controller_port,) = free_ports(1)
         controller = f"{HOST}:{controller_port}"
         own = {
@@ -80,12 +85,10 @@ class ApacheKafka(BrokerProcess):
             "broker.heartbeat.interval.ms": "500",
         }
         write_properties(self.properties, own | SETTINGS)
-        arguments = ["format", "--standalone", "-t", CLUSTER_ID, "-c", str(self.properties)]
-        subprocess.run([*self._java("kafka.tools.StorageTool"), *arguments], check=True, stdout=subprocess.DEVNULL)
 
     def command(self) -> list[str]:
-        return [*self._java("kafka.Kafka"), str(self.properties)]
+        return [*self.java("kafka.Kafka"), str(self.properties)]
 
     @staticmethod
-    def _java(main: str) -> list[str]:
+    def java(main: str) -> list[str]:
         return ["java", *JVM, "-cp", class_path(), main]

@@ -164,7 +164,7 @@ class PartitionCheck:
             and not found
             and self._epochs
             and self._log_start is not None
-            and self._log_start <= header.last_offset
+            and self._log_start <= header.base_offset
         ):
             yield f"leader epoch {epoch}, of which {LEADER_EPOCH_FILE} does not know the start"
 

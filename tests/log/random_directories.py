@@ -1,0 +1,228 @@
+"""Random partitions, by seed: production classes write what brokers write in a life, on small segments.
+
+One kind per topic, because a topic's configuration decides what may be in its logs. All kinds have several leader
+epochs, rolls by size and time, headers, null and large records, timestamps out of order, idempotent producers,
+transactions that are committed, aborted and left open, DeleteRecords inside a segment, retention and truncation.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from kwire.log.batch_validation import AppendOrigin
+from kwire.log.config import LogConfig
+from kwire.log.files import PendingDeletion
+from kwire.log.partition_log import PartitionLog
+from kwire.protocol.compression import Codec
+from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
+from kwire.protocol.records import Record, encode_batch
+from tests.log.support import ManualClock
+
+LAST_EPOCH: Final = 9
+"""No leader of a random partition has a later epoch."""
+IDEMPOTENT: Final = range(2000, 2003)
+TRANSACTIONAL: Final = range(1000, 1004)
+MINUTE_MS: Final = 60_000
+NAMES: Final = ("trace", "", "same", "same", "grüße")
+
+
+@dataclass(slots=True, kw_only=True, frozen=True)
+class Kind:
+    """What a topic's partitions are like."""
+
+    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Of LogConfig, beside those that every kind has."""
+    codecs: tuple[Codec, ...] = tuple(Codec)
+    has_gaps: bool = False
+    """Whether batches come as compaction leaves them, with offsets missing and records taken out."""
+    cuts: bool = True
+    """Whether records are deleted, retired and truncated."""
+
+
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "plain": Kind(codecs=(Codec.NONE,), cuts=False),
+        "codecs": Kind(cuts=False),
+        "cut": Kind(),
+        "stamped": Kind(settings={"message_timestamp_type": "LogAppendTime"}),
+        "zstd": Kind(settings={"compression_type": "zstd"}),
+        "plainly": Kind(settings={"compression_type": "uncompressed"}),
+        "compact": Kind(settings={"cleanup_policy": ("compact",)}, has_gaps=True),
+        "retired": Kind(settings={"retention_bytes": 30_000}),
+    }
+)
+
+
+def random_config(kind: Kind, chance: random.Random) -> LogConfig:
+    """Small segments and dense indexes, some denser than others."""
+    return LogConfig(
+        segment_bytes=chance.choice((14_000, 20_000, 60_000)),
+        segment_ms=chance.choice((30, 600)) * MINUTE_MS,
+        segment_index_bytes=chance.choice((96, 4096)),
+        index_interval_bytes=chance.choice((0, 100, 700, 4096)),
+        max_message_bytes=30_000,
+        **{"retention_ms": chance.choice((-1, 20 * 60 * MINUTE_MS)), **kind.settings},
+    )
+
+
+class Writer:
+    """Fills one log. What the log knows already (producers, epochs) it goes on with, so a log can be filled again."""
+
+    def __init__(self, log: PartitionLog, kind: Kind, clock: ManualClock, chance: random.Random) -> None:
+        self.log = log
+        self.kind = kind
+        self.clock = clock
+        self.chance = chance
+        self.epoch = max(0, log.leader_epochs.latest_epoch)
+        self.pending: list[PendingDeletion] = []
+        """Files that retention gave up; whoever fills the log may remove them."""
+        self._count = 1
+
+    def fill(self, steps: int) -> None:
+        """So many things happen to the log."""
+        actions: list[tuple[int, Callable[[], None]]] = [
+            (12, self._append_plain),
+            (12, self._append_idempotent),
+            (14, self._append_in_transaction),
+            (8, self._end_transaction),
+            (2, self._begin_epoch),
+            (2, self._pass_time),
+            (2, self.log.flush),
+            (1, self.log.roll),
+        ]
+        if self.kind.has_gaps:
+            actions.append((8, self._append_compacted))
+        if self.kind.cuts:
+            actions += [(1, self._delete_records), (1, self._truncate), (2, self._retire)]
+        weights = [weight for weight, _ in actions]
+        for _, action in self.chance.choices(actions, weights, k=steps):
+            self.clock.now_ms += self.chance.randrange(3000)
+            action()
+
+    # Appending
+
+    def _records(self, count: int) -> list[Record]:
+        self._count = max(1, count)
+        return [
+            Record(
+                key=self._key(),
+                value=self._value(),
+                timestamp=self.clock.now_ms - self.chance.choice((0, 0, 1, 700, 40 * MINUTE_MS)),
+                headers=self._headers(),
+            )
+            for _ in range(count)
+        ]
+
+    def _key(self) -> bytes | None:
+        keys = [b"key-%d" % self.chance.randrange(9), b"", "schlüssel".encode()]
+        return self.chance.choice(keys if self.log.config.needs_keys else [*keys, None])
+
+    def _value(self) -> bytes | None:
+        sort = self.chance.randrange(20)
+        if sort < 2:
+            return (None, b"")[sort]
+        if sort == 2:
+            # Rarely so large that a batch is longer than any distance between index entries.
+            return self.chance.randbytes(self.chance.choice((1, 40, 300, 300, 12_000 // self._count)))
+        if sort == 3:
+            return b"compresses well " * self.chance.randrange(1, 80)
+        return b"value %d" % self.chance.randrange(10**6)
+
+    def _headers(self) -> list[tuple[str, bytes | None]]:
+        if self.chance.random() < 0.8:
+            return []
+        values = (None, b"", b"plain", b"\x00\xff")
+        return [(name, self.chance.choice(values)) for name in self.chance.sample(NAMES, 2)]
+
+    def _batch(self, **settings: Any) -> bytearray:
+        count = self.chance.choice((1, 1, 2, 3, 8))
+        return encode_batch(self._records(count), codec=self.chance.choice(self.kind.codecs), **settings)
+
+    def _append_plain(self) -> None:
+        self.log.append(self._batch(), leader_epoch=self.epoch)
+
+    def _append_as(self, producer_id: int, *, transactional: bool) -> None:
+        epoch, sequence = self._turn_of(producer_id)
+        batch = self._batch(
+            producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
+        )
+        self.log.append(batch, leader_epoch=self.epoch)
+
+    def _turn_of(self, producer_id: int) -> tuple[int, int]:
+        """Epoch and sequence with which the producer goes on; now and then its next epoch, from 0 on."""
+        entry = self.log.producers.entries.get(producer_id)
+        if entry is None:
+            return 0, 0
+        is_open = entry.current_transaction_first_offset >= 0
+        if not entry.batches or (not is_open and self.chance.random() < 0.1):
+            return entry.producer_epoch + 1, 0
+        return entry.producer_epoch, entry.last_sequence + 1
+
+    def _append_idempotent(self) -> None:
+        self._append_as(self.chance.choice(IDEMPOTENT), transactional=False)
+
+    def _append_in_transaction(self) -> None:
+        self._append_as(self.chance.choice(TRANSACTIONAL), transactional=True)
+
+    def _end_transaction(self) -> None:
+        """The coordinator's marker; of producers without an open transaction too, as a late retry may be."""
+        producer_id = self.chance.choice(TRANSACTIONAL)
+        entry = self.log.producers.entries.get(producer_id)
+        if entry is None:
+            return
+        marker = EndTransactionMarker(is_commit=self.chance.random() < 0.5, coordinator_epoch=self.epoch)
+        batch = encode_marker_batch(
+            marker, producer_id=producer_id, producer_epoch=entry.producer_epoch, timestamp=self.clock.now_ms
+        )
+        self.log.append(batch, leader_epoch=self.epoch, origin=AppendOrigin.COORDINATOR)
+
+    def _append_compacted(self) -> None:
+        """What a follower gets of a log that its leader has compacted: offsets are missing, or all of a batch's."""
+        start = self.log.log_end_offset + self.chance.randrange(4)
+        records = self._records(self.chance.randrange(6))
+        kept = [record for record in records if self.chance.random() < 0.6]
+        for at, record in enumerate(records):
+            record.offset = start + at
+        if not kept:
+            self._append_plain()
+            return
+        batch = encode_batch(
+            kept,
+            base_offset=start,
+            partition_leader_epoch=self.epoch,
+            codec=self.chance.choice(self.kind.codecs),
+            keep_offsets=True,
+            last_offset=start + len(records) - 1,
+        )
+        self.log.append(batch, leader_epoch=self.epoch, origin=AppendOrigin.REPLICATION)
+
+    # What else happens
+
+    def _begin_epoch(self) -> None:
+        """A new leader; now and then one that writes nothing."""
+        self.epoch = min(self.epoch + self.chance.choice((1, 1, 2)), LAST_EPOCH)
+        if self.chance.random() < 0.5 and self.epoch > self.log.leader_epochs.latest_epoch:
+            self.log.assign_epoch_start(self.epoch, self.log.log_end_offset)
+
+    def _pass_time(self) -> None:
+        self.clock.now_ms += self.chance.choice((1, 20, 45)) * MINUTE_MS
+
+    def _delete_records(self) -> None:
+        self.log.delete_records_before(self._some_offset())
+
+    def _truncate(self) -> None:
+        """As a follower does: the newest fifth at most."""
+        lowest = self.log.log_end_offset - (self.log.log_end_offset - self.log.log_start_offset) // 5
+        self.log.truncate_to(self.chance.randint(lowest, self.log.log_end_offset))
+
+    def _retire(self) -> None:
+        self.pending += self.log.apply_retention(self.clock.now_ms, self.log.log_end_offset)
+
+    def _some_offset(self) -> int:
+        """Nearer to the start than to the end, so that something is left."""
+        start, end = self.log.log_start_offset, self.log.log_end_offset
+        return self.chance.randint(start, start + (end - start) // 3)
