@@ -88,8 +88,7 @@ def _find(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> 
     if timestamp == LATEST:
         return -1, end, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        epoch = log.leader_epoch_of(log.log_start_offset)
-        return -1, log.log_start_offset, epoch if epoch >= 0 else partition.leader_epoch
+        return -1, log.log_start_offset, log.leader_epoch_of(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
