@@ -255,6 +255,7 @@ def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerStat
             "Cutting %s.log at %s of %s bytes: what follows is no whole batch", segment.stem, position, segment.size
         )
         segment.file.truncate(position)
+    segment.finish()  # Kafka believes the time index's last entry of a segment that it does not scan
     segment.mark_verified()
     return is_whole
 

@@ -258,3 +258,17 @@ def test_the_last_five_batches_of_a_producer_survive_a_restart(tmp_path, clean):
         assert (repeated.base_offset, repeated.is_duplicate) == (sequence, True)
     assert again.append(batch(producer_id=1, producer_epoch=0, sequence=8), leader_epoch=0).base_offset == 8
     assert len(values(again)) == 9
+
+
+def test_every_recovered_segment_tells_its_largest_time_in_its_time_index(tmp_path):
+    """Apache Kafka asks only the index for it once a log was stopped cleanly."""
+    log = open_at(tmp_path, LogConfig(segment_bytes=600))
+    for index in range(12):
+        log.append(batch(b"plain %d" % index, timestamp=NOW_MS + index), leader_epoch=0)
+    log.close(clean=False)
+    recovered = open_at(tmp_path, LogConfig(segment_bytes=600))
+    recovered.close(clean=True)
+    assert len(recovered.segments) > 1
+    for segment in recovered.segments:
+        data = (tmp_path / f"{segment.base_offset:020d}.timeindex").read_bytes()
+        assert int.from_bytes(data[-12:-4], "big") == segment.max_timestamp
