@@ -57,6 +57,7 @@ def begin(log: PartitionLog) -> FlushJob:
         paths.append(epochs.path)
     if paths or log.directory in log.unsynced_paths:
         paths.append(log.directory)  # last: a name must not become durable before what it stands for
+    log.unsynced_paths.clear()  # a name that is made while the job runs waits for the next one
     return FlushJob(log.disk, files, paths, log.log_end_offset, epochs.version)
 
 
@@ -64,4 +65,3 @@ def finish(log: PartitionLog, job: FlushJob) -> None:
     """Note what has become durable."""
     log.recovery_point = max(log.recovery_point, min(job.end_offset, log.log_end_offset))
     log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)
-    log.unsynced_paths.difference_update(job.paths)

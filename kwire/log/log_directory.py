@@ -57,12 +57,8 @@ class LogDirectory:
         }
 
     def log_starts_now(self) -> dict[TopicPartition, int]:
-        """Only those that the first segment's name does not tell."""
-        starts = {
-            key: log.log_start_offset
-            for key, log in self.logs.items()
-            if log.log_start_offset > log.segments.first.base_offset
-        }
+        """Also those that the first segment's name tells: that the segments before it went may not be durable yet."""
+        starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset > 0}
         return {key: offset for key, offset in self.log_starts.items() if key not in self.logs} | starts
 
     def recovery_points_now(self) -> dict[TopicPartition, int]:

@@ -18,7 +18,7 @@ from kwire.log.checkpoints import PARTITION_METADATA_FILE, CorruptCheckpointErro
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk
 from kwire.log.errors import CorruptLogError
-from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, SWAP_SUFFIX
+from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SEGMENT_SUFFIXES, SWAP_SUFFIX
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
@@ -33,7 +33,6 @@ from kwire.protocol.records import (
     BatchHeader,
     InvalidRecordsError,
     crc_matches,
-    iterate_headers,
 )
 from kwire.seams import Chance, Clock
 
@@ -100,7 +99,7 @@ def open_log(
         log.recovery_point = max(recovery_point, log.segments.active.next_offset())
     else:
         _recover(log)
-    _settle(log)
+    _settle(log, was_clean_shutdown=was_clean_shutdown)
     if topic_id is not None and log.topic_id is None:
         log.assign_topic_id(topic_id)
     if log.unflushed_records >= config.flush_messages:
@@ -147,27 +146,21 @@ def _complete_swaps(disk: Disk, directory: str) -> None:
     for name in names:
         if not name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             continue
-        swap = f"{directory}/{name}"
         base_offset = int(name[:20])
-        end_offset = _end_offset_of(disk, swap, base_offset)
-        # What has the new segment's own name is replaced by the renames. It may already be a part of it.
+        swap = Segment(disk, directory, base_offset, create=False, created_ms=0, suffix=SWAP_SUFFIX)
+        end_offset = swap.next_offset()
+        swap.close()
+        # What has the new segment's own name is replaced by the renames; an index that has no .swap any more may be the
+        # old or the new one, and is made again.
+        for kind in INDEX_SUFFIXES:
+            if f"{name[:20]}{kind}{SWAP_SUFFIX}" not in names:
+                disk.unlink(f"{directory}/{name[:20]}{kind}")
         for old in names:
             if old[20:] in SEGMENT_SUFFIXES and old[:20].isdigit() and base_offset < int(old[:20]) < end_offset:
                 disk.unlink(f"{directory}/{old}")
     for name in names:
         if name.endswith(SWAP_SUFFIX):
             disk.rename(f"{directory}/{name}", f"{directory}/{name[: -len(SWAP_SUFFIX)]}")
-
-
-def _end_offset_of(disk: Disk, path: str, base_offset: int) -> int:
-    end_offset = base_offset
-    for header in _headers_of(disk, path):
-        end_offset = header.next_offset
-    return end_offset
-
-
-def _headers_of(disk: Disk, path: str) -> list[BatchHeader]:
-    return [header for _, header in iterate_headers(disk.read(path))]
 
 
 def _base_offsets(names: list[str], suffix: str) -> list[int]:
@@ -191,6 +184,8 @@ def _recover(log: PartitionLog) -> None:
     log.snapshots.remove_strays({segment.base_offset for segment in log.segments})
     producers = ProducerState()
     start = segments[0].base_offset
+    # Snapshots of what is scanned now were not durable, and may be of batches that were cut since.
+    log.snapshots.remove_from(start)
     log.snapshots.load_latest(producers, log.log_start_offset, start)
     for segment in log.segments.from_offset(producers.end_offset):
         if segment.base_offset < start:
@@ -206,6 +201,8 @@ def _recover(log: PartitionLog) -> None:
                 log.topic,
                 log.partition,
             )
+        if index > 0:
+            log.snapshots.take(producers, segment.base_offset)
         is_whole = recover_segment(segment, log, producers)
         following = segments[index + 1] if index + 1 < len(segments) else None
         if not is_whole or (following is not None and not _continues(log, following, producers.end_offset)):
@@ -216,6 +213,7 @@ def _recover(log: PartitionLog) -> None:
             while log.segments.active is not segment:
                 log.remove_last_segment()
             break
+    log.producers = producers
 
 
 def _continues(log: PartitionLog, segment: Segment, end_offset: int) -> bool:
@@ -255,7 +253,6 @@ def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerStat
             "Cutting %s.log at %s of %s bytes: what follows is no whole batch", segment.stem, position, segment.size
         )
         segment.file.truncate(position)
-    segment.finish()  # Kafka believes the time index's last entry of a segment that it does not scan
     segment.mark_verified()
     return is_whole
 
@@ -275,7 +272,7 @@ def _replay(segment: Segment, header: BatchHeader, batch: memoryview, producers:
     return True
 
 
-def _settle(log: PartitionLog) -> None:
+def _settle(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
     """Bring offsets, epochs and producers in line with the batches that are there."""
     log.segments.active.load()
     log.log_end_offset = log.segments.active.next_offset()
@@ -286,10 +283,11 @@ def _settle(log: PartitionLog) -> None:
     log.recovery_point = min(log.recovery_point, log.log_end_offset)
     if log.log_start_offset < log.log_end_offset and not log.leader_epochs.cover(log.log_start_offset):
         _recall_epochs(log)
-    log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.leader_epochs.truncate_from_start(log.log_start_offset)
+    log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.snapshots.remove_from(log.log_end_offset)
-    replay_producers(log)
+    if was_clean_shutdown:
+        replay_producers(log)
     if log.producers.entries:
         recall_recent_batches(log)
 

@@ -24,12 +24,15 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     active = log.segments.active
     active.load()
     active.truncate(active.position_of(offset))
+    for file in (active.file, *active.write_indexes()):
+        file.sync()  # when it is no longer the active segment no flush will do it
     log.log_end_offset = active.next_offset()
     log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
     log.recovery_point = min(log.recovery_point, log.log_end_offset)
     log.first_dirty_offset = min(log.first_dirty_offset, log.log_end_offset)
     log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.snapshots.remove_from(log.log_end_offset)
+    log.unsynced_paths.add(log.directory)  # a snapshot that came back would be of batches that are gone
     replay_producers(log)
 
 

@@ -30,7 +30,7 @@ def problems_of(log: PartitionLog | None, expected: Expectation, disk: Recording
     yield from _names(log, disk)
     yield from _reads(log, branch, first, count, probe)
     yield from _times(log, branch, first, count, probe)
-    yield from _derivations(log, branch, first, count)
+    yield from _derivations(log, life, branch, first, count)
 
 
 def files_of(log: PartitionLog, disk: RecordingDisk) -> bytes:
@@ -122,17 +122,19 @@ def _times(log: PartitionLog, branch: Branch, first: int, count: int, probe: int
             yield f"S8: the search for timestamp {timestamp} finds {found}, a scan finds {expected}"
 
 
-def _derivations(log: PartitionLog, branch: Branch, first: int, count: int) -> Iterator[str]:
+def _derivations(log: PartitionLog, life: Life, branch: Branch, first: int, count: int) -> Iterator[str]:
     model = branch.derived(count)
     start = log.log_start_offset
-    is_cut = start > 0
+    forgotten = max(start, life.start_max)
+    """A move of the log start that is not durable yet may have had its effect on snapshots."""
+    is_cut = forgotten > 0
     found = {
         entry.producer_id: (entry.producer_epoch, entry.last_sequence, entry.current_transaction_first_offset)
         for entry in log.producers.entries.values()
     }
     for producer, state in model.producers.items():
         # What was known only from batches that are no longer there may be forgotten.
-        if is_cut and (model.last_offsets[producer] < start or 0 <= state[2] < start):
+        if is_cut and (model.last_offsets[producer] < forgotten or 0 <= state[2] < forgotten):
             found.pop(producer, None)
         elif is_cut and producer in found and found[producer][1] == -1 != state[1]:
             found.pop(producer)
