@@ -149,7 +149,7 @@ def validate_batch(
     ):
         _check_client_header(header)
     if config.stores_plain_batches_as_they_are and not attributes & _NOT_PLAIN_FLAGS:
-        span = walk_plain(batch[BATCH_HEADER_BYTES:], count, config.needs_keys)
+        span = walk_plain(batch, count, config.needs_keys, start=BATCH_HEADER_BYTES)
         base_timestamp = header.base_timestamp
         if (
             span is not None

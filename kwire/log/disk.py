@@ -52,8 +52,8 @@ class DiskFile(Protocol):
     size: int
     """Bytes in the file; kept by the implementation, read by everybody."""
 
-    def append(self, data: Data) -> None:
-        """Store all of data at the end."""
+    def append(self, *parts: Data) -> None:
+        """Store all parts at the end, one behind the other."""
 
     def read(self, position: int, length: int) -> bytes:
         """Up to length bytes; fewer only at the end of the file."""
@@ -144,17 +144,22 @@ class RealFile:
         self.pins = 0
         self._closes_when_unpinned = False
 
-    def append(self, data: Data) -> None:
+    def append(self, *parts: Data) -> None:
         descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()
         self.touched = True
         try:
-            written = os.pwrite(descriptor, data, self.size)
-            if written != len(data):
-                self._append_rest(descriptor, memoryview(data), written)
+            if len(parts) == 1:
+                size = len(parts[0])
+                written = os.pwrite(descriptor, parts[0], self.size)
+            else:
+                size = sum(map(len, parts))
+                written = os.pwritev(descriptor, parts, self.size)
+            if written != size:
+                self._append_rest(descriptor, memoryview(b"".join(parts)), written)
         except OSError as error:
             self._cut_back(descriptor, error)
             raise _failure("append", self.path, error) from error
-        self.size += len(data)
+        self.size += size
 
     def _append_rest(self, descriptor: int, data: memoryview, written: int) -> None:
         while written < len(data):

@@ -93,8 +93,10 @@ class ProducerSnapshots:
         return f"{self._directory}/{offset:020d}{SUFFIX}"
 
     def take(self, state: ProducerState, offset: int) -> None:
-        """Write the state at offset, unless the disk is full. Not synced: its CRC tells a torn one, and it can be
-        derived again."""
+        """Write the state at offset, unless the disk is full.
+
+        It is not synced: its CRC tells a torn one, and it can be derived again.
+        """
         if offset in self.offsets:
             return
         try:

@@ -59,30 +59,31 @@ class WalkRules:
     """The timestamp of all records of a LogAppendTime batch."""
 
 
-def walk_plain(body: bytes, record_count: int, needs_key: bool) -> tuple[int, int] | None:
-    """(smallest, largest) timestamp delta if body is record_count ordinary records; None if it needs a closer look.
+def walk_plain(batch: bytes, record_count: int, needs_key: bool, *, start: int = 0) -> tuple[int, int] | None:
+    """(smallest, largest) timestamp delta if all of batch from start on is record_count ordinary records, else None.
 
     The base timestamp itself counts as delta 0: a batch without a record at delta 0 gets a wider range than it has.
     Records that are built alike are checked column by column, the others one by one.
     """
     if record_count > _TWO_BYTE_DELTAS:
         return None
-    index = position = smallest = largest = 0
+    index = smallest = largest = 0
+    position = start
     try:
         if record_count < _ALIKE_LEAST:
-            taken = _walk_mixed(body, 0, 0, record_count, needs_key)
-            return taken[2:] if taken is not None and taken[1] == len(body) else None
+            taken = _walk_mixed(batch, start, 0, record_count, needs_key)
+            return taken[2:] if taken is not None and taken[1] == len(batch) else None
         while index < record_count:
-            taken = _walk_alike(body, position, index, record_count, needs_key)
+            taken = _walk_alike(batch, position, index, record_count, needs_key)
             if taken is None:
-                taken = _walk_mixed(body, position, index, min(index + _MIXED_MOST, record_count), needs_key)
+                taken = _walk_mixed(batch, position, index, min(index + _MIXED_MOST, record_count), needs_key)
             if taken is None:
                 return None
             index, position, low, high = taken
             smallest, largest = min(smallest, low), max(largest, high)
     except (IndexError, MalformedRecordError):
         return None
-    return (smallest, largest) if position == len(body) else None
+    return (smallest, largest) if position == len(batch) else None
 
 
 def _walk_mixed(body: bytes, position: int, index: int, stop: int, needs_key: bool) -> _Taken | None:

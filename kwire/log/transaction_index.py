@@ -48,7 +48,7 @@ class TransactionIndex:
         return self._entries
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Note a transaction whose marker was stored; a full disk may keep it from the file, and write() tries again."""
+        """Note a transaction whose marker was stored; what a full disk keeps from the file is written by write()."""
         self.entries().append(transaction)
         self._pending += _ENTRY.pack(0, *transaction)
         try:

@@ -264,7 +264,12 @@ def set_max_timestamp(
 
 def with_offsets(batch: bytes, base_offset: int, length: int, leader_epoch: int) -> bytes:
     """The batch as a log stores it. What changes lies before what its CRC covers."""
-    return _OFFSET_LENGTH_EPOCH.pack(base_offset, length, leader_epoch) + batch[MAGIC_POSITION:]
+    return offsets_head(base_offset, length, leader_epoch) + batch[MAGIC_POSITION:]
+
+
+def offsets_head(base_offset: int, length: int, leader_epoch: int) -> bytes:
+    """What a log writes before a batch's magic: all that it decides itself."""
+    return _OFFSET_LENGTH_EPOCH.pack(base_offset, length, leader_epoch)
 
 
 def seal(buffer: bytearray | memoryview, position: int, size_in_bytes: int) -> None:

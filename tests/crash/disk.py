@@ -83,9 +83,10 @@ class MemoryFile:
         self._node = node
         return node
 
-    def append(self, data: Data) -> None:
+    def append(self, *parts: Data) -> None:
+        data = b"".join(parts)
         node = self._node or self._reopened()
-        self._disk.note(Operation("write", node.number, position=len(node.content), data=bytes(data)))
+        self._disk.note(Operation("write", node.number, position=len(node.content), data=data))
         node.content += data
 
     def read(self, position: int, length: int) -> bytes:

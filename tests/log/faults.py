@@ -63,9 +63,9 @@ class FaultyDisk(RealDisk):
 class WatchedFile(RealFile):
     """A file of a FaultyDisk."""
 
-    def append(self, data: Data) -> None:
+    def append(self, *parts: Data) -> None:
         self._watch("append")
-        super().append(data)
+        super().append(*parts)
 
     def read(self, position: int, length: int) -> bytes:
         self._watch("read")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
-from kwire.log.partition_log import AppendResult
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import Record, crc_matches, encode_batch, parse_header
 from tests.log.support import NOW_MS, ManualClock, batch, everything, headers, open_at, surroundings, values
