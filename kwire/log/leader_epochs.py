@@ -7,6 +7,7 @@ part (KIP-101, KIP-279); entries that were not yet durable at a crash are found 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from kwire.log.checkpoints import CorruptCheckpointError, format_epochs, parse_epochs
@@ -96,6 +97,14 @@ class LeaderEpochs:
         elif len(covering) > 1:
             self._entries = self._entries[len(covering) - 1 :]
             self._changed()
+
+    def derive(self, batches: Iterable[tuple[int, int]]) -> None:
+        """Take the (epoch, base offset) of all batches for all there is to know; the file is written once."""
+        self._entries = []
+        for epoch, offset in batches:
+            if epoch > (self._entries[-1][0] if self._entries else NO_EPOCH):
+                self._entries.append((epoch, offset))
+        self._changed()
 
     def clear(self) -> None:
         if self._entries:

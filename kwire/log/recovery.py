@@ -191,8 +191,9 @@ def _recover(log: PartitionLog) -> None:
     log.snapshots.remove_strays({segment.base_offset for segment in log.segments})
     producers = ProducerState()
     start = segments[0].base_offset
-    # Snapshots of what is scanned now were not durable, and may be of batches that were cut since.
+    # Snapshots and epochs of what is scanned now were not durable, and may be of batches that were cut since.
     log.snapshots.remove_from(start)
+    log.leader_epochs.truncate_from_end(start)
     log.snapshots.load_latest(producers, log.log_start_offset, start)
     for segment in log.segments.from_offset(producers.end_offset):
         if segment.base_offset < start:
@@ -302,7 +303,6 @@ def _settle(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
 
 def _recall_epochs(log: PartitionLog) -> None:
     """The file was lost, or a crash undid a move of the log start that it knew of: the batches tell the epochs, too."""
-    log.leader_epochs.clear()
-    for segment in log.segments:
-        for _, header in segment.walk(0):
-            log.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+    log.leader_epochs.derive(
+        (header.partition_leader_epoch, header.base_offset) for segment in log.segments for _, header in segment.walk(0)
+    )
