@@ -338,6 +338,10 @@ class LogManager:
                 except KafkaError as error:  # no space for a new segment, or damage: the others go on
                     logger.warning("Retention leaves %s-%s as it is: %s", log.topic, log.partition, error)
 
+    def remove_later(self, pending: PendingDeletion) -> None:
+        """Take over what compaction left behind."""
+        self._pending.append(pending)
+
     def take_due_files(self) -> list[str]:
         """Files and directories whose time to go has come; whoever takes them calls remove_files."""
         now_ms = self._surroundings.clock.wall_ms()

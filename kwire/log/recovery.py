@@ -18,7 +18,7 @@ from kwire.log.checkpoints import PARTITION_METADATA_FILE, CorruptCheckpointErro
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk
 from kwire.log.errors import CorruptLogError
-from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, SWAP_SUFFIX
+from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SEGMENT_SUFFIXES, SWAP_SUFFIX
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
@@ -33,7 +33,6 @@ from kwire.protocol.records import (
     BatchHeader,
     InvalidRecordsError,
     crc_matches,
-    iterate_headers,
 )
 from kwire.seams import Chance, Clock
 
@@ -147,27 +146,21 @@ def _complete_swaps(disk: Disk, directory: str) -> None:
     for name in names:
         if not name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             continue
-        swap = f"{directory}/{name}"
         base_offset = int(name[:20])
-        end_offset = _end_offset_of(disk, swap, base_offset)
-        # What has the new segment's own name is replaced by the renames. It may already be a part of it.
+        swap = Segment(disk, directory, base_offset, create=False, created_ms=0, suffix=SWAP_SUFFIX)
+        end_offset = swap.next_offset()
+        swap.close()
+        # What has the new segment's own name is replaced by the renames; an index that has no .swap any more may be the
+        # old or the new one, and is made again.
+        for kind in INDEX_SUFFIXES:
+            if f"{name[:20]}{kind}{SWAP_SUFFIX}" not in names:
+                disk.unlink(f"{directory}/{name[:20]}{kind}")
         for old in names:
             if old[20:] in SEGMENT_SUFFIXES and old[:20].isdigit() and base_offset < int(old[:20]) < end_offset:
                 disk.unlink(f"{directory}/{old}")
     for name in names:
         if name.endswith(SWAP_SUFFIX):
             disk.rename(f"{directory}/{name}", f"{directory}/{name[: -len(SWAP_SUFFIX)]}")
-
-
-def _end_offset_of(disk: Disk, path: str, base_offset: int) -> int:
-    end_offset = base_offset
-    for header in _headers_of(disk, path):
-        end_offset = header.next_offset
-    return end_offset
-
-
-def _headers_of(disk: Disk, path: str) -> list[BatchHeader]:
-    return [header for _, header in iterate_headers(disk.read(path))]
 
 
 def _base_offsets(names: list[str], suffix: str) -> list[int]:

@@ -27,12 +27,12 @@ def one_pass(logs: Iterable[PartitionLog]) -> Iterator[int]:
 
 
 def _check(log: PartitionLog) -> Iterator[int]:
-    base_offset, position = log.segments.first.base_offset, 0
+    checked, position = log.segments.first, 0
     while log.failure is None:
-        index = log.segments.index_of(base_offset)
+        index = log.segments.index_of(checked.base_offset)
         segment = log.segments[index]
-        if segment.base_offset != base_offset:
-            base_offset, position = segment.base_offset, 0  # retention or compaction was here
+        if segment is not checked:
+            checked, position = segment, 0  # retention or compaction was here
         if segment is log.segments.active:
             return
         try:
@@ -40,7 +40,7 @@ def _check(log: PartitionLog) -> Iterator[int]:
         except (KafkaError, DiskFailure):  # the log is offline, and said why
             return
         if size == 0:
-            base_offset, position = log.segments[index + 1].base_offset, 0
+            checked, position = log.segments[index + 1], 0
         else:
             position += size
             yield size

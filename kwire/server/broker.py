@@ -32,6 +32,8 @@ from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
 from kwire.server.client_telemetry import ClientTelemetry
+from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
+from kwire.server.compaction.rounds import ProcessRounds, Rounds
 from kwire.server.dispatch import Dispatcher
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
@@ -67,12 +69,14 @@ class BrokerServer:
         chance: Chance | None = None,
         disk: Disk | None = None,
         workers: Workers | None = None,
+        rounds: Rounds | None = None,
     ) -> None:
         self.config = config
         self._clock = clock or SystemClock()
         self._chance = chance or SystemChance()
         self._disk = disk or RealDisk()
         self._workers = workers or ThreadWorkers()
+        self._rounds = rounds or ProcessRounds()
         self._listeners: list[Listener] = []
         self._table = ConnectionTable()
         self._tasks: list[asyncio.Task[None]] = []
@@ -293,6 +297,23 @@ class BrokerServer:
         self._run(sweep_connections(self._table, self._limits))
         for task in self._housekeeping.tasks():
             self._run(task)
+        if self.config["log.cleaner.enable"]:
+            self._start_cleaner()
+
+    def _start_cleaner(self) -> None:
+        cleaner = LogCleaner(
+            CleanerParts(
+                config=self.config,
+                logs=self._logs,
+                disk=self._disk,
+                clock=self._clock,
+                workers=self._workers,
+                rounds=self._rounds,
+                last_stable_offset_of=self._housekeeping.last_stable_offset_of,
+            )
+        )
+        self._partitions.watch_removals(cleaner.partition_removed)
+        self._run(cleaner.run())
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -80,6 +80,10 @@ class Housekeeping:
         partition = self._partitions.get(log.topic, log.partition)
         return partition.high_watermark if partition is not None else log.log_start_offset
 
+    def last_stable_offset_of(self, log: PartitionLog) -> int:
+        """What is below is committed and decided; compaction does not look further."""
+        return log.last_stable_offset(self._high_watermark_of(log))
+
     def _expire_producers(self) -> None:
         self._logs.expire_producers(self._config["producer.id.expiration.ms"])
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kwire.log.compaction.plan import LastRecord, RoundPlan, SourceSegment
+from kwire.log.disk import DiskFailure
+from kwire.log.errors import CorruptLogError
 from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kwire.log.segment import Segment
 
@@ -81,9 +83,20 @@ def dirtiest(
         candidate
         for log in logs
         if log.config.needs_keys and log.failure is None
-        if (candidate := _candidate(log, last_stable_offset_of(log), now_ms)) is not None
+        if (candidate := _sound_candidate(log, last_stable_offset_of(log), now_ms)) is not None
     ]
     return max(found, key=lambda candidate: candidate.dirty_ratio, default=None)
+
+
+def _sound_candidate(log: PartitionLog, last_stable_offset: int, now_ms: int) -> Candidate | None:
+    """A log whose files cannot be looked at goes offline."""
+    try:
+        return _candidate(log, last_stable_offset, now_ms)
+    except CorruptLogError as error:
+        log.damaged(error)
+    except DiskFailure as failure:
+        log.fail(failure)
+    return None
 
 
 def _candidate(log: PartitionLog, last_stable_offset: int, now_ms: int) -> Candidate | None:

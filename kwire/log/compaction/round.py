@@ -21,6 +21,7 @@ from kwire.log.compaction.plan import CleanedGroup, Progress, Report, RoundEnd, 
 from kwire.log.compaction.transactions import CleanedTransactions
 from kwire.log.compaction.writer import SegmentWriter
 from kwire.log.disk import Disk
+from kwire.log.files import CLEANED_SUFFIX
 from kwire.log.record_keys import keyed_records
 from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.records import BatchHeader, batch_body, decode_records
@@ -28,6 +29,7 @@ from kwire.protocol.records import BatchHeader, batch_body, decode_records
 
 def run_round(disk: Disk, plan: RoundPlan) -> Iterator[Report]:
     """Compact; the last report is the RoundEnd. Raises CorruptLogError, DiskFailure, InvalidRecordsError."""
+    _clear(disk, plan.directory)
     outcome = RoundEnd()
     offset_map = OffsetMap(plan.offset_map_bytes)
     yield from _index(disk, plan, offset_map, outcome)
@@ -35,6 +37,13 @@ def run_round(disk: Disk, plan: RoundPlan) -> Iterator[Report]:
     outcome.keys = len(offset_map.offsets)
     yield from _Rewriting(disk, plan, offset_map, outcome).run()
     yield outcome
+
+
+def _clear(disk: Disk, directory: str) -> None:
+    """Remove what an earlier round left that did not come to its end: recovery takes it for a swap's undecided half."""
+    for name in disk.list(directory):
+        if name.endswith(CLEANED_SUFFIX):
+            disk.unlink(f"{directory}/{name}")
 
 
 def _index(disk: Disk, plan: RoundPlan, offset_map: OffsetMap, outcome: RoundEnd) -> Iterator[Progress]:

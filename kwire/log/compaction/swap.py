@@ -78,9 +78,9 @@ class Swap:
 
     def discard(self) -> None:
         """Remove what the round wrote for this group, after it was overtaken before replace()."""
-        for path in cleaned_paths(self._directory, self._base_offset):
-            self._disk.unlink(path)
+        for path in cleaned_paths(self._directory, self._base_offset):  # the .log first, which would prove a swap
             self._disk.unlink(path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
+            self._disk.unlink(path)
 
 
 def _find(log: PartitionLog, group: CleanedGroup) -> list[Segment]:

@@ -1,0 +1,109 @@
+"""The compacting process: python -m kwire.server.compaction.child. kwire.server.compaction.rounds is the other end.
+
+It uses files through the same seam as the broker, and writes nothing but the .cleaned files of its plan's directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, BinaryIO, Final
+
+from kwire.log.compaction.plan import CleanedGroup, Progress, Report, RoundPlan
+from kwire.log.compaction.round import run_round
+from kwire.log.disk import Disk, DiskFailure, DiskFullError, RealDisk
+from kwire.log.errors import CorruptLogError
+
+NICENESS: Final = 5
+"""Requests come first."""
+OPEN_FILES_MAX: Final = 64
+WATCH_BYTES: Final = 8 * 1024 * 1024
+"""How much is read and written before it is looked whether the broker is still there."""
+
+
+class Pace:
+    """Holds a round to its rate, and to its broker's life."""
+
+    def __init__(self, bytes_per_second: float, is_abandoned: Callable[[], bool]) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._is_abandoned = is_abandoned
+        self._moved = self._watched = 0
+        self._start = time.monotonic()
+
+    def moved(self, count: int) -> None:
+        """Wait until this many more bytes may have been moved. Raises BrokenPipeError if the broker is gone."""
+        self._moved += count
+        if self._moved - self._watched >= WATCH_BYTES:
+            self._watched = self._moved
+            if self._is_abandoned():
+                raise BrokenPipeError("the broker is gone")
+        early = self._moved / self._bytes_per_second - (time.monotonic() - self._start)
+        if early > 0.0:
+            time.sleep(early)
+
+
+def serve(commands: BinaryIO, reports: BinaryIO, disk: Disk, is_abandoned: Callable[[], bool]) -> None:
+    """Run one plan after another until there are no more."""
+    for line in commands:
+        command = json.loads(line)
+        plan = RoundPlan.from_json(json.dumps(command["plan"]).encode())
+        pace = Pace(command["bytes_per_second"], is_abandoned)
+        for report in _outcomes(disk, plan):
+            if isinstance(report, Progress):
+                pace.moved(report.bytes_moved)
+            else:
+                reports.write(json.dumps(report).encode() + b"\n")
+                reports.flush()
+
+
+def _outcomes(disk: Disk, plan: RoundPlan) -> Any:
+    """Progress, and what else is to be told, as it is told."""
+    try:
+        for report in run_round(disk, plan):
+            yield report if isinstance(report, Progress) else _told(report)
+    except CorruptLogError as error:
+        yield {"corrupt": {"message": error.message}}
+    except DiskFailure as failure:
+        yield {
+            "disk": {
+                "operation": failure.operation,
+                "path": failure.path,
+                "number": failure.error.errno or 0,
+                "message": failure.error.strerror or str(failure.error),
+                "is_full": isinstance(failure, DiskFullError),
+            }
+        }
+    except (MemoryError, ValueError) as error:  # records that a client compressed wrongly, or too many keys
+        yield {"failed": {"message": f"{type(error).__name__}: {error}"}}
+
+
+def _told(report: Report) -> dict[str, Any]:
+    if isinstance(report, CleanedGroup):
+        return {"group": report.sources}
+    return {"end": asdict(report)}
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's interrupt is for the broker, which ends this process
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    commands = sys.stdin.buffer
+
+    def is_abandoned() -> bool:
+        """Nothing is sent during a round: what there is to read is the end."""
+        readable, _, _ = select.select([commands], [], [], 0)
+        return bool(readable)
+
+    with contextlib.suppress(BrokenPipeError):
+        serve(commands, sys.stdout.buffer, RealDisk(OPEN_FILES_MAX), is_abandoned)
+
+
+if __name__ == "__main__":
+    main()

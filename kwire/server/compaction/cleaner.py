@@ -1,0 +1,237 @@
+"""The log cleaner: chooses the dirtiest compacted log, has a round run, swaps its results in, notes how far it came.
+
+One round runs at a time, whatever log.cleaner.threads says; that setting divides log.cleaner.dedupe.buffer.size, as in
+Kafka. What goes wrong with one log leaves it as it was: a full disk is waited for, a damaged batch takes its replica
+offline, any other failure of the disk the directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from kwire.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets, write_offsets
+from kwire.log.compaction.candidates import Candidate, dirtiest
+from kwire.log.compaction.plan import CleanedGroup, RoundEnd
+from kwire.log.compaction.swap import Swap
+from kwire.log.disk import Disk, DiskFailure, DiskFullError
+from kwire.log.errors import CorruptLogError
+from kwire.log.log_directory import LogDirectory
+from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import PartitionLog
+from kwire.protocol.error_codes import KafkaError
+from kwire.seams import Clock, Workers
+from kwire.server.compaction.rounds import RoundFailedError, Rounds
+from kwire.server.settings.config import BrokerConfig
+
+logger = logging.getLogger("kwire.server.compaction.cleaner")
+
+CHECKPOINT_FILE: Final = "cleaner-offset-checkpoint"
+MAP_BYTES_MAX: Final = 2**31 - 1
+LOOKED_AT: Final = 50
+"""Logs between which requests may be served."""
+
+
+class _OvertakenError(Exception):
+    """The log was cut, deleted or moved during its round, whose result is of no use."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CleanerParts:
+    """What the cleaner is given."""
+
+    config: BrokerConfig
+    logs: LogManager
+    disk: Disk
+    clock: Clock
+    workers: Workers
+    rounds: Rounds
+    last_stable_offset_of: Callable[[PartitionLog], int]
+
+
+class LogCleaner:
+    """The cleaner of one broker."""
+
+    def __init__(self, parts: CleanerParts) -> None:
+        self._parts = parts
+        self._named: dict[str, frozenset[TopicPartition]] = {}
+        """By log directory, what its checkpoint names."""
+        self._failed: set[PartitionLog] = set()
+        """Logs whose round failed for no reason that is known: not tried again before the next start."""
+        self._wake = asyncio.Event()
+
+    def partition_removed(self, partition: object) -> None:
+        """Look again at once: the checkpoint must not name it any more."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Endless work, to be cancelled at the end."""
+        self.load_checkpoints()
+        try:
+            while True:
+                self._wake.clear()
+                await self._forget_deleted()
+                if not await self.clean_dirtiest():
+                    await self._parts.rounds.close()
+                    await self._pause()
+        finally:
+            await self._parts.rounds.close()
+
+    async def _pause(self) -> None:
+        seconds = self._parts.config["log.cleaner.backoff.ms"] / 1000.0
+        try:
+            await asyncio.wait_for(self._wake.wait(), seconds)
+        except TimeoutError:
+            return
+
+    # Rounds
+
+    async def clean_dirtiest(self) -> bool:
+        """One round, if a log is due; False if none is, or if it is better to wait."""
+        found: list[PartitionLog] = []
+        best: Candidate | None = None
+        logs = [log for log in self._parts.logs.logs() if log.config.needs_keys and log not in self._failed]
+        for start in range(0, len(logs), LOOKED_AT):
+            best = self._dirtiest([*found, *logs[start : start + LOOKED_AT]])
+            found = [] if best is None else [best.log]
+            await asyncio.sleep(0)
+        if best is not None:  # requests were served meanwhile
+            best = self._dirtiest(log for log in found if self._holds(log))
+        return best is not None and await self._clean(best)
+
+    def _dirtiest(self, logs: Iterable[PartitionLog]) -> Candidate | None:
+        return dirtiest(logs, self._parts.last_stable_offset_of, self._parts.clock.wall_ms())
+
+    async def _clean(self, candidate: Candidate) -> bool:
+        log = candidate.log
+        try:
+            await self._run_round(candidate)
+        except _OvertakenError:
+            logger.info("The cleaning of %s-%s was overtaken", log.topic, log.partition)
+        except DiskFullError as full:
+            logger.warning("The disk is full: %s; %s-%s is cleaned later", full, log.topic, log.partition)
+            return False
+        except CorruptLogError as error:
+            if self._holds(log):
+                log.damaged(error)
+        except DiskFailure as failure:
+            if self._holds(log):
+                log.fail(failure)
+        except KafkaError as error:
+            logger.warning("%s-%s is not cleaned: %s", log.topic, log.partition, error)  # it is offline
+        except RoundFailedError as error:
+            logger.error("%s-%s is not cleaned any more: %s", log.topic, log.partition, error)  # noqa: TRY400
+            self._failed.add(log)
+        return True
+
+    async def _run_round(self, candidate: Candidate) -> None:
+        parts, log = self._parts, candidate.log
+        plan = candidate.plan(parts.clock.wall_ms(), self._map_bytes())
+        waiting = {segment.base_offset: segment for segment in log.segments}
+        logger.info("Beginning cleaning of log %s-%s", log.topic, log.partition)
+        reports = parts.rounds.run(plan, parts.config["log.cleaner.io.max.bytes.per.second"])
+        try:
+            async for report in reports:
+                if isinstance(report, CleanedGroup):
+                    await self._swap_in(log, report)
+                    for base_offset in report.sources:
+                        del waiting[base_offset]
+                else:
+                    await self._finish(candidate, report)
+        except (CorruptLogError, DiskFailure) as error:
+            if not self._holds(log) or not set(waiting.values()).issubset(log.segments):
+                raise _OvertakenError from error  # no wonder that files were not there
+            raise
+
+    def _map_bytes(self) -> int:
+        config = self._parts.config
+        share = config["log.cleaner.dedupe.buffer.size"] // max(1, config["log.cleaner.threads"])
+        return int(min(share, MAP_BYTES_MAX) * config["log.cleaner.io.buffer.load.factor"])
+
+    async def _swap_in(self, log: PartitionLog, group: CleanedGroup) -> None:
+        parts = self._parts
+        swap = Swap(log, parts.disk, group)
+        try:
+            if not swap.is_overtaken():
+                await parts.workers.run(swap.decide)
+        except DiskFullError:
+            swap.discard()
+            raise
+        if swap.is_overtaken() or not self._holds(log):
+            swap.discard()
+            raise _OvertakenError
+        parts.logs.remove_later(swap.replace(parts.clock.wall_ms()))
+        try:
+            await parts.workers.run(swap.sync)
+        except asyncio.CancelledError:
+            swap.sync()
+            swap.settle()
+            raise
+        swap.settle()
+
+    async def _finish(self, candidate: Candidate, end: RoundEnd) -> None:
+        log = candidate.log
+        log.first_dirty_offset = max(log.first_dirty_offset, end.end_offset)
+        logger.info(
+            "Log cleaner thread 0 cleaned log %s-%s (dirty section = [%s, %s]): %s keys, %s of %s records and %s of %s "
+            "bytes are left",
+            log.topic,
+            log.partition,
+            candidate.first_dirty_offset,
+            end.end_offset,
+            end.keys,
+            end.records_written,
+            end.records_read,
+            end.bytes_written,
+            end.bytes_read,
+        )
+        if end.keyless_records:
+            logger.warning("%s records of %s-%s had no key", end.keyless_records, log.topic, log.partition)
+        await self._write_checkpoint(self._parts.logs.directory_of(log))
+
+    def _holds(self, log: PartitionLog) -> bool:
+        return self._parts.logs.get(log.topic, log.partition) is log
+
+    # Checkpoints
+
+    def load_checkpoints(self) -> None:
+        """Tell every log how far it was cleaned before the last stop."""
+        for directory in self._parts.logs.directories:
+            if directory.failure is not None:
+                continue
+            path = f"{directory.path}/{CHECKPOINT_FILE}"
+            try:
+                offsets = read_offsets(self._parts.disk, path)
+            except CorruptCheckpointError as error:
+                logger.warning("Ignoring a broken checkpoint: %s", error)  # all logs are cleaned from their start
+                offsets = {}
+            self._named[directory.path] = frozenset(offsets)
+            for key, log in directory.logs.items():
+                log.first_dirty_offset = offsets.get(key, 0)
+
+    async def _forget_deleted(self) -> None:
+        """A topic of the same name may come: the old one's checkpoint must not be taken for its own."""
+        for directory in self._parts.logs.directories:
+            if not self._named.get(directory.path, frozenset()).issubset(_offsets(directory)):
+                await self._write_checkpoint(directory)
+        self._failed.intersection_update(self._parts.logs.logs())
+
+    async def _write_checkpoint(self, directory: LogDirectory) -> None:
+        """Make durable how far the logs of a directory were cleaned. A failure shows at the next append, too."""
+        if directory.failure is not None:
+            return
+        offsets = _offsets(directory)
+        path = f"{directory.path}/{CHECKPOINT_FILE}"
+        try:
+            await self._parts.workers.run(partial(write_offsets, self._parts.disk, path, offsets))
+            self._named[directory.path] = frozenset(offsets)
+        except DiskFullError as full:
+            logger.warning("The disk is full: %s; a start will clean more than it must", full)
+
+
+def _offsets(directory: LogDirectory) -> dict[TopicPartition, int]:
+    return {key: log.first_dirty_offset for key, log in directory.logs.items() if log.first_dirty_offset > 0}

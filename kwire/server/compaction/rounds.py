@@ -1,0 +1,124 @@
+"""Where a round of compaction runs: in a process beside the broker, so that its Python never holds up the event loop.
+
+The process is begun when there is something to compact and ended when there is nothing left. Both sides speak JSON, a
+line at a time: a plan goes in with its rate; groups come out as soon as their files are whole, the end last. The end of
+its input ends the process, also when the broker was killed: nobody must write beside the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from kwire.log.compaction.plan import CleanedGroup, Progress, RoundEnd, RoundPlan
+from kwire.log.compaction.round import run_round
+from kwire.log.disk import Disk, DiskFailure, DiskFullError
+from kwire.log.errors import CorruptLogError
+
+CHILD_MODULE: Final = "kwire.server.compaction.child"
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A group names its segments: this is more than a million of them."""
+
+
+class RoundFailedError(Exception):
+    """A round ended for a reason that is no state of the log or of the disk."""
+
+
+class Rounds(Protocol):
+    """Runs rounds, one at a time."""
+
+    def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncIterator[CleanedGroup | RoundEnd]:
+        """What run_round reports, but for its progress. Raises what it raises, or RoundFailedError."""
+
+    async def close(self) -> None:
+        """End what runs. A later run begins anew."""
+
+
+class ProcessRounds:
+    """Rounds in a child process."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncIterator[CleanedGroup | RoundEnd]:
+        is_over = False
+        try:
+            process = self._process = self._process or await _start()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f'{{"bytes_per_second": {bytes_per_second!r}, "plan": '.encode())
+            process.stdin.write(plan.to_json() + b"}\n")
+            await process.stdin.drain()
+            while not is_over:
+                report = _report(await process.stdout.readline())
+                is_over = isinstance(report, RoundEnd)
+                yield report
+        except (OSError, ValueError) as error:
+            raise RoundFailedError(f"the compacting process cannot be spoken to: {error}") from error
+        finally:
+            if not is_over:  # it may be in the midst of anything
+                await self.close()
+
+    async def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            if process.returncode is None:
+                process.kill()  # whatever it was writing is removed by the next round or start
+            await process.wait()
+
+
+class InlineRounds:
+    """Rounds on the loop itself, for simulators: their disk is not the machine's, and nobody is kept waiting there."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncIterator[CleanedGroup | RoundEnd]:
+        for report in run_round(self._disk, plan):
+            if isinstance(report, Progress):
+                await asyncio.sleep(report.bytes_moved / bytes_per_second)
+            else:
+                yield report
+
+    async def close(self) -> None:
+        pass
+
+
+async def _start() -> asyncio.subprocess.Process:
+    package_root = str(Path(__file__).parents[3])
+    inherited = os.environ.get("PYTHONPATH")
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        CHILD_MODULE,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=LINE_BYTES_MAX,
+        env=os.environ | {"PYTHONPATH": package_root if not inherited else f"{package_root}{os.pathsep}{inherited}"},
+    )
+
+
+def _report(line: bytes) -> CleanedGroup | RoundEnd:
+    if not line.endswith(b"\n"):
+        raise RoundFailedError("the compacting process ended before its round")
+    ((kind, fields),) = json.loads(line).items()
+    if kind == "group":
+        return CleanedGroup(sources=tuple(fields))
+    if kind == "end":
+        return RoundEnd(**fields)
+    raise _error(kind, fields)
+
+
+def _error(kind: str, fields: dict[str, Any]) -> Exception:
+    if kind == "corrupt":
+        return CorruptLogError(fields["message"])
+    if kind == "disk":
+        error = OSError(fields["number"], fields["message"])
+        failure = DiskFullError if fields["is_full"] else DiskFailure
+        return failure(fields["operation"], fields["path"], error)
+    return RoundFailedError(fields["message"])

@@ -1,0 +1,251 @@
+"""The cleaner in virtual time: what it chooses, what it notes, what it does when something comes between."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from kwire.log.checkpoints import read_offsets
+from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
+from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFailure, DiskFullError, RealDisk
+from kwire.log.errors import CorruptLogError
+from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import PartitionLog
+from kwire.server.compaction.cleaner import CHECKPOINT_FILE, CleanerParts, LogCleaner
+from kwire.server.compaction.rounds import InlineRounds, RoundFailedError
+from tests.cluster.world import InlineWorkers
+from tests.log.compaction.support import append
+from tests.log.support import ManualClock, everything, surroundings
+from tests.virtual_loop import virtual_loop
+
+CONFIG = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.1, file_delete_delay_ms=0)
+SETTINGS = {
+    "log.cleaner.backoff.ms": 15000,
+    "log.cleaner.dedupe.buffer.size": 134217728,
+    "log.cleaner.io.buffer.load.factor": 0.9,
+    "log.cleaner.io.max.bytes.per.second": 1e308,
+    "log.cleaner.threads": 1,
+}
+
+
+class Rounds(InlineRounds):
+    """Does something before a report is passed on, and counts."""
+
+    def __init__(self) -> None:
+        super().__init__(RealDisk())
+        self.plans: list[RoundPlan] = []
+        self.between: Callable[[], None] = lambda: None
+
+    async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncIterator[CleanedGroup | RoundEnd]:
+        self.plans.append(plan)
+        async for report in super().run(plan, bytes_per_second):
+            self.between()
+            yield report
+
+
+class World:
+    """A log manager with a cleaner."""
+
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.rounds = Rounds()
+        self.workers = InlineWorkers()
+        self.directory = directory
+        self.logs = LogManager([str(directory)], surroundings(clock=self.clock))
+        list(self.logs.load_one_by_one(lambda topic: CONFIG))
+        self.cleaner = LogCleaner(
+            CleanerParts(
+                config=cast("Any", SETTINGS | settings),
+                logs=self.logs,
+                disk=RealDisk(),
+                clock=self.clock,
+                workers=self.workers,
+                rounds=self.rounds,
+                last_stable_offset_of=lambda log: log.last_stable_offset(log.log_end_offset),
+            )
+        )
+        self.cleaner.load_checkpoints()
+
+    def log(self, topic: str, *, dirty: int = 10, config: LogConfig = CONFIG) -> PartitionLog:
+        log = self.logs.get_or_create(topic, 0, config, None)
+        for index in range(dirty):
+            append(log, (b"%d" % (index % 2), b"x"))
+        log.roll()
+        log.flush()
+        return log
+
+    def clean(self) -> bool:
+        with virtual_loop() as loop:
+            return bool(loop.run_until_complete(self.cleaner.clean_dirtiest()))
+
+    def checkpoint(self) -> dict[tuple[str, int], int]:
+        return read_offsets(RealDisk(), str(self.directory / CHECKPOINT_FILE))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "d")
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    return [record.offset for record in everything(log)]
+
+
+def test_the_dirtiest_log_comes_first_and_topics_that_are_not_compacted_never(world: World) -> None:
+    log = world.log("half")
+    assert world.clean()
+    world.log("half", dirty=1)
+    dirty, plain = world.log("dirty"), world.log("plain", config=LogConfig())
+    assert world.clean()
+    assert offsets(dirty) == [8, 9]
+    assert world.clean()
+    assert offsets(log) == [9, 10]
+    assert not world.clean()
+    assert len(offsets(plain)) == 10
+    assert world.checkpoint() == {("half", 0): 11, ("dirty", 0): 10}
+
+
+def test_a_restart_goes_on_where_the_checkpoint_says(world: World) -> None:
+    world.log("orders")
+    assert world.clean()
+    world.logs.close(clean=True)
+    again = World(world.directory)
+    log = again.logs.get("orders", 0)
+    assert log is not None
+    assert log.first_dirty_offset == 10
+    assert not again.clean()
+
+
+def test_sources_are_removed_after_their_delay(world: World) -> None:
+    log = world.log("orders")
+    world.clean()
+    due = world.logs.take_due_files()
+    assert due
+    assert all(path.endswith(".deleted") for path in due)
+    world.logs.remove_files(due)
+    assert len(list(Path(log.directory).glob("*.log"))) == 2
+
+
+def test_a_deleted_topic_leaves_the_checkpoint(world: World) -> None:
+    world.log("orders")
+    world.log("others")
+    world.clean()
+    world.clean()
+    with virtual_loop() as loop:
+        task = loop.create_task(world.cleaner.run())
+        loop.run_until_complete(asyncio.sleep(1))
+        world.logs.delete("orders", 0)
+        world.cleaner.partition_removed(None)
+        loop.run_until_complete(asyncio.sleep(1))
+        assert world.checkpoint() == {("others", 0): 10}
+        task.cancel()
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+    assert world.log("orders").first_dirty_offset == 0
+
+
+def test_it_looks_again_after_backoff_ms(world: World) -> None:
+    with virtual_loop() as loop:
+        task = loop.create_task(world.cleaner.run())
+        loop.run_until_complete(asyncio.sleep(1))
+        world.log("orders")
+        loop.run_until_complete(asyncio.sleep(13.9))
+        assert world.rounds.plans == []
+        loop.run_until_complete(asyncio.sleep(0.2))
+        assert len(world.rounds.plans) == 1
+        task.cancel()
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+
+
+def test_settings_bound_memory_and_rate(tmp_path: Path) -> None:
+    world = World(
+        tmp_path / "d",
+        **{
+            "log.cleaner.threads": 2,
+            "log.cleaner.dedupe.buffer.size": 1000,
+            "log.cleaner.io.max.bytes.per.second": 100.0,
+        },
+    )
+    log = world.log("orders")
+    size = log.segments.first.size
+    with virtual_loop() as loop:
+        assert loop.run_until_complete(world.cleaner.clean_dirtiest())
+        assert world.rounds.plans[0].offset_map_bytes == 450
+        assert loop.time() == pytest.approx((2 * size + log.segments.first.size) / 100, abs=1.0)
+
+
+def test_a_log_that_is_deleted_meanwhile_is_left_alone(world: World) -> None:
+    log = world.log("orders")
+    world.rounds.between = lambda: world.logs.delete("orders", 0) if world.logs.get("orders", 0) else None
+    assert world.clean()
+    assert log.failure is None
+    assert world.logs.directories[0].failure is None
+    assert not world.clean()
+
+
+def test_retention_that_takes_sources_overtakes_the_round(world: World) -> None:
+    log = world.log("orders")
+
+    def drop() -> None:
+        log.delete_records_before(10)
+        log.apply_retention(world.clock.now_ms, log.log_end_offset)
+
+    world.rounds.between = drop
+    assert world.clean()
+    assert log.failure is None
+    assert offsets(log) == []
+    assert not list(Path(log.directory).glob("*.cleaned"))
+
+
+@pytest.mark.parametrize(
+    ("error", "goes_on", "log_fails", "directory_fails"),
+    [
+        (DiskFullError("append", "x", OSError(errno.ENOSPC, "full")), False, False, False),
+        (DiskFailure("read", "x", OSError(errno.EIO, "broken")), True, True, True),
+        (CorruptLogError("a batch fails its CRC"), True, True, False),
+        (RoundFailedError("out of memory"), True, False, False),
+    ],
+)
+def test_what_goes_wrong_concerns_as_little_as_it_can(
+    world: World, error: Exception, goes_on: bool, log_fails: bool, directory_fails: bool
+) -> None:
+    log = world.log("orders")
+    before = offsets(log)
+
+    def fail() -> None:
+        raise error
+
+    world.rounds.between = fail
+    assert world.clean() is goes_on
+    assert (log.failure is not None) is log_fails
+    assert (world.logs.directories[0].failure is not None) is directory_fails
+    if not log_fails:
+        assert offsets(log) == before
+        world.rounds.between = lambda: None
+        assert world.clean() is isinstance(error, DiskFullError)
+
+
+def test_a_stop_in_the_midst_of_a_swap_leaves_a_log_in_its_place(world: World) -> None:
+    log = world.log("orders")
+    with virtual_loop() as loop:
+        task = loop.create_task(world.cleaner.clean_dirtiest())
+        while world.workers.calls < 2:
+            world.workers.held = world.workers.calls == 1
+            loop.run_until_complete(asyncio.sleep(0))
+        task.cancel()
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+    assert offsets(log) == [8, 9]
+    assert not list(Path(log.directory).glob("*.swap"))
+
+
+def test_a_broken_checkpoint_means_that_everything_is_dirty(world: World) -> None:
+    world.log("orders")
+    world.clean()
+    world.logs.close(clean=True)
+    (world.directory / CHECKPOINT_FILE).write_text("0\n1\nnonsense\n")
+    assert World(world.directory).clean()

@@ -1,0 +1,124 @@
+"""The compacting process, for real: its talk, its errors, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
+from kwire.log.disk import DiskFailure, RealDisk
+from kwire.log.errors import CorruptLogError
+from kwire.server.compaction import child
+from kwire.server.compaction.rounds import ProcessRounds, RoundFailedError
+from tests.log.compaction.support import MAP_BYTES, append, candidate_of, swap_in
+from tests.log.compaction.test_round import CONFIG
+from tests.log.support import NOW_MS, everything, open_at
+
+FAST = 1e308
+
+
+def filled(directory: Path) -> tuple[RoundPlan, object]:
+    log = open_at(directory, CONFIG)
+    for index in range(100):
+        append(log, (b"%d" % (index % 5), b"x" * 20))
+    log.roll()
+    candidate = candidate_of(log)
+    assert candidate is not None
+    return candidate.plan(NOW_MS, MAP_BYTES), log
+
+
+async def reports_of(rounds: ProcessRounds, plan: RoundPlan) -> list[CleanedGroup | RoundEnd]:
+    return [report async for report in rounds.run(plan, FAST)]
+
+
+def test_rounds_run_one_after_another_in_one_process(tmp_path: Path) -> None:
+    plan, log = filled(tmp_path / "orders-0")
+    missing = RoundPlan.from_json(plan.to_json().replace(b"orders-0", b"nobody-0"))
+
+    async def acts() -> tuple[list[CleanedGroup | RoundEnd], int, int | None]:
+        rounds = ProcessRounds()
+        try:
+            with pytest.raises(DiskFailure, match="No such file"):
+                await reports_of(rounds, missing)
+            found = await reports_of(rounds, plan)
+            assert rounds._process is not None
+            first = rounds._process.pid
+            assert await reports_of(rounds, plan) == found
+            assert rounds._process.pid == first
+            process = rounds._process
+        finally:
+            await rounds.close()
+        return found, first, process.returncode
+
+    found, _, code = asyncio.run(acts())
+    group, end = found
+    assert isinstance(group, CleanedGroup)
+    assert isinstance(end, RoundEnd)
+    assert (end.end_offset, end.records_read, end.records_written) == (100, 100, 5)
+    assert code is not None
+    swap_in(log, RealDisk(), group)  # type: ignore[arg-type]
+    assert [record.offset for record in everything(log)] == list(range(95, 100))  # type: ignore[arg-type]
+
+
+def test_damage_is_told_as_damage(tmp_path: Path) -> None:
+    plan, _ = filled(tmp_path / "orders-0")
+    path = tmp_path / "orders-0" / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+
+    async def acts() -> None:
+        rounds = ProcessRounds()
+        try:
+            with pytest.raises(CorruptLogError, match="fails its CRC"):
+                await reports_of(rounds, plan)
+        finally:
+            await rounds.close()
+
+    asyncio.run(acts())
+
+
+def test_a_process_that_dies_fails_its_round_and_the_next_one_has_another(tmp_path: Path) -> None:
+    plan, _ = filled(tmp_path / "orders-0")
+
+    async def acts() -> int:
+        rounds = ProcessRounds()
+        try:
+            await reports_of(rounds, plan)
+            assert rounds._process is not None
+            rounds._process.kill()
+            await rounds._process.wait()
+            with pytest.raises(RoundFailedError):
+                await reports_of(rounds, plan)
+            return len(await reports_of(rounds, plan))
+        finally:
+            await rounds.close()
+
+    assert asyncio.run(acts()) == 2
+
+
+def test_the_end_of_the_broker_is_the_end_of_the_round(tmp_path: Path) -> None:
+    plan, _ = filled(tmp_path / "orders-0")
+    command = json.dumps({"bytes_per_second": FAST, "plan": json.loads(plan.to_json())}).encode()
+    reports = io.BytesIO()
+    pace = child.Pace(FAST, lambda: True)
+    pace.moved(child.WATCH_BYTES - 1)
+    with pytest.raises(BrokenPipeError):
+        pace.moved(1)
+    child.serve(io.BytesIO(command + b"\n"), reports, RealDisk(), lambda: True)
+    assert [next(iter(json.loads(line))) for line in reports.getvalue().splitlines()] == ["group", "end"]
+
+
+def test_the_rate_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    slept: list[float] = []
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", slept.append)
+    pace = child.Pace(1000.0, lambda: False)
+    pace.moved(500)
+    now[0] = 2.0
+    pace.moved(1000)
+    assert slept == [0.5]
