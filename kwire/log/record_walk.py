@@ -17,8 +17,8 @@ FAULTS_MAX: Final = 100
 
 _ONE_BYTE_DELTAS: Final = 64
 _TWO_BYTE_DELTAS: Final = 8192
-_ALIKE_LEAST: Final = 8
-"""Fewer records than this are checked faster one by one."""
+_ALIKE_LEAST: Final = 8 if __file__.endswith(".py") else _TWO_BYTE_DELTAS + 1
+"""Fewer records than this are checked faster one by one; where this module is compiled, all are."""
 _MIXED_MOST: Final = 64
 """Records that are taken one by one before it is tried again whether they are alike."""
 
