@@ -56,6 +56,8 @@ class LogConfig:
     # Answers to what every append asks, computed once.
 
     is_log_append_time: bool = field(init=False)
+    roll_ms: int = field(init=False)
+    """After how long a segment is closed: compaction cannot look at it before."""
     needs_keys: bool = field(init=False)
     """Whether the topic is compacted, and therefore cannot take a record without a key."""
     stores_plain_batches_as_they_are: bool = field(init=False)
@@ -64,7 +66,10 @@ class LogConfig:
     def __post_init__(self) -> None:
         is_log_append_time = self.message_timestamp_type == "LogAppendTime"
         object.__setattr__(self, "is_log_append_time", is_log_append_time)
-        object.__setattr__(self, "needs_keys", "compact" in self.cleanup_policy)
+        is_compacted = "compact" in self.cleanup_policy
+        object.__setattr__(self, "needs_keys", is_compacted)
+        roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if is_compacted else self.segment_ms
+        object.__setattr__(self, "roll_ms", roll_ms)
         keeps_plain = self.compression_type in ("producer", "uncompressed") and not is_log_append_time
         object.__setattr__(self, "stores_plain_batches_as_they_are", keeps_plain)
 

@@ -27,7 +27,7 @@ def is_due(segment: Segment, config: LogConfig, size: int, last_offset: int, max
         waited_ms = now_ms - segment.created_ms
     return (
         segment_size + size > config.segment_bytes
-        or waited_ms > config.segment_ms - segment.jitter_ms
+        or waited_ms > config.roll_ms - segment.jitter_ms
         or segment.is_full
         or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
     )

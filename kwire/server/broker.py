@@ -313,6 +313,7 @@ class BrokerServer:
             )
         )
         self._partitions.watch_removals(cleaner.partition_removed)
+        self._dynamic_configs.watch(cleaner.settings_changed)
         self._run(cleaner.run())
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:

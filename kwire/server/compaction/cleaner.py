@@ -68,6 +68,10 @@ class LogCleaner:
         """Look again at once: the checkpoint must not name it any more."""
         self._wake.set()
 
+    def settings_changed(self) -> None:
+        """Look again at once: the pause may be another one."""
+        self._wake.set()
+
     async def run(self) -> None:
         """Endless work, to be cancelled at the end."""
         self.load_checkpoints()

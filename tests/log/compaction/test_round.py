@@ -10,6 +10,7 @@ from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
 from kwire.log.errors import CorruptLogError
 from kwire.log.partition_log import PartitionLog
+from kwire.log.scrubbing import one_pass
 from kwire.protocol.compression import Codec
 from kwire.protocol.records import BatchHeader
 from tests.log.compaction.support import append, candidate_of, compact, keyed
@@ -261,3 +262,23 @@ def test_time_and_offset_look_ups_work_on_what_is_left(log: PartitionLog) -> Non
     latest = log.max_timestamp_offset()
     assert latest is not None
     assert latest.offset == 199
+
+
+def test_a_segment_is_closed_when_compaction_may_not_wait_any_longer(tmp_path: Path) -> None:
+    log = open_at(tmp_path / "orders-0", LogConfig(cleanup_policy=("compact",), max_compaction_lag_ms=1000))
+    append(log, (b"a", b"1"))
+    append(log, (b"a", b"2"), timestamp=NOW_MS + 1001)
+    assert len(log.segments) == 2
+    assert LogConfig(max_compaction_lag_ms=1000).roll_ms == LogConfig().segment_ms
+
+
+def test_a_scrub_goes_on_after_the_segment_below_it_was_compacted(log: PartitionLog) -> None:
+    for index in range(100):
+        append(log, (b"%d" % (index % 7), b"x" * 5000))
+    log.roll()
+    steps = one_pass([log])
+    next(steps)
+    next(steps)
+    compact(log)
+    assert sum(steps) == log.segments.first.size
+    assert log.failure is None
