@@ -37,9 +37,10 @@ ROWS = {
     "schemas": ("schemas", lambda: "-"),
     "tools": ("kafka_tools", lambda: KAFKA_VERSION),
     "differential": ("differential", lambda: "-"),
+    "compaction": ("compaction", lambda: "-"),
     "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
-WITHOUT_SHORT = {"configs", "quotas", "schemas", "old-clients"}
+WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "old-clients"}
 """Rows that the short form leaves out: they need Kafka's jars to compare with, or a machine that is not busy."""
 NEED_KAFKA = {"tools", "differential"}
 """Rows whose short form starts Kafka too."""
