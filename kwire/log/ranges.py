@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 
 class Ranges:
@@ -20,19 +20,13 @@ class Ranges:
         return found >= 0 and self._ends[found] >= end
 
     def add(self, start: int, end: int) -> None:
-        """Add a range anywhere."""
-        starts: list[int] = []
-        ends: list[int] = []
-        for known_start, known_end in zip(self._starts, self._ends, strict=True):
-            if known_end < start or known_start > end:
-                starts.append(known_start)
-                ends.append(known_end)
-            else:
-                start, end = min(start, known_start), max(end, known_end)
-        place = bisect_right(starts, start)
-        starts.insert(place, start)
-        ends.insert(place, end)
-        self._starts, self._ends = starts, ends
+        """Add a range anywhere; those that it touches become one with it."""
+        first = bisect_left(self._ends, start)
+        after = bisect_right(self._starts, end)
+        if first < after:
+            start, end = min(start, self._starts[first]), max(end, self._ends[after - 1])
+        self._starts[first:after] = [start]
+        self._ends[first:after] = [end]
 
     def cut(self, end: int) -> None:
         """Remove all from end on."""
