@@ -57,23 +57,47 @@ def keyed_records(body: bytes, record_count: int) -> KeyedRecords:
 
 
 def _take_mixed(body: bytes, position: int, count: int, records: KeyedRecords) -> int:
-    """Take records one by one; where the next begins."""
+    """Take records one by one; where the next begins. Lengths of one and two bytes are read in place."""
+    keys, deltas, starts = records.keys, records.offset_deltas, records.starts
+    size = len(body)
     for _ in range(count):
-        records.starts.append(position)
-        length, position = _varint(body, position)
-        end = position + length
-        _, position = _varint(body, position + 1)
-        delta, position = _varint(body, position)
-        key_length, position = _varint(body, position)
-        key = body[position : position + key_length] if key_length >= 0 else None
-        position += max(key_length, 0)
-        value_length, position = _varint(body, position)
-        if value_length < 0:
-            records.tombstones.add(len(records.keys))
-        if length < 0 or position + max(value_length, 0) > end or end > len(body):
+        starts.append(position)
+        byte = body[position]
+        if byte < 128:
+            end = position + 1 + (byte >> 1)
+            position += 2
+        else:
+            end, position = _varint(body, position)
+            end += position
+            position += 1
+        while body[position] > 127:  # the timestamp delta, behind the attributes
+            position += 1
+        byte = body[position + 1]
+        if byte < 128:
+            deltas.append(byte >> 1)
+            position += 2
+        else:
+            delta, position = _varint(body, position + 1)
+            deltas.append(delta)
+        byte = body[position]
+        if byte < 128 and not byte & 1:
+            key_end = position + 1 + (byte >> 1)
+            keys.append(body[position + 1 : key_end])
+        else:
+            key_length, position = _varint(body, position)
+            key_end = position + key_length if key_length >= 0 else position
+            keys.append(body[position:key_end] if key_length >= 0 else None)
+        byte = body[key_end]
+        if byte < 128:
+            value_end = key_end + 1 + (byte >> 1)
+        else:
+            value_length, position = _varint(body, key_end)
+            value_end = position + value_length
+        if byte == 1:  # null
+            records.tombstones.add(len(keys) - 1)
+            value_end = key_end + 1
+        if value_end >= end or end > size:
             raise InvalidRecordsError("a record's length and its fields differ")
-        records.keys.append(key)
-        records.offset_deltas.append(delta)
         position = end
     return position
 

@@ -48,7 +48,7 @@ class CompactionModel(RuleBasedStateMachine):
         self.sequences = {TRANSACTIONAL: 0, IDEMPOTENT: 0}
         self.open_offsets: list[int] = []
 
-    @initialize(segment_bytes=st.integers(700, 3000), interval=st.integers(0, 500))
+    @initialize(segment_bytes=st.integers(3000, 6000), interval=st.integers(0, 500))
     def open(self, segment_bytes: int, interval: int) -> None:
         self.config = LogConfig(
             cleanup_policy=("compact",),
