@@ -220,6 +220,19 @@ def _partition_change(delta: _Delta, record: records.PartitionChangeRecord) -> N
     _set_partition(delta, record.topic_id, record.partition_id, dataclasses.replace(old, **changes))
 
 
+def _clear_eligible_leaders(delta: _Delta, record: records.ClearElrRecord) -> None:
+    """Of one topic, of all where none is named: Kafka writes it when min.insync.replicas or its default changes."""
+    topics = delta.map("topics")
+    for name in [record.topic_name] if record.topic_name else list(topics):
+        topic_id = topics[name].topic_id
+        for index, partition in enumerate(list(delta.partitions_of(topic_id))):
+            if partition.eligible_leader_replicas or partition.last_known_elr:
+                change = records.PartitionChangeRecord(
+                    topic_id=topic_id, partition_id=index, eligible_leader_replicas=[], last_known_elr=[]
+                )
+                _partition_change(delta, change)
+
+
 def _set_partition(delta: _Delta, topic_id: UUID, index: int, partition: PartitionImage) -> None:
     partitions = delta.partitions_of(topic_id)
     assert 0 <= index <= len(partitions), f"partition {index} of {topic_id} follows {len(partitions)} partitions"
@@ -311,6 +324,7 @@ _CHANGES: Mapping[type, Callable[[_Delta, Any], None]] = {
     records.TopicRecord: _topic,
     records.PartitionRecord: _partition,
     records.PartitionChangeRecord: _partition_change,
+    records.ClearElrRecord: _clear_eligible_leaders,
     records.RemoveTopicRecord: _remove_topic,
     records.ConfigRecord: _config,
     records.ClientQuotaRecord: _client_quota,

@@ -95,6 +95,18 @@ def test_a_change_without_a_leader_keeps_the_leader_epoch() -> None:
     assert (changed.isr, changed.eligible_leader_replicas) == ((1, 2), (3,))
 
 
+@pytest.mark.parametrize("name", ["t", ""])
+def test_eligible_leaders_are_forgotten(name: str) -> None:
+    other = records.TopicRecord(name="other", topic_id=B)
+    eligible = {"eligible_leader_replicas": [2], "last_known_elr": [1]}
+    image = after(TOPIC, other, partition(0, **eligible), partition(1), partition(0, topic_id=B, **eligible))
+    changed = after(records.ClearElrRecord(topic_name=name), base=image)
+    first, second = changed.topics["t"].partitions
+    assert (first.eligible_leader_replicas, first.last_known_elr, first.partition_epoch) == ((), (), 5)
+    assert second is image.topics["t"].partitions[1]
+    assert changed.topics["other"].partitions[0].eligible_leader_replicas == ((2,) if name else ())
+
+
 def test_a_removed_topic_may_come_back_with_another_id() -> None:
     image = after(TOPIC, partition(), records.RemoveTopicRecord(topic_id=A), records.TopicRecord(name="t", topic_id=B))
     assert image.topics["t"].topic_id == B
