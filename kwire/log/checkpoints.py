@@ -134,6 +134,8 @@ def _format_lines(lines: list[str]) -> bytes:
 
 
 def _parse_lines(data: bytes, path: str, field_count: int) -> list[list[str]]:
+    if not data:  # Kafka makes its checkpoint files before it has anything to write into them
+        return []
     try:
         lines = data.decode().splitlines()
         version, count = int(lines[0]), int(lines[1])

@@ -24,13 +24,18 @@ def test_offsets_are_written_as_kafka_writes_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "1\n0\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "x\n0\n", "0\n1\na 0 1 2\n", "\xff"]
+    "text", ["0", "1\n0\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "x\n0\n", "0\n1\na 0 1 2\n", "\xff"]
 )
 def test_broken_offset_files_are_noticed(tmp_path, text):
     path = tmp_path / "checkpoint"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(CorruptCheckpointError):
         checkpoints.read_offsets(RealDisk(), str(path))
+
+
+def test_an_empty_file_knows_nothing_as_kafka_leaves_it_before_its_first_checkpoint(tmp_path):
+    (tmp_path / "checkpoint").write_bytes(b"")
+    assert checkpoints.read_offsets(RealDisk(), str(tmp_path / "checkpoint")) == {}
 
 
 @given(st.uuids())

@@ -98,6 +98,7 @@ class DirectoryCheck:
         if not found and not set(names) & set(OWN_FILES):
             raise InspectionError(f"{self._directory}: is no log directory and no partition's")
         self._log_starts = self._offsets_in(LOG_START_FILE)
+        self._was_clean = CLEAN_SHUTDOWN_FILE in names
         for name in names:
             if name in found:
                 yield from self._check_partition(name)
@@ -106,7 +107,6 @@ class DirectoryCheck:
                 yield Finding(path=self._path(name), what=what, is_wrong=False)
             elif name.endswith(".checkpoint"):
                 yield from self._guarded(name, self._check_bootstrap)
-        self._was_clean = CLEAN_SHUTDOWN_FILE in names
         for name, check in (
             (META_PROPERTIES_FILE, self._check_identity),
             (CLEAN_SHUTDOWN_FILE, self._check_clean_shutdown),
@@ -131,7 +131,9 @@ class DirectoryCheck:
     def _check_partition(self, name: str) -> Findings:
         topic, _, number = name.rpartition("-")
         key = (topic, int(number))
-        check = self._partitions[key] = PartitionCheck(self._path(name), self._advance, self._log_starts.get(key, 0))
+        # A crash may take back a move of the log's start, of which leader-epoch-checkpoint knows already.
+        log_start = self._log_starts.get(key, 0) if self._was_clean else None
+        check = self._partitions[key] = PartitionCheck(self._path(name), self._advance, log_start)
         yield from self._guarded(name, lambda _: check.run())
 
     def _check_bootstrap(self, path: str) -> Findings:
