@@ -38,7 +38,7 @@ class KafkaAsShipped(ApacheKafka):
     """Heap and collector as bin/kafka-server-start.sh sets them."""
 
     @staticmethod
-    def _java(main: str) -> list[str]:
+    def java(main: str) -> list[str]:
         options = "-Xmx1G -Xms1G -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
         return ["java", *options.split(), "-XX:+ExplicitGCInvokesConcurrent", "-cp", class_path(), main]
 

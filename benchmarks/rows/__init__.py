@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from benchmarks.brokers import Run
-from benchmarks.rows import connections, groups, latency, partitions, perf, raw, small, start
+from benchmarks.rows import compaction, connections, groups, latency, partitions, perf, raw, small, start
 
 Row = Callable[[Run], Mapping[str, float]]
 
@@ -19,6 +19,7 @@ ROWS: Mapping[str, Row] = {
     "connections": connections.idle_connections,
     "partitions": partitions.many_partitions,
     "group": groups.group_join,
+    "compaction": compaction.compaction,
 }
 FIRST = ("start", "perf-100", "perf-1000", "small")
 """Rows that measure a fresh broker or warm it up themselves. All others find it warm, in a whole run or alone."""

@@ -1,0 +1,94 @@
+"""How fast a compacted topic's dirty part is cleaned, on one core."""
+
+import os
+import random
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.brokers import Run
+from benchmarks.topics import delete_topic
+from compat_tests.harness.waiting import eventually
+from compat_tests.raw.peer import Peer
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kwire.protocol.records import Record, encode_batch
+
+TOPIC, BROKER = 2, 4
+SEGMENT_BYTES = 32 * 1024 * 1024
+WARM_UP_MEGABYTES = 64
+MEGABYTES = 256
+RECORDS = 500
+VALUE_BYTES = range(50, 150)
+DIFFERENT_BATCHES = 400
+"""Each of their 200,000 keys comes again and again."""
+SECONDS = 60.0
+
+
+def compaction(run: Run) -> Mapping[str, float]:
+    """Megabytes a second of closed segments; values of some 100 bytes in batches of 500, most of them obsolete."""
+    assert run.broker.process is not None
+    with Peer(run.broker.bootstrap) as peer:
+        _alter(peer, BROKER, "", "log.cleaner.backoff.ms", "50")
+        before = os.sched_getaffinity(run.broker.process.pid)
+        _pin(run, {min(before)})
+        try:
+            _rate(run, peer, "compacted-first", WARM_UP_MEGABYTES)
+            return {"compaction on one core, MB/s": _rate(run, peer, "compacted", MEGABYTES)}
+        finally:
+            _pin(run, before)
+
+
+def _rate(run: Run, peer: Peer, topic: str, megabytes: int) -> float:
+    """Fill a topic that may not be compacted, allow it, and wait for the checkpoint that names it."""
+    # No share is larger than the whole.
+    peer.create_topic(topic, cleanup_policy="compact", segment_bytes=SEGMENT_BYTES, min_cleanable_dirty_ratio=1.0)
+    closed = _fill(peer, topic, megabytes * 1024 * 1024)
+    started = time.perf_counter()
+    _alter(peer, TOPIC, topic, "min.cleanable.dirty.ratio", "0.01")
+    checkpoint = run.directory / "data" / "cleaner-offset-checkpoint"
+    eventually(lambda: f"\n{topic} 0 " in checkpoint.read_text(), f"the compaction of {topic}", SECONDS)
+    seconds = time.perf_counter() - started
+    delete_topic(run, topic)
+    return closed / 1e6 / seconds
+
+
+def _fill(peer: Peer, topic: str, size: int) -> int:
+    """Bytes in closed segments."""
+    chance = random.Random(7)
+    batches = [_batch(chance) for _ in range(DIFFERENT_BATCHES)]
+    written = 0
+    while written < size:
+        for batch in batches:
+            assert peer.produce(topic, batch, acks=1).error_code == 0
+            written += len(batch)
+    return written - written % SEGMENT_BYTES
+
+
+def _batch(chance: random.Random) -> bytes:
+    records = [
+        Record(
+            key=b"user-%08d" % chance.randrange(DIFFERENT_BATCHES * RECORDS),
+            value=chance.randbytes(chance.choice(VALUE_BYTES)),
+            timestamp=1_720_000_000_000 + index,
+        )
+        for index in range(RECORDS)
+    ]
+    return bytes(encode_batch(records))
+
+
+def _alter(peer: Peer, kind: int, name: str, setting: str, value: str) -> None:
+    config = IncrementalAlterConfigsAlterableConfig(name=setting, config_operation=0, value=value)
+    resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+    (answer,) = peer.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1).responses
+    assert answer.error_code == 0, answer
+
+
+def _pin(run: Run, cores: set[int]) -> None:
+    """Every thread; processes that begin later inherit it."""
+    assert run.broker.process is not None
+    for thread in Path(f"/proc/{run.broker.process.pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), cores)
