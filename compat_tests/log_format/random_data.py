@@ -1,0 +1,115 @@
+"""A whole data directory with random partitions in it: a broker makes the topics, kwire's log classes fill them."""
+
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat_tests.harness.process import BrokerProcess
+from compat_tests.raw.peer import Peer
+from kwire.log.batch_validation import AppendOrigin
+from kwire.log.config import LogConfig
+from kwire.log.disk import RealDisk
+from kwire.log.log_manager import LogManager
+from kwire.log.recovery import Surroundings, open_log
+from kwire.protocol.messages.metadata_records import PartitionChangeRecord, encode_metadata_record
+from kwire.protocol.records import Record, encode_batch
+from kwire.seams import SystemChance
+from tests.log.random_directories import KINDS, LAST_EPOCH, Writer, random_config
+from tests.log.support import ManualClock
+
+NODE = 1
+DAY_MS = 24 * 3600 * 1000
+METADATA = "__cluster_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition of the comparison."""
+
+    topic: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+
+def random_partitions(count: int) -> list[Partition]:
+    """So many, of all kinds in turn."""
+    names = list(KINDS)
+    return [Partition(names[at % len(names)], at // len(names)) for at in range(count)]
+
+
+def create_topics(broker: BrokerProcess, partitions: list[Partition]) -> dict[str, object]:
+    """Topic ids by name. Nothing in the topics' settings changes a log behind the comparison's back."""
+    with Peer(broker.bootstrap) as peer:
+        return {
+            topic: peer.create_topic(
+                topic,
+                sum(each.topic == topic for each in partitions),
+                retention_ms=-1,
+                cleanup_policy=",".join(KINDS[topic].settings.get("cleanup_policy", ("delete",))),
+                min_compaction_lag_ms=365 * DAY_MS,
+                message_timestamp_type=KINDS[topic].settings.get("message_timestamp_type", "CreateTime"),
+            )
+            for topic in sorted({each.topic for each in partitions})
+        }
+
+
+def raise_leader_epochs(data: Path, topic_ids: dict[str, object], partitions: list[Partition]) -> None:
+    """Elect the only replica again and again, so that the epochs of the random partitions are over."""
+    log = open_log(
+        str(data / f"{METADATA}-0"),
+        topic=METADATA,
+        partition=0,
+        config=LogConfig(),
+        surroundings=surroundings(ManualClock(now_ms())),
+        was_clean_shutdown=True,
+    )
+    timestamp = now_ms()  # one for all records of a batch, or Kafka refuses the log
+    for _ in range(LAST_EPOCH + 1):
+        elections = [
+            PartitionChangeRecord(topic_id=topic_ids[each.topic], partition_id=each.index, leader=NODE)
+            for each in partitions
+        ]
+        epoch = log.leader_epochs.latest_epoch
+        batch = encode_batch(
+            [Record(value=encode_metadata_record(each), timestamp=timestamp) for each in elections],
+            base_offset=log.log_end_offset,
+            partition_leader_epoch=epoch,
+        )
+        log.append(batch, leader_epoch=epoch, origin=AppendOrigin.RAFT_LEADER)
+    log.flush()
+    log.close(clean=False)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def surroundings(clock: ManualClock) -> Surroundings:
+    return Surroundings(disk=RealDisk(), clock=clock, chance=SystemChance(1))
+
+
+def fill(data: Path, partitions: list[Partition], *, seed: int, steps: int, clean: bool) -> None:
+    """Let so many things happen to each partition, then stop as a broker does, or as one that is killed.
+
+    Each partition is a life of its own, by its seed. It ended some hours ago: late enough for nothing to be expired.
+    """
+    clock = ManualClock(now_ms())
+    manager = LogManager([str(data)], surroundings(clock))
+    manager.load_all(lambda topic: LogConfig(**KINDS[topic].settings))
+    begun_ms = clock.now_ms - (DAY_MS // 3 if clean else DAY_MS // 6)
+    for number, partition in enumerate(partitions):
+        chance = random.Random(f"{seed} {number} {clean}")
+        log = manager.get(partition.topic, partition.index)
+        clock.now_ms = begun_ms
+        log.update_config(random_config(KINDS[partition.topic], chance))
+        writer = Writer(log, KINDS[partition.topic], clock, chance)
+        writer.fill(steps)
+        manager.remove_files([path for each in writer.pending for path in each.paths])
+        if not clean and chance.random() < 0.3:
+            # What is noted may be older than what is there, never newer.
+            manager.checkpoint({})
+    high_watermarks = {(log.topic, log.partition): log.log_end_offset for log in manager.logs()}
+    manager.close(clean=clean, broker_epoch=manager.previous_broker_epoch, high_watermarks=high_watermarks)

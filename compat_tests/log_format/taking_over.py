@@ -1,0 +1,24 @@
+"""Brokers on directories that the other one wrote."""
+
+import shutil
+from pathlib import Path
+
+from compat_tests.harness.kwire_broker import KwireBroker
+from compat_tests.harness.ports import free_ports
+from compat_tests.harness.process import BrokerProcess
+from compat_tests.harness.reference import ApacheKafka
+
+
+class KafkaAsItIs(ApacheKafka):
+    """Apache Kafka on a directory that is formatted already."""
+
+    def prepare(self) -> None:
+        self.write_settings()
+
+
+def on_copy_of(data: Path, name: str, home: Path) -> BrokerProcess:
+    """A broker of its own, not started, with a copy of the data that a stopped or killed one left."""
+    home.mkdir()
+    shutil.copytree(data, home / "data", ignore=shutil.ignore_patterns(".lock"))
+    broker = {"kwire": KwireBroker, "kafka": KafkaAsItIs}[name]
+    return broker(home, free_ports(1)[0])

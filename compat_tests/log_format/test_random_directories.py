@@ -1,0 +1,137 @@
+"""Random directories of kwire's: Kafka's tool finds them sound, and Kafka serves from them what kwire serves."""
+
+import random
+
+import pytest
+
+from compat_tests.log_format.comparing import (
+    differences,
+    excused,
+    questions_about,
+    starts_inside,
+    wrong_answers,
+)
+from compat_tests.log_format.dumping import complaints, files_of, gaps, rows_of_kafka, rows_of_kwire, run_tool
+from compat_tests.log_format.observing import UNCOMMITTED, observe_all, observer_of
+from compat_tests.log_format.random_data import now_ms
+from compat_tests.log_format.taking_over import on_copy_of
+from compat_tests.raw.peer import Peer
+from kwire.protocol.compression import Codec
+from kwire.protocol.records import Record, encode_batch
+from tests.log.random_directories import LAST_EPOCH
+
+BATCHES_BEFORE_THE_KILL = 4
+
+
+@pytest.mark.short
+def test_dumplogsegments_finds_nothing_wrong_and_shows_what_kwires_own_tool_shows(made):
+    files = files_of(made.clean, made.partitions)
+    output, errors = run_tool(made.clean, files, "--deep-iteration", "--print-data-log")
+    ours, theirs = rows_of_kwire(made.clean, made.partitions), rows_of_kafka(output)
+    assert set(files) == theirs.keys()
+    assert [file for file in files if theirs[file] != ours.get(file, [])] == []
+    assert sum(len(rows) for rows in theirs.values()) > 100 * len(made.partitions)
+    assert complaints(errors, made.clean) == (gaps(ours), [])
+
+
+@pytest.mark.short
+@pytest.mark.parametrize("option", ["--verify-index-only", "--index-sanity-check"])
+def test_the_checks_of_indexes_pass(made, option):
+    indexes = [file for file in files_of(made.clean, made.partitions) if file.endswith((".index", ".timeindex"))]
+    output, errors = run_tool(made.clean, indexes, option)
+    assert errors == ""
+    told = {line for line in output.splitlines() if not line.startswith("Dumping ")}
+    assert {line.partition(" ")[2] for line in told} <= {"is empty.", "passed sanity check."}
+
+
+def compare(tested, data, made, home, then=lambda observer: {}):
+    """Both brokers on copies of the data; their answers are the same, and those by time are right."""
+    observed, extra, homes = [], [], []
+    questions = None
+    for side, name in (("tested", tested), ("reference", "kafka")):
+        homes.append(home / side)
+        with observer_of(on_copy_of(data, name, homes[-1]), made.partitions) as observer:
+            if questions is None:
+                served = {each: observer.all_bytes(each, UNCOMMITTED) for each in made.partitions}
+                questions = questions_about(served, LAST_EPOCH)
+            observed.append(observe_all(observer, made.partitions, questions))
+            extra.append(then(observer))
+    ours, theirs = observed
+    inside = starts_inside(data)
+    assert wrong_answers(ours, is_kafka=tested == "kafka", inside=inside) == []
+    assert wrong_answers(theirs, is_kafka=True, inside=inside) == []
+    assert differences(excused(ours, theirs), theirs) == []
+    assert differences(*extra) == []
+    return homes
+
+
+@pytest.mark.short
+def test_after_a_clean_stop_both_serve_the_same_and_delete_alike(made, tested, tmp_path):
+    def delete(observer):
+        """Records inside a batch, of nothing, of too much, and of all."""
+        answers = {}
+        for number, partition in enumerate(made.partitions):
+            start, end = (observer.offset_at(partition, edge)[1] for edge in (-2, -1))
+            somewhere = random.Random(number).randint(start, end)
+            wanted = {"somewhere": somewhere, "nothing": start, "too much": end + 1}
+            if number % 4 == 0:
+                wanted["all"] = -1
+            answers[partition] = {
+                f"deleted {what}": observer.delete_records(partition, offset) for what, offset in wanted.items()
+            }
+        return answers
+
+    compare(tested, made.clean, made, tmp_path, delete)
+
+
+@pytest.mark.short
+def test_after_a_crash_both_recover_the_same(made, tested, tmp_path):
+    ours, theirs = compare(tested, made.crashed, made, tmp_path)
+    ours, theirs = (rows_of_kwire(home / "data", made.partitions) for home in (ours, theirs))
+    assert [
+        file for file in sorted(ours.keys() & theirs.keys()) if unordered(file, ours) != unordered(file, theirs)
+    ] == []
+    # Kafka drops what lies before the log's start while it recovers, and the segments of compacted topics soon after.
+    starts = {str(partition): start for partition, start in starts_inside(made.crashed).items()}
+    for file in ours.keys() ^ theirs.keys():
+        partition, name = file.split("/")
+        assert int(name.partition(".")[0]) <= starts.get(partition, 0), file
+
+
+def test_what_one_recovered_the_other_believes(made, tested, tmp_path):
+    """After a clean stop nothing is scanned: what recovery wrote must be right."""
+    with observer_of(on_copy_of(made.crashed, tested, tmp_path / "recovered"), made.partitions):
+        pass
+    compare(tested, tmp_path / "recovered" / "data", made, tmp_path)
+
+
+def unordered(file, rows):
+    """A snapshot's producers come in the order of a hash table."""
+    return sorted(rows[file]) if file.endswith(".snapshot") else rows[file]
+
+
+def test_after_a_kill_both_serve_what_was_acknowledged(made, tested, tmp_path):
+    broker = on_copy_of(made.clean, tested, tmp_path / "killed")
+    try:
+        broker.start()
+        with Peer(broker.bootstrap) as peer:
+            for number, partition in enumerate(made.partitions):
+                chance = random.Random(number)
+                for at in range(BATCHES_BEFORE_THE_KILL):
+                    answer = peer.produce(partition.topic, some_batch(chance, at), partition=partition.index)
+                    assert answer.error_code == 0
+    finally:
+        broker.kill()
+    compare(tested, tmp_path / "killed" / "data", made, tmp_path)
+
+
+def some_batch(chance, sequence):
+    """Of one idempotent producer, its records of the last hour."""
+    timestamp = now_ms() - chance.randrange(3_600_000)
+    return encode_batch(
+        [Record(key=b"%d" % sequence, value=chance.randbytes(30), timestamp=timestamp)],
+        codec=chance.choice(list(Codec)),
+        producer_id=7000,
+        producer_epoch=0,
+        base_sequence=sequence,
+    )
