@@ -7,6 +7,7 @@ blank.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -19,10 +20,30 @@ from kwire.cluster.directory import (
     MetaProperties,
 )
 from kwire.cluster.features import FORMATTED
-from kwire.log.disk import Disk
+from kwire.log.disk import Disk, DiskFailure
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord, decode_metadata_record, encode_metadata_record
 from kwire.protocol.records import Record, decode_all, encode_batch, iterate_headers
+
+
+def make_durably(disk: Disk, directory: str) -> None:
+    """Make a directory and its parents so that no power cut takes the way to what formatting writes."""
+    missing: list[str] = []
+    path = directory.rstrip("/")
+    while path and not disk.is_directory(path):
+        missing.append(path)
+        path = path.rpartition("/")[0]
+    disk.make_directory(directory)
+    for made in reversed(missing):
+        disk.sync_directory(_parent(made))
+    if not missing:
+        # Perhaps a start that was cut short made it. A parent that may not be read was not this program's to change.
+        with contextlib.suppress(DiskFailure):
+            disk.sync_directory(_parent(directory.rstrip("/")))
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
 
 
 def format_directory(

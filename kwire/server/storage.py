@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kwire.cluster.directory import DirectoryRefused, MetaProperties, is_blank, load_meta_properties
-from kwire.cluster.formatting import format_directory, write_identity
+from kwire.cluster.formatting import format_directory, make_durably, write_identity
 from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.log_manager import LOCK_FILE
 from kwire.protocol.uuids import uuid_to_text
@@ -159,7 +159,7 @@ def _format(
 ) -> MetaProperties:
     directory_id = chance.uuid()
     try:
-        disk.make_directory(directory)
+        make_durably(disk, directory)
         _lock(disk, directory, locks)
         if directory != config.metadata_dir:
             meta = MetaProperties(cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id)

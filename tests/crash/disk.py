@@ -162,7 +162,7 @@ class RecordingDisk:
 
     def _find(self, path: str) -> FileNode | DirectoryNode | None:
         node: FileNode | DirectoryNode | None = self.root
-        for name in path.split("/")[1:]:
+        for name in path.strip("/").split("/") if path.strip("/") else ():
             if not isinstance(node, DirectoryNode):
                 return None
             node = node.entries.get(name)

@@ -20,6 +20,8 @@ from tests.crash.journal import Choices, Journal
 DEPTH_MAX = 3
 """A crash, a crash during the recovery, and one more during the recovery from that."""
 VIOLATIONS_MAX = 5
+STATES_PER_OPERATION = 8
+"""Fewer are tried only where there are no more; operations are passed over rather than looked at in haste."""
 FREE_LEVELS = 2
 """The root and the log directory; inside a partition's directory names keep their order, as in the file systems that
 kwire is meant for: a segment that came later is not there without those before it."""
@@ -33,6 +35,10 @@ class Workload(Protocol):
 
     @property
     def operations(self) -> Sequence[Operation]: ...
+
+    @property
+    def refused(self) -> int:
+        """How often a recovery was refused loudly, which is none of the problems."""
 
     def check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
         """Recover on this disk from a power cut before operation `at`; what is wrong then. It must add nothing."""
@@ -76,12 +82,15 @@ class Outcome:
     """Distinct ones by operation: each was recovered and checked."""
     exhausted: int = 0
     """Operations whose states were all tried."""
+    refused: int = 0
+    """States of which a node said that its metadata are damaged, and did not start."""
     violations: list[Violation] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         self.operations += other.operations
         self.states += other.states
         self.exhausted += other.exhausted
+        self.refused += other.refused
         self.violations += other.violations
 
 
@@ -102,6 +111,7 @@ def explore(workload: Workload, *, states: int, seed: int) -> Outcome:
     outcome = Outcome(operations=len(workload.operations))
     with quiet():
         _explore(workload, outcome, states, random.Random(seed))
+    outcome.refused = workload.refused
     return outcome
 
 
@@ -109,7 +119,12 @@ def _explore(workload: Workload, outcome: Outcome, states: int, chance: random.R
     journal = Journal(workload.start)
     count = len(workload.operations)
     for at in range(count + 1):
-        limit = max(1, (states - outcome.states) // (count + 1 - at) // 2)
+        # What recovery leaves behind takes about as many states again.
+        affordable = max(0, states - outcome.states) / (count + 1 - at) / 2
+        limit = max(STATES_PER_OPERATION, int(affordable))
+        if chance.random() * STATES_PER_OPERATION > affordable:
+            journal.follow(workload.operations[at : at + 1])
+            continue
         free_order = FREE_LEVELS * (chance.randrange(4) == 0)
         seen: set[object] = set()
         tried = 0

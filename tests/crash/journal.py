@@ -28,11 +28,15 @@ PAGE_BYTES = 4096
 
 
 class Choices:
-    """Numbers that decide: first those given, then those of chance, or 0 without any."""
+    """Numbers that decide: first those given, then those of chance, or 0 without any.
+
+    Chance decides at first how much is kept: else a state in which just one of many things is lost would be rare.
+    """
 
     def __init__(self, given: Sequence[int] = (), chance: random.Random | None = None) -> None:
         self._given = given
         self._chance = chance
+        self._kept = 0.0 if chance is None else chance.choice((0.0, 0.5, 0.9))
         self.taken: list[int] = []
         self.options: list[int] = []
 
@@ -44,11 +48,16 @@ class Choices:
         if index < len(self._given):
             value = self._given[index]
         else:
-            value = self._chance.randrange(options) if self._chance is not None else 0
+            value = self._drawn(options)
         assert 0 <= value < options, f"choice {index} is {value} of {options}"
         self.taken.append(value)
         self.options.append(options)
         return value
+
+    def _drawn(self, options: int) -> int:
+        if self._chance is None or self._chance.random() < self._kept:
+            return 0
+        return self._chance.randrange(options)
 
 
 class Entry(NamedTuple):
@@ -163,9 +172,8 @@ class Journal:
         if len(found) <= limit:
             yield from found
             return
-        yield found[0]
         chance = random.Random(seed)
-        for _ in range(limit - 1):
+        for _ in range(limit):
             choices = Choices(chance=chance)
             tree = self.state(choices, free_order=free_order)
             yield choices.taken, tree

@@ -226,6 +226,13 @@ class Ledger:
         life.start_min = min(offset, life.start_min)
         self._note()
 
+    def replaced(self, topic_id: uuid.UUID, since: int) -> None:
+        """One topic went and another of its name came in one step: either may be found while it is not done."""
+        self._now.lives.append(Life(topic_id=topic_id))
+        self._note(since=since)
+        self._now.lives = self._now.lives[-1:]
+        self._note()
+
     def deletes(self, since: int) -> None:
         self._now.may_be_missing = True
         self._note(since=since)

@@ -6,13 +6,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from tests.crash import node_workloads, partition_workloads
 from tests.crash.explore import Outcome, Workload, explore
-from tests.crash.partition_workloads import WEIGHTS, Script
+from tests.crash.node_workloads import NodeScript
+from tests.crash.partition_workloads import Script
 
-WORKLOADS: dict[str, Callable[[int], Workload]] = {name: partial(Script, name) for name in WEIGHTS}
+WORKLOADS: dict[str, Callable[[int], Workload]] = {
+    **{name: partial(Script, name) for name in partition_workloads.WEIGHTS},
+    **{name: partial(NodeScript, name) for name in node_workloads.WEIGHTS},
+}
 """By name: what makes the workload that a seed draws."""
 
-STATES_PER_SEED = 400
+STATES_PER_SEED = 500
 """Of one workload that a seed draws, about so many states are tried before the next seed's turn."""
 
 

@@ -86,6 +86,10 @@ class Controller:
             check_total(wishes, defaults=self._defaults)
         except KafkaError as error:
             return [error for _ in wishes]
+        while any(wish.name in self._log.image.topics and wish.name not in self.image.topics for wish in wishes):
+            # The logs of the old topic must be out of the way before the new one is known: after a crash in between
+            # nothing but a file that may be lost would tell the one's records from the other's.
+            await self._log.committed(self._log.next_offset - 1)
         return await self._each(wishes, plan, validate_only=validate_only)
 
     async def create_partitions(

@@ -1,0 +1,136 @@
+"""What a broker does with its disk when it starts and when metadata change, without its sockets.
+
+The parts are the production ones and are started in the order of kwire.server.broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kwire.cluster.controller.controller import Controller
+from kwire.cluster.controller.topics import TopicDefaults
+from kwire.cluster.formatting import bootstrap_records
+from kwire.cluster.group_commit import GroupCommit
+from kwire.cluster.image import Endpoint
+from kwire.cluster.metadata_damage import refuse_damage
+from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
+from kwire.cluster.partitions import Partitions
+from kwire.cluster.topic_names import METADATA_TOPIC
+from kwire.log.config import LogConfig
+from kwire.log.log_manager import METADATA_DIRECTORY, LogManager
+from kwire.log.recovery import Surroundings, open_log
+from kwire.seams import SystemChance
+from kwire.server.settings.config import BrokerConfig, make_config
+from kwire.server.storage import Storage, controller_endpoint, open_storage
+from tests.crash.disk import RecordingDisk
+from tests.log.support import NOW_MS, ManualClock
+
+T = TypeVar("T")
+DIRECTORY = "/data/kafka"
+CONFIG: BrokerConfig = make_config({"log.dirs": DIRECTORY})
+BROKER_EPOCH = 7
+
+
+class LateWorkers:
+    """Do each call a moment later, so that the loop goes on meanwhile."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        await asyncio.sleep(0)
+        return call()
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """The parts of a broker that keep something on the disk."""
+
+    storage: Storage
+    logs: LogManager
+    metadata_log: MetadataLog
+    controller: Controller
+    partitions: Partitions
+    group_commit: GroupCommit
+
+    async def stop(self) -> None:
+        """The clean end."""
+        await self.group_commit.close()
+        await self.metadata_log.close()
+        high_watermarks = {(each.topic, each.index): each.high_watermark for each in self.partitions}
+        self.logs.close(clean=True, broker_epoch=BROKER_EPOCH, high_watermarks=high_watermarks)
+
+
+async def start_node(
+    disk: RecordingDisk,
+    *,
+    seed: int,
+    now_ms: int = NOW_MS,
+    opened: Callable[[Storage], None] = lambda storage: None,
+    leading: Callable[[MetadataLog], None] = lambda log: None,
+) -> Node:
+    """A node that has registered itself. The calls are made when the storage is there and before the log is led."""
+    surroundings = Surroundings(disk=disk, clock=ManualClock(now_ms), chance=SystemChance(seed))
+    storage = open_storage(CONFIG, disk=disk, clock=surroundings.clock, chance=surroundings.chance)
+    opened(storage)
+    logs = LogManager(CONFIG.log_dirs, surroundings, locks=storage.locks)
+    metadata_log = await _metadata_log(surroundings, storage, leading)
+    controller = Controller(
+        metadata_log=metadata_log,
+        chance=surroundings.chance,
+        defaults=TopicDefaults(num_partitions=1, replication_factor=1, settings=CONFIG.typed),
+    )
+    group_commit = GroupCommit(logs, LateWorkers(), failed=_fail)
+    partitions = Partitions(
+        broker_id=CONFIG.node_id, logs=logs, group_commit=group_commit, settings_of=lambda image: CONFIG.typed
+    )
+    partitions.start(metadata_log.image)
+    metadata_log.watch(partitions.follow)
+    await controller.register_broker(
+        broker_id=CONFIG.node_id,
+        endpoints=[Endpoint(name="PLAINTEXT", host="localhost", port=9092)],
+        rack=None,
+        directories=list(storage.directory_ids.values()),
+    )
+    return Node(
+        storage=storage,
+        logs=logs,
+        metadata_log=metadata_log,
+        controller=controller,
+        partitions=partitions,
+        group_commit=group_commit,
+    )
+
+
+def _fail(error: BaseException) -> None:
+    raise AssertionError("this disk does not fail") from error
+
+
+async def _metadata_log(
+    surroundings: Surroundings, storage: Storage, leading: Callable[[MetadataLog], None]
+) -> MetadataLog:
+    directory = f"{CONFIG.metadata_dir}/{METADATA_DIRECTORY}"
+    disk = surroundings.disk
+    refuse_damage(disk, directory)
+    log = open_log(
+        directory,
+        topic=METADATA_TOPIC,
+        partition=0,
+        config=LogConfig(retention_ms=-1, segment_bytes=CONFIG["metadata.log.segment.bytes"]),
+        surroundings=surroundings,
+        topic_id=METADATA_TOPIC_ID,
+    )
+    metadata_log = MetadataLog(
+        log=log, directory=log.directory, disk=disk, clock=surroundings.clock, workers=LateWorkers()
+    )
+    leading(metadata_log)
+    await metadata_log.lead(
+        node_id=CONFIG.node_id,
+        directory_id=next(iter(storage.directory_ids.values())),
+        endpoint=controller_endpoint(CONFIG),
+        bootstrap=bootstrap_records(disk, CONFIG.metadata_dir),
+    )
+    return metadata_log
