@@ -84,12 +84,15 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 		--force-reinstall "$$wheel[bench]"
 	@touch $@
 
-# Long searches for trouble; what they find is noted in docs/evidence. KILLS=100 or FRAMES=200000 runs one alone; SEED=1
+# Long searches for trouble; what they find is noted in docs/evidence. KILLS=100, FRAMES=200000 or STATES=200000 runs
+# that one alone; SEED=1
 kills = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),100) --seed $(or $(SEED),1)
 frames = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
+states = $(BIN)/python -m tests.campaign.states --states $(or $(STATES),200000) --seed $(or $(SEED),1000)
 campaign: $(VENV)/.test
-	$(if $(FRAMES),$(if $(KILLS),$(kills)),$(kills))
-	$(if $(KILLS),$(if $(FRAMES),$(frames)),$(frames))
+	$(if $(KILLS)$(FRAMES)$(STATES),$(if $(KILLS),$(kills)),$(kills))
+	$(if $(KILLS)$(FRAMES)$(STATES),$(if $(FRAMES),$(frames)),$(frames))
+	$(if $(KILLS)$(FRAMES)$(STATES),$(if $(STATES),$(states)),$(states))
 
 # What was built and what tools remember.
 clean:
