@@ -17,7 +17,7 @@ from rich.console import Console
 
 from benchmarks import page, report
 from benchmarks.brokers import BROKERS, COMPARED, Run
-from benchmarks.rows import FIRST, ROWS, small
+from benchmarks.rows import FIRST, ONCE, ROWS, small
 
 ROUNDS = 5
 console = Console(width=150)
@@ -25,7 +25,7 @@ console = Console(width=150)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare kwire with Apache Kafka on this machine.")
-    parser.add_argument("--row", choices=ROWS, action="append", help="run this row only; may be repeated")
+    parser.add_argument("--row", choices=[*ROWS, *ONCE], action="append", help="run this row only; may be repeated")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--broker", choices=BROKERS, action="append", help="measure these brokers instead of the two")
     parser.add_argument("--json", type=Path, help="write every sample to this file")
@@ -33,10 +33,15 @@ def main() -> None:
     samples: report.Samples = defaultdict(lambda: defaultdict(list))
     started = time.monotonic()
     brokers = arguments.broker or COMPARED
-    for number in range(1, arguments.rounds + 1):
+    in_rounds = [row for row in ROWS if row in (arguments.row or ROWS)]
+    for row in ONCE:
+        if row in (arguments.row or ONCE) and not arguments.broker:
+            console.print(f"once, {(time.monotonic() - started) / 60:.1f} min: {row}", style="dim")
+            samples.update(ONCE[row]())
+    for number in range(1, arguments.rounds + 1 if in_rounds else 1):
         for name in brokers if number % 2 else reversed(brokers):
             progress = f"round {number} of {arguments.rounds}, {(time.monotonic() - started) / 60:.1f} min"
-            measure(name, arguments.row or ROWS, samples, progress)
+            measure(name, in_rounds, samples, progress)
     console.print(report.table(samples, arguments.rounds, brokers))
     if arguments.json:
         arguments.json.write_text(json.dumps(samples, indent=1))

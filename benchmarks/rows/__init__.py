@@ -3,7 +3,20 @@
 from collections.abc import Callable, Mapping
 
 from benchmarks.brokers import Run
-from benchmarks.rows import compaction, connections, groups, latency, partitions, perf, raw, small, start
+from benchmarks.rows import (
+    compaction,
+    connections,
+    engine,
+    groups,
+    latency,
+    partitions,
+    perf,
+    raw,
+    restarts,
+    small,
+    start,
+)
+from benchmarks.rows.engine import Figures
 
 Row = Callable[[Run], Mapping[str, float]]
 
@@ -21,5 +34,13 @@ ROWS: Mapping[str, Row] = {
     "group": groups.group_join,
     "compaction": compaction.compaction,
 }
+ONCE: Mapping[str, Callable[[], Figures]] = {
+    "log-append": engine.appends,
+    "log-read": engine.reads,
+    "log-lookup": engine.lookups,
+    "restart": restarts.restarts,
+    "10000-partitions": restarts.many_partitions,
+}
+"""What is measured once in a run, on brokers and directories of its own, with repetitions of its own."""
 FIRST = ("start", "perf-100", "perf-1000", "small")
 """Rows that measure a fresh broker or warm it up themselves. All others find it warm, in a whole run or alone."""

@@ -18,6 +18,8 @@ from kwire.log.disk import Disk, DiskFile
 
 OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 12
+INDEX_KIND: Final = ".index"
+TIME_INDEX_KIND: Final = ".timeindex"
 
 _SWAP: Final = sys.byteorder == "little"
 
@@ -29,11 +31,17 @@ class CorruptIndexError(Exception):
 class _IndexFile:
     """The file behind an index: entries that are not yet written, and how much of it is."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, stem: str, kind: str) -> None:
         self._disk = disk
-        self.path = path
+        self._stem = stem
+        self.kind = kind
+        """How the file's name ends; thousands of segments share it."""
         self._file: DiskFile | None = None
         self.pending = bytearray()
+
+    @property
+    def path(self) -> str:
+        return self._stem + self.kind
 
     def read(self) -> bytes:
         file = self.file(create=False)
@@ -70,8 +78,8 @@ class _IndexFile:
 class OffsetIndex:
     """Where a segment's batches are, about every index.interval.bytes."""
 
-    def __init__(self, disk: Disk, path: str, base_offset: int, *, load: bool) -> None:
-        self.storage = _IndexFile(disk, path)
+    def __init__(self, disk: Disk, stem: str, base_offset: int, *, load: bool, suffix: str = "") -> None:
+        self.storage = _IndexFile(disk, stem, INDEX_KIND + suffix)
         self._base_offset = base_offset
         self._offsets = array("i")
         self._positions = array("i")
@@ -140,8 +148,8 @@ class OffsetIndex:
 class TimeIndex:
     """The largest timestamp up to an offset, about every index.interval.bytes."""
 
-    def __init__(self, disk: Disk, path: str, base_offset: int, *, load: bool) -> None:
-        self.storage = _IndexFile(disk, path)
+    def __init__(self, disk: Disk, stem: str, base_offset: int, *, load: bool, suffix: str = "") -> None:
+        self.storage = _IndexFile(disk, stem, TIME_INDEX_KIND + suffix)
         self._base_offset = base_offset
         self._timestamps = array("q")
         self._offsets = array("i")

@@ -74,6 +74,8 @@ class LogManager:
         self._disk = surroundings.disk
         self._pending: list[PendingDeletion] = []
         self.directories: list[LogDirectory] = []
+        self._callbacks: dict[str, tuple[Callable[[DiskFailure], None], Callable[[], None]]] = {}
+        """By directory, what its logs call when they fail and before they are truncated: one pair for all of them."""
         try:
             for path in paths:
                 self.directories.append(self._open_or_offline(path, (locks or {}).get(path)))
@@ -116,7 +118,7 @@ class LogManager:
             disk.unlink(clean_file)
             disk.sync_directory(path)
         found = {name: self._checkpoint(path, name) for name in (*LOADED_FILES, HIGH_WATERMARK_FILE)}
-        return LogDirectory(
+        directory = LogDirectory(
             path=path,
             lock=lock,
             was_clean_shutdown=was_clean,
@@ -126,6 +128,11 @@ class LogManager:
             high_watermarks=found[HIGH_WATERMARK_FILE],
             named={name: frozenset(offsets) for name, offsets in found.items()},
         )
+        self._callbacks[path] = (
+            partial(self._take_offline, directory),
+            partial(self._write_recovery_points, directory),
+        )
+        return directory
 
     def _checkpoint(self, path: str, name: str) -> dict[TopicPartition, int]:
         try:
@@ -252,8 +259,7 @@ class LogManager:
                 was_clean_shutdown=directory.was_clean_shutdown,
             ),
         )
-        log.on_failure = lambda failure: self._take_offline(directory, failure)
-        log.before_truncation = lambda: self._write_recovery_points(directory)
+        log.on_failure, log.before_truncation = self._callbacks[directory.path]
         directory.logs[key] = log
         return log
 

@@ -15,7 +15,15 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, DiskFile, DiskFullError
 from kwire.log.errors import CorruptLogError
 from kwire.log.files import SEGMENT_SUFFIXES
-from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, CorruptIndexError, OffsetIndex, TimeIndex
+from kwire.log.index import (
+    INDEX_KIND,
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    TIME_INDEX_KIND,
+    CorruptIndexError,
+    OffsetIndex,
+    TimeIndex,
+)
 from kwire.log.ranges import Ranges
 from kwire.log.transaction_index import TransactionIndex
 from kwire.protocol.records import (
@@ -59,9 +67,9 @@ class Segment:
         self.created_ms = created_ms
         self.file: DiskFile = disk.open(f"{stem}.log{suffix}", create=create)
         exists = self.file.size > 0
-        self.offset_index = OffsetIndex(disk, f"{stem}.index{suffix}", base_offset, load=exists)
-        self.time_index = TimeIndex(disk, f"{stem}.timeindex{suffix}", base_offset, load=exists)
-        self.transaction_index = TransactionIndex(disk, f"{stem}.txnindex{suffix}")
+        self.offset_index = OffsetIndex(disk, stem, base_offset, load=exists, suffix=suffix)
+        self.time_index = TimeIndex(disk, stem, base_offset, load=exists, suffix=suffix)
+        self.transaction_index = TransactionIndex(disk, stem, suffix)
         self.is_loaded = not exists
         """Whether indexes and timestamps below are in memory; load() brings them in."""
         self.max_timestamp = -1
@@ -345,9 +353,10 @@ class Segment:
             if self._disk.exists(path):
                 self._disk.rename(path, path.removesuffix(self.suffix))
         self.suffix = ""
-        log_path, self.offset_index.storage.path, self.time_index.storage.path, index_path = self.paths()
-        self.file = self._disk.open(log_path)
-        self.transaction_index = TransactionIndex(self._disk, index_path)
+        self.offset_index.storage.kind = INDEX_KIND
+        self.time_index.storage.kind = TIME_INDEX_KIND
+        self.transaction_index = TransactionIndex(self._disk, self.stem)
+        self.file = self._disk.open(f"{self.stem}.log")
 
     def close(self) -> None:
         """Give descriptors back."""

@@ -31,13 +31,18 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """The aborted transactions whose markers are in one segment; no file unless there is one."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, stem: str, suffix: str = "") -> None:
         self._disk = disk
-        self.path = path
+        self._stem = stem
+        self._suffix = suffix
         self._file: DiskFile | None = None
         self._entries: list[AbortedTransaction] | None = None
         self._pending = bytearray()
         """Entries that a full disk did not take."""
+
+    @property
+    def path(self) -> str:
+        return f"{self._stem}.txnindex{self._suffix}"
 
     def entries(self) -> list[AbortedTransaction]:
         if self._entries is None:

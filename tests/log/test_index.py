@@ -12,11 +12,11 @@ from kwire.log.ranges import Ranges
 
 
 def offset_index(tmp_path, *, load):
-    return OffsetIndex(RealDisk(), str(tmp_path / "x.index"), 100, load=load)
+    return OffsetIndex(RealDisk(), str(tmp_path / "x"), 100, load=load)
 
 
 def time_index(tmp_path, *, load):
-    return TimeIndex(RealDisk(), str(tmp_path / "x.timeindex"), 100, load=load)
+    return TimeIndex(RealDisk(), str(tmp_path / "x"), 100, load=load)
 
 
 def test_offset_index_bytes_and_lookups(tmp_path):

@@ -1,0 +1,44 @@
+"""The log by itself: kwire's code in a process of its own, beside what the system does without it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from compat_tests.harness.paths import ROOT
+
+LOOKUP_GIGABYTES = 5
+Figures = Mapping[str, Mapping[str, list[float]]]
+"""Figure -> broker -> samples."""
+
+
+def in_process(script: str, *arguments: str) -> Any:
+    """What a script of benchmarks/in_process says; -P keeps the checkout's own sources out."""
+    command = [sys.executable, "-P", str(ROOT / "benchmarks" / "in_process" / script), *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout) if done.stdout else None
+
+
+def appends() -> Figures:
+    """Bytes per second of PartitionLog.append as a part of what plain writes reach."""
+    return {
+        f"append of {size}, part of plain writes": {"kwire": [rates["append"] / rates["write"]]}
+        for size, rates in in_process("appends.py").items()
+    }
+
+
+def reads() -> Figures:
+    """Bytes per second of cached reads, sent, as a part of what pread and send reach."""
+    rates = in_process("reads.py")
+    return {"cached read of 1 MB, part of pread and send": {"kwire": [rates["read"] / rates["pread"]]}}
+
+
+def lookups() -> Figures:
+    """Microseconds until an offset or a time is found."""
+    taken = in_process("lookups.py", str(LOOKUP_GIGABYTES))
+    return {
+        f"look-up by {what} in {LOOKUP_GIGABYTES} GB {percentile}, us": {"kwire": [value]}
+        for what, percentiles in taken.items()
+        for percentile, value in percentiles.items()
+    }
