@@ -206,7 +206,7 @@ def _recover(log: PartitionLog) -> None:
             log.snapshots.take(producers, segment.base_offset)
         is_whole = recover_segment(segment, log, producers)
         following = segments[index + 1] if index + 1 < len(segments) else None
-        if not is_whole or (following is not None and not _continues(log, following, producers.end_offset)):
+        if not is_whole or (following is not None and not _continues(log, segment, following, producers.end_offset)):
             for later in segments[index + 1 :]:
                 logger.warning(
                     "Removing segment %s of %s-%s behind a flaw", later.base_offset, log.topic, log.partition
@@ -217,15 +217,16 @@ def _recover(log: PartitionLog) -> None:
     log.producers = producers
 
 
-def _continues(log: PartitionLog, segment: Segment, end_offset: int) -> bool:
-    """Whether a segment may follow on batches that end at end_offset.
+def _continues(log: PartitionLog, segment: Segment, following: Segment, end_offset: int) -> bool:
+    """Whether a segment may follow on one whose batches end at end_offset.
 
     A power cut may take whole batches off the end of a segment, where no flaw shows, and leave the next segment. Only
-    compaction leaves such a gap, and there are gaps below the recovery point that are not for this start to judge.
+    compaction leaves such a gap for good (Apache Kafka's does), and then there are others before it. What is missing
+    below the recovery point is not for this start to judge.
     """
-    if segment.base_offset > end_offset >= log.recovery_point:
-        return log.config.needs_keys
-    return segment.base_offset >= end_offset
+    if following.base_offset > end_offset >= log.recovery_point:
+        return sum(header.record_count for _, header in segment.walk(0)) < end_offset - segment.base_offset
+    return following.base_offset >= end_offset
 
 
 def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerState) -> bool:

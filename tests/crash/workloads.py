@@ -7,12 +7,14 @@ from functools import partial
 from typing import NamedTuple
 
 from tests.crash import node_workloads, partition_workloads
+from tests.crash.compaction_workload import CompactionScript
 from tests.crash.explore import Outcome, Workload, explore
 from tests.crash.node_workloads import NodeScript
 from tests.crash.partition_workloads import Script
 
 WORKLOADS: dict[str, Callable[[int], Workload]] = {
     **{name: partial(Script, name) for name in partition_workloads.WEIGHTS},
+    "compaction": CompactionScript,
     **{name: partial(NodeScript, name) for name in node_workloads.WEIGHTS},
 }
 """By name: what makes the workload that a seed draws."""
