@@ -87,7 +87,7 @@ def excused(ours: Observations, theirs: Observations) -> Observations:
             for what in ("times", "edges", "committed edges")
         }
         changed[partition]["epochs"] = [
-            b if a[:3] == b[:3] and lie_in_one_gap(a[3], b[3], headers) else a
+            b if a[:3] == b[:3] and is_excused_end(a, b, headers, forgot=other["edges"][1][4] == -1) else a
             for a, b in zip(answers["epochs"], other["epochs"], strict=True)
         ]
     return changed
@@ -102,6 +102,9 @@ def is_excused(ours: tuple, theirs: tuple, start: int, *, begins_in_gap: bool) -
     return ours[:4] == theirs[:4] and (theirs[4] == -1 or (ours[4] == -1 and begins_in_gap))
 
 
-def lie_in_one_gap(one: int, other: int, headers: list[BatchHeader]) -> bool:
-    first, last = sorted((one, other))
-    return not any(header.base_offset < last and header.last_offset >= first for header in headers)
+def is_excused_end(ours: tuple, theirs: tuple, headers: list[BatchHeader], *, forgot: bool) -> bool:
+    """Whether both ends of an epoch lie in one gap; or the batches say ours, and Kafka forgot how epochs begin."""
+    first, last = sorted((ours[3], theirs[3]))
+    in_one_gap = not any(header.base_offset < last and header.last_offset >= first for header in headers)
+    end = next((header.base_offset for header in headers if header.partition_leader_epoch > ours[0]), None)
+    return in_one_gap or (forgot and ours[3] == end)

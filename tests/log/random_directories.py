@@ -2,7 +2,8 @@
 
 One kind per topic, because a topic's configuration decides what may be in its logs. All kinds have several leader
 epochs, rolls by size and time, headers, null and large records, timestamps out of order, idempotent producers,
-transactions that are committed, aborted and left open, DeleteRecords inside a segment, retention and truncation.
+transactions that are committed, aborted and left open; some have DeleteRecords inside a segment, retention, truncation
+and compaction.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.protocol.compression import Codec
 from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
 from kwire.protocol.records import Record, encode_batch
+from tests.log.compaction.support import compact
 from tests.log.support import ManualClock
 
 LAST_EPOCH: Final = 9
@@ -28,6 +30,9 @@ IDEMPOTENT: Final = range(2000, 2003)
 TRANSACTIONAL: Final = range(1000, 1004)
 MINUTE_MS: Final = 60_000
 NAMES: Final = ("trace", "", "same", "same", "grüße")
+OFTEN_COMPACTED: Final = MappingProxyType(
+    {"min_cleanable_dirty_ratio": 0.01, "delete_retention_ms": 5 * MINUTE_MS, "segment_bytes": 14_000}
+)
 
 
 @dataclass(slots=True, kw_only=True, frozen=True)
@@ -38,7 +43,7 @@ class Kind:
     """Of LogConfig, beside those that every kind has."""
     codecs: tuple[Codec, ...] = tuple(Codec)
     has_gaps: bool = False
-    """Whether batches come as compaction leaves them, with offsets missing and records taken out."""
+    """Whether the log is compacted, and batches come as another's compaction left them, with offsets missing."""
     cuts: bool = True
     """Whether records are deleted, retired and truncated."""
 
@@ -51,7 +56,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "stamped": Kind(settings={"message_timestamp_type": "LogAppendTime"}),
         "zstd": Kind(settings={"compression_type": "zstd"}),
         "plainly": Kind(settings={"compression_type": "uncompressed"}),
-        "compact": Kind(settings={"cleanup_policy": ("compact",)}, has_gaps=True),
+        "compact": Kind(settings={"cleanup_policy": ("compact",), **OFTEN_COMPACTED}, has_gaps=True),
         "retired": Kind(settings={"retention_bytes": 30_000}),
     }
 )
@@ -59,14 +64,14 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
 
 def random_config(kind: Kind, chance: random.Random) -> LogConfig:
     """Small segments and dense indexes, some denser than others."""
-    return LogConfig(
-        segment_bytes=chance.choice((14_000, 20_000, 60_000)),
-        segment_ms=chance.choice((30, 600)) * MINUTE_MS,
-        segment_index_bytes=chance.choice((96, 4096)),
-        index_interval_bytes=chance.choice((0, 100, 700, 4096)),
-        max_message_bytes=30_000,
-        **{"retention_ms": chance.choice((-1, 20 * 60 * MINUTE_MS)), **kind.settings},
-    )
+    drawn = {
+        "segment_bytes": chance.choice((14_000, 20_000, 60_000)),
+        "segment_ms": chance.choice((30, 600)) * MINUTE_MS,
+        "segment_index_bytes": chance.choice((96, 4096)),
+        "index_interval_bytes": chance.choice((0, 100, 700, 4096)),
+        "retention_ms": chance.choice((-1, 20 * 60 * MINUTE_MS)),
+    }
+    return LogConfig(**{**drawn, "max_message_bytes": 30_000, **kind.settings})
 
 
 class Writer:
@@ -95,7 +100,7 @@ class Writer:
             (1, self.log.roll),
         ]
         if self.kind.has_gaps:
-            actions.append((8, self._append_compacted))
+            actions += [(8, self._append_compacted), (3, self._compact)]
         if self.kind.cuts:
             actions += [(1, self._delete_records), (1, self._truncate), (2, self._retire)]
         weights = [weight for weight, _ in actions]
@@ -171,9 +176,11 @@ class Writer:
     def _end_transaction(self) -> None:
         """The coordinator's marker; of producers without an open transaction too, as a late retry may be."""
         producer_id = self.chance.choice(TRANSACTIONAL)
-        entry = self.log.producers.entries.get(producer_id)
-        if entry is None:
-            return
+        if producer_id in self.log.producers.entries:
+            self._end_transaction_of(producer_id)
+
+    def _end_transaction_of(self, producer_id: int) -> None:
+        entry = self.log.producers.entries[producer_id]
         marker = EndTransactionMarker(is_commit=self.chance.random() < 0.5, coordinator_epoch=self.epoch)
         batch = encode_marker_batch(
             marker, producer_id=producer_id, producer_epoch=entry.producer_epoch, timestamp=self.clock.now_ms
@@ -201,6 +208,14 @@ class Writer:
         self.log.append(batch, leader_epoch=self.epoch, origin=AppendOrigin.REPLICATION)
 
     # What else happens
+
+    def _compact(self) -> None:
+        """All but the active segment, none of it held back by an open transaction."""
+        for producer_id, entry in list(self.log.producers.entries.items()):
+            if entry.current_transaction_first_offset >= 0:
+                self._end_transaction_of(producer_id)
+        self.log.roll()
+        compact(self.log, now_ms=self.clock.now_ms)
 
     def _begin_epoch(self) -> None:
         """A new leader; now and then one that writes nothing."""
