@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kwire.log.batch_validation import AppendOrigin
+from kwire.log.compaction.candidates import dirtiest
 from kwire.log.config import LogConfig
 from kwire.log.errors import CorruptLogError
 from kwire.log.partition_log import PartitionLog
@@ -282,3 +283,46 @@ def test_a_scrub_goes_on_after_the_segment_below_it_was_compacted(log: Partition
     compact(log)
     assert sum(steps) == log.segments.first.size
     assert log.failure is None
+
+
+def test_an_aborted_transaction_of_the_clean_part_is_not_taken_for_a_later_one(log: PartitionLog) -> None:
+    append(log, (b"a", b"aborted"), producer_id=7, sequence=0, transactional=True)
+    end_transaction(log, commit=False)
+    log.roll()
+    compact(log)
+    assert log.aborted_transactions(0, 10)
+    append(log, (b"k", b"1"))
+    append(log, (b"k", b"2"), producer_id=7, sequence=1, transactional=True)
+    end_transaction(log, commit=True)
+    log.roll()
+    compact(log)
+    assert [(offset, value) for offset, key, value in survivors(log) if key == b"k"] == [(3, b"2")]
+
+
+def test_what_an_earlier_round_left_is_removed_first(log: PartitionLog) -> None:
+    append(log, (b"a", b"1"))
+    log.roll()
+    left = Path(log.directory) / f"{5:020d}.log.cleaned"
+    left.write_bytes(b"half")
+    compact(log)
+    assert not left.exists()
+
+
+def test_what_a_power_cut_can_take_is_left_alone(log: PartitionLog) -> None:
+    append(log, (b"a", b"1"))
+    log.roll()
+    log.flush()
+    append(log, (b"a", b"2"))
+    log.roll()
+    found = dirtiest([log], lambda found: found.log_end_offset, NOW_MS)
+    assert found is not None
+    assert found.upper_bound_offset == 1
+
+
+def test_snapshots_go_with_their_segments(log: PartitionLog) -> None:
+    for index in range(3):
+        append(log, (b"a", b"%d" % index), producer_id=7, sequence=index)
+        log.roll()
+    compact(log)
+    assert log.snapshots.offsets == [3]
+    assert [path.name for path in Path(log.directory).glob("*.snapshot")] == [f"{3:020d}.snapshot"]

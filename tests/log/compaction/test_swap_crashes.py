@@ -67,6 +67,9 @@ def recovered(directory: Path) -> Picture:
     log = open_at(directory, CONFIG, recovery_point=10)
     found = picture(log)
     assert log.log_end_offset == 11
+    bases = [segment.base_offset for segment in log.segments]
+    assert bases == ([0, 10] if len(found) == 4 else [0, 4, 8, 10])
+    assert set(log.snapshots.offsets) <= {*bases, 11}
     assert log.producers.entries[7].last_sequence == 0
     log.close(clean=False)
     leftovers = [path.name for path in directory.iterdir() if path.suffix in (".swap", ".cleaned", ".deleted")]
