@@ -51,7 +51,7 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=FIRST_SEED)
     arguments.add_argument("--no-evidence", action="store_true", help="write nothing into docs/evidence")
     given = arguments.parse_args()
-    began = time.monotonic()
+    began, commit = time.monotonic(), _commit()
     done: list[Share] = []
     for share in run(given.states, given.seed):
         done.append(share)
@@ -62,13 +62,18 @@ def main() -> None:
     outcome = f"{len(found)} violations; {refused} starts refused because of the metadata log"
     if not given.no_evidence:
         last = max(share.next_seed for share in done) - 1
-        _append_evidence(f"{given.seed} to {last}", tried, time.monotonic() - began, outcome)
+        _append_evidence(commit, f"{given.seed} to {last}", tried, time.monotonic() - began, outcome)
     print(f"{tried} states: {outcome}")
     raise SystemExit(bool(found))
 
 
-def _append_evidence(seeds: str, states: int, seconds: float, outcome: str) -> None:
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+def _commit() -> str:
+    """What is run, which is not what is there when it ends."""
+    ended = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+    return ended.stdout.strip()
+
+
+def _append_evidence(commit: str, seeds: str, states: int, seconds: float, outcome: str) -> None:
     EVIDENCE.parent.mkdir(parents=True, exist_ok=True)
     if not EVIDENCE.exists():
         EVIDENCE.write_text(
@@ -76,7 +81,7 @@ def _append_evidence(seeds: str, states: int, seconds: float, outcome: str) -> N
             "| commit | seeds | states | seconds | outcome |\n|---|---|---|---|---|\n"
         )
     with EVIDENCE.open("a") as file:
-        file.write(f"| {commit.stdout.strip()} | {seeds} | {states} | {seconds:.0f} | {outcome} |\n")
+        file.write(f"| {commit} | {seeds} | {states} | {seconds:.0f} | {outcome} |\n")
 
 
 if __name__ == "__main__":
