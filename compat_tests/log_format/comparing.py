@@ -60,7 +60,7 @@ def wrong_answers(observed: Observations, *, is_kafka: bool, inside: Container[P
                 found.append(f"{partition} at {timestamp}: {(offset, time)}, not {expected}")
         _, header = next(iterate_headers(answers["bytes"]), (0, None))
         epoch = answers["edges"][1][4]
-        if header is not None and epoch not in (-1, header.partition_leader_epoch):
+        if header is not None and header.base_offset <= start and epoch not in (-1, header.partition_leader_epoch):
             found.append(f"{partition} begins with epoch {epoch}, not {header.partition_leader_epoch}")
     return found[:SHOWN_MAX]
 

@@ -12,7 +12,15 @@ from compat_tests.log_format.comparing import (
     starts_inside,
     wrong_answers,
 )
-from compat_tests.log_format.dumping import complaints, files_of, gaps, rows_of_kafka, rows_of_kwire, run_tool
+from compat_tests.log_format.dumping import (
+    complaints,
+    files_of,
+    gaps,
+    not_of_empty_batches,
+    rows_of_kafka,
+    rows_of_kwire,
+    run_tool,
+)
 from compat_tests.log_format.observing import UNCOMMITTED, observe_all, observer_of
 from compat_tests.log_format.random_data import now_ms
 from compat_tests.log_format.taking_over import on_copy_of
@@ -32,7 +40,9 @@ def test_dumplogsegments_finds_nothing_wrong_and_shows_what_kwires_own_tool_show
     assert set(files) == theirs.keys()
     assert [file for file in files if theirs[file] != ours.get(file, [])] == []
     assert sum(len(rows) for rows in theirs.values()) > 100 * len(made.partitions)
-    assert complaints(errors, made.clean) == (gaps(ours), [])
+    found, others = complaints(errors, made.clean)
+    assert found == gaps(ours)
+    assert not_of_empty_batches(others, ours) == []
 
 
 @pytest.mark.short
@@ -40,7 +50,7 @@ def test_dumplogsegments_finds_nothing_wrong_and_shows_what_kwires_own_tool_show
 def test_the_checks_of_indexes_pass(made, option):
     indexes = [file for file in files_of(made.clean, made.partitions) if file.endswith((".index", ".timeindex"))]
     output, errors = run_tool(made.clean, indexes, option)
-    assert errors == ""
+    assert not_of_empty_batches(errors.splitlines(), rows_of_kwire(made.clean, made.partitions)) == []
     told = {line for line in output.splitlines() if not line.startswith("Dumping ")}
     assert {line.partition(" ")[2] for line in told} <= {"is empty.", "passed sanity check."}
 
