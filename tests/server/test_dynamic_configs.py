@@ -26,6 +26,10 @@ ALTERED: dict[str, tuple[str, str, Any]] = {
     "compression.lz4.level": ("10", "11", (10, 11)),
     "compression.type": ("gzip", "zstd", ("gzip", "zstd")),
     "compression.zstd.level": ("4", "5", (4, 5)),
+    "log.cleaner.delete.retention.ms": ("10", "11", (10, 11)),
+    "log.cleaner.max.compaction.lag.ms": ("1000000", "2000000", (1_000_000, 2_000_000)),
+    "log.cleaner.min.cleanable.ratio": ("0.25", "0.75", (0.25, 0.75)),
+    "log.cleaner.min.compaction.lag.ms": ("10", "11", (10, 11)),
     "log.cleanup.policy": ("compact", "compact,delete", (("compact",), ("compact", "delete"))),
     "log.flush.interval.messages": ("10", "11", (10, 11)),
     "log.flush.interval.ms": ("10", "11", (10, 11)),
@@ -45,6 +49,11 @@ ALTERED: dict[str, tuple[str, str, Any]] = {
 }
 """Key: (the default of all brokers, this broker's own value, what the logs of topics then go by)."""
 OTHERWISE_TESTED = {
+    "log.cleaner.backoff.ms",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.max.bytes.per.second",
+    "log.cleaner.threads",
     "listener.security.protocol.map",
     "listeners",
     "max.connection.creation.rate",

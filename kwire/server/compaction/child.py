@@ -24,6 +24,8 @@ from kwire.log.errors import CorruptLogError
 NICENESS: Final = 5
 """Requests come first."""
 OPEN_FILES_MAX: Final = 64
+SELECT_SECONDS_MAX: Final = 3600.0 * 24
+"""The system refuses much longer waits; a round that may move so little goes on a little early."""
 WATCH_BYTES: Final = 8 * 1024 * 1024
 """How much is read and written before it is looked whether the broker is still there."""
 
@@ -31,7 +33,8 @@ WATCH_BYTES: Final = 8 * 1024 * 1024
 class Pace:
     """Holds a round to its rate, and to its broker's life."""
 
-    def __init__(self, bytes_per_second: float, is_abandoned: Callable[[], bool]) -> None:
+    def __init__(self, bytes_per_second: float, is_abandoned: Callable[[float], bool]) -> None:
+        """is_abandoned waits so many seconds for the end of the broker, and says whether it came."""
         self._bytes_per_second = bytes_per_second
         self._is_abandoned = is_abandoned
         self._moved = self._watched = 0
@@ -40,16 +43,14 @@ class Pace:
     def moved(self, count: int) -> None:
         """Wait until this many more bytes may have been moved. Raises BrokenPipeError if the broker is gone."""
         self._moved += count
-        if self._moved - self._watched >= WATCH_BYTES:
-            self._watched = self._moved
-            if self._is_abandoned():
-                raise BrokenPipeError("the broker is gone")
         early = self._moved / self._bytes_per_second - (time.monotonic() - self._start)
-        if early > 0.0:
-            time.sleep(early)
+        if early > 0.0 or self._moved - self._watched >= WATCH_BYTES:
+            self._watched = self._moved
+            if self._is_abandoned(max(early, 0.0)):
+                raise BrokenPipeError("the broker is gone")
 
 
-def serve(commands: BinaryIO, reports: BinaryIO, disk: Disk, is_abandoned: Callable[[], bool]) -> None:
+def serve(commands: BinaryIO, reports: BinaryIO, disk: Disk, is_abandoned: Callable[[float], bool]) -> None:
     """Run one plan after another until there are no more."""
     for line in commands:
         command = json.loads(line)
@@ -96,9 +97,9 @@ def main() -> None:
         os.nice(NICENESS)
     commands = sys.stdin.buffer
 
-    def is_abandoned() -> bool:
+    def is_abandoned(seconds: float) -> bool:
         """Nothing is sent during a round: what there is to read is the end."""
-        readable, _, _ = select.select([commands], [], [], 0)
+        readable, _, _ = select.select([commands], [], [], min(seconds, SELECT_SECONDS_MAX))
         return bool(readable)
 
     with contextlib.suppress(BrokenPipeError):

@@ -54,6 +54,7 @@ class World:
 
     def __init__(self, directory: Path, **settings: Any) -> None:
         self.clock = ManualClock()
+        self.settings: dict[str, Any] = SETTINGS | settings
         self.rounds = Rounds()
         self.workers = InlineWorkers()
         self.directory = directory
@@ -61,7 +62,7 @@ class World:
         list(self.logs.load_one_by_one(lambda topic: CONFIG))
         self.cleaner = LogCleaner(
             CleanerParts(
-                config=cast("Any", SETTINGS | settings),
+                config=cast("Any", self.settings),
                 logs=self.logs,
                 disk=RealDisk(),
                 clock=self.clock,
@@ -177,6 +178,20 @@ def test_settings_bound_memory_and_rate(tmp_path: Path) -> None:
         assert loop.run_until_complete(world.cleaner.clean_dirtiest())
         assert world.rounds.plans[0].offset_map_bytes == 450
         assert loop.time() == pytest.approx((2 * size + log.segments.first.size) / 100, abs=1.0)
+
+
+def test_altered_settings_count_at_once(world: World) -> None:
+    with virtual_loop() as loop:
+        task = loop.create_task(world.cleaner.run())
+        loop.run_until_complete(asyncio.sleep(1))
+        world.log("orders")
+        world.settings["log.cleaner.dedupe.buffer.size"] = 10_000
+        world.settings["log.cleaner.io.buffer.load.factor"] = 0.5
+        world.cleaner.settings_changed()
+        loop.run_until_complete(asyncio.sleep(0.1))
+        assert [plan.offset_map_bytes for plan in world.rounds.plans] == [5000]
+        task.cancel()
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
 
 
 def test_a_log_that_is_deleted_meanwhile_is_left_alone(world: World) -> None:

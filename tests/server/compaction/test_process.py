@@ -14,12 +14,17 @@ from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.errors import CorruptLogError
 from kwire.server.compaction import child
-from kwire.server.compaction.rounds import ProcessRounds, RoundFailedError
+from kwire.server.compaction.rounds import ProcessRounds, RoundFailedError, _start
 from tests.log.compaction.support import MAP_BYTES, append, candidate_of, swap_in
 from tests.log.compaction.test_round import CONFIG
 from tests.log.support import NOW_MS, everything, open_at
 
 FAST = 1e308
+
+
+def never(seconds: float) -> bool:
+    """The broker lives on."""
+    return False
 
 
 def filled(directory: Path) -> tuple[RoundPlan, object]:
@@ -104,21 +109,42 @@ def test_the_end_of_the_broker_is_the_end_of_the_round(tmp_path: Path) -> None:
     plan, _ = filled(tmp_path / "orders-0")
     command = json.dumps({"bytes_per_second": FAST, "plan": json.loads(plan.to_json())}).encode()
     reports = io.BytesIO()
-    pace = child.Pace(FAST, lambda: True)
+    pace = child.Pace(FAST, lambda seconds: True)
     pace.moved(child.WATCH_BYTES - 1)
     with pytest.raises(BrokenPipeError):
         pace.moved(1)
-    child.serve(io.BytesIO(command + b"\n"), reports, RealDisk(), lambda: True)
+    child.serve(io.BytesIO(command + b"\n"), reports, RealDisk(), never)
     assert [next(iter(json.loads(line))) for line in reports.getvalue().splitlines()] == ["group", "end"]
 
 
 def test_the_rate_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    slept: list[float] = []
+    waited: list[float] = []
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "sleep", slept.append)
-    pace = child.Pace(1000.0, lambda: False)
+
+    def wait(seconds: float) -> bool:
+        waited.append(seconds)
+        return len(waited) == 2
+
+    pace = child.Pace(1000.0, wait)
     pace.moved(500)
     now[0] = 2.0
     pace.moved(1000)
-    assert slept == [0.5]
+    assert waited == [0.5]
+    with pytest.raises(BrokenPipeError):
+        pace.moved(1000)
+
+
+def test_a_process_that_waits_ends_with_its_broker(tmp_path: Path) -> None:
+    plan, _ = filled(tmp_path / "orders-0")
+
+    async def acts() -> int:
+        process = await _start()
+        assert process.stdin is not None
+        command = {"bytes_per_second": 1.0, "plan": json.loads(plan.to_json())}
+        process.stdin.write(json.dumps(command).encode() + b"\n")
+        await process.stdin.drain()
+        process.stdin.close()
+        return await process.wait()
+
+    assert asyncio.run(acts()) == 0
