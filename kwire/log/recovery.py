@@ -38,6 +38,7 @@ from kwire.seams import Chance, Clock
 
 logger = logging.getLogger(__name__)
 
+INTERRUPTED_SUFFIXES: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")
 LARGE_SEGMENT_BYTES: Final = 64 * 1024 * 1024
 """From here on a segment's scan may take long enough to be told of."""
 
@@ -66,7 +67,8 @@ def open_log(
     """The log in directory, which is made if it is not there."""
     disk = surroundings.disk
     is_new = not disk.is_directory(directory)
-    disk.make_directory(directory)
+    if is_new:
+        disk.make_directory(directory)
     names = _tidy(disk, directory)
     base_offsets = _base_offsets(names, LOG_SUFFIX)
     snapshots = ProducerSnapshots(disk, directory, _base_offsets(names, SNAPSHOT_SUFFIX))
@@ -117,27 +119,35 @@ def _note_unsynced(log: PartitionLog) -> None:
 def _tidy(disk: Disk, directory: str) -> list[str]:
     """Finish or undo what was interrupted: deletions, swaps of compacted segments, half-written files."""
     names = disk.list(directory)
+    if any(name.endswith(INTERRUPTED_SUFFIXES) for name in names):
+        _undo(disk, directory, names)
+        _complete_swaps(disk, directory)
+        names = disk.list(directory)
+    return [name for name in names if not _removed_as_stray(disk, directory, name, set(names))]
+
+
+def _undo(disk: Disk, directory: str, names: list[str]) -> None:
     # A .swap file is whole and replaces its segment; unless a .cleaned one of the same compaction was left beside it,
     # which means that the swap had not been decided.
     cleaned = [int(name[:20]) for name in names if name.endswith(CLEANED_SUFFIX) and name[:20].isdigit()]
     undecided_from = min(cleaned, default=None)
     for name in names:
-        path = f"{directory}/{name}"
         is_undecided = name.endswith(SWAP_SUFFIX) and undecided_from is not None and int(name[:20]) >= undecided_from
         if is_undecided or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
-            disk.unlink(path)
-    _complete_swaps(disk, directory)
-    names = disk.list(directory)
-    with_log = set(_base_offsets(names, LOG_SUFFIX))
-    for name in names:
-        suffix = name[20:]
-        if suffix in SEGMENT_SUFFIXES[1:] and name[:20].isdigit() and int(name[:20]) not in with_log:
-            logger.warning("Removing %s, whose log is not there", name)
             disk.unlink(f"{directory}/{name}")
-        elif suffix == LOG_SUFFIX and disk.size(f"{directory}/{name}") == 0:
-            for other in SEGMENT_SUFFIXES[1:]:
-                disk.unlink(f"{directory}/{name[:20]}{other}")
-    return disk.list(directory)
+
+
+def _removed_as_stray(disk: Disk, directory: str, name: str, names: set[str]) -> bool:
+    """Whether it was an index without a log, or one of an empty log, which would not fit what is appended."""
+    if name[20:] not in SEGMENT_SUFFIXES[1:] or not name[:20].isdigit():
+        return False
+    log = f"{name[:20]}{LOG_SUFFIX}"
+    if log not in names:
+        logger.warning("Removing %s, whose log is not there", name)
+    elif disk.size(f"{directory}/{log}") > 0:
+        return False
+    disk.unlink(f"{directory}/{name}")
+    return True
 
 
 def _complete_swaps(disk: Disk, directory: str) -> None:
@@ -287,7 +297,8 @@ def _settle(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
     if log.log_start_offset < log.log_end_offset and not log.leader_epochs.cover(log.log_start_offset):
         _recall_epochs(log)
     log.leader_epochs.truncate_from_start(log.log_start_offset)
-    log.leader_epochs.truncate_from_end(log.log_end_offset)
+    # An epoch that begins at the end stays: its leader may go on.
+    log.leader_epochs.truncate_from_end(log.log_end_offset + 1)
     log.snapshots.remove_from(log.log_end_offset)
     if was_clean_shutdown:
         replay_producers(log)
