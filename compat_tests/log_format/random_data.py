@@ -69,7 +69,7 @@ def raise_leader_epochs(data: Path, topic_ids: dict[str, object], partitions: li
     timestamp = now_ms()  # one for all records of a batch, or Kafka refuses the log
     for _ in range(LAST_EPOCH + 1):
         elections = [
-            PartitionChangeRecord(topic_id=topic_ids[each.topic], partition_id=each.index, leader=NODE)
+            PartitionChangeRecord(topic_id=topic_ids[each.topic], partition_id=each.index, leader=NODE, isr=[NODE])
             for each in partitions
         ]
         epoch = log.leader_epochs.latest_epoch
