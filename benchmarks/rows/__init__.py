@@ -32,7 +32,6 @@ ROWS: Mapping[str, Row] = {
     "connections": connections.idle_connections,
     "partitions": partitions.many_partitions,
     "group": groups.group_join,
-    "compaction": compaction.compaction,
 }
 ONCE: Mapping[str, Callable[[], Figures]] = {
     "log-append": engine.appends,
@@ -40,6 +39,7 @@ ONCE: Mapping[str, Callable[[], Figures]] = {
     "log-lookup": engine.lookups,
     "restart": restarts.restarts,
     "10000-partitions": restarts.many_partitions,
+    "compaction": compaction.compactions,
 }
 """What is measured once in a run, on brokers and directories of its own, with repetitions of its own."""
 FIRST = ("start", "perf-100", "perf-1000", "small")

@@ -1,12 +1,13 @@
 """How fast a compacted topic's dirty part is cleaned, on one core."""
 
+import contextlib
 import os
 import random
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.brokers import Run
+from benchmarks.brokers import COMPARED, Run
+from benchmarks.rows.engine import Figures
 from benchmarks.topics import delete_topic
 from compat_tests.harness.waiting import eventually
 from compat_tests.raw.peer import Peer
@@ -21,6 +22,7 @@ TOPIC, BROKER = 2, 4
 SEGMENT_BYTES = 32 * 1024 * 1024
 WARM_UP_MEGABYTES = 64
 MEGABYTES = 256
+REPETITIONS = 3
 RECORDS = 500
 VALUE_BYTES = range(50, 150)
 DIFFERENT_BATCHES = 400
@@ -28,8 +30,16 @@ DIFFERENT_BATCHES = 400
 SECONDS = 60.0
 
 
-def compaction(run: Run) -> Mapping[str, float]:
+def compactions() -> Figures:
     """Megabytes a second of closed segments; values of some 100 bytes in batches of 500, most of them obsolete."""
+    rates = {}
+    for name in COMPARED:
+        with Run(name) as run:
+            rates[name] = _on_one_core(run)
+    return {"compaction on one core, MB/s": rates}
+
+
+def _on_one_core(run: Run) -> list[float]:
     assert run.broker.process is not None
     with Peer(run.broker.bootstrap) as peer:
         _alter(peer, BROKER, "", "log.cleaner.backoff.ms", "50")
@@ -37,7 +47,7 @@ def compaction(run: Run) -> Mapping[str, float]:
         _pin(run, {min(before)})
         try:
             _rate(run, peer, "compacted-first", WARM_UP_MEGABYTES)
-            return {"compaction on one core, MB/s": _rate(run, peer, "compacted", MEGABYTES)}
+            return [_rate(run, peer, f"compacted-{number}", MEGABYTES) for number in range(REPETITIONS)]
         finally:
             _pin(run, before)
 
@@ -91,4 +101,5 @@ def _pin(run: Run, cores: set[int]) -> None:
     """Every thread; processes that begin later inherit it."""
     assert run.broker.process is not None
     for thread in Path(f"/proc/{run.broker.process.pid}/task").iterdir():
-        os.sched_setaffinity(int(thread.name), cores)
+        with contextlib.suppress(ProcessLookupError):  # a thread that has just ended
+            os.sched_setaffinity(int(thread.name), cores)

@@ -14,7 +14,7 @@ TOPIC = "kept"
 PARTITIONS = 1_000
 MEGABYTES = 5
 """In each partition."""
-STARTS = 3
+STARTS = 2
 MANY_TOPICS, MANY_PARTITIONS = 10, 1_000
 SETTLE_SECONDS = 2.0
 CLEAN_FILE, RECOVERY_POINTS = ".kafka_cleanshutdown", "recovery-point-offset-checkpoint"
