@@ -227,6 +227,8 @@ class LogManager:
         Raises CorruptLogError, DiskFailure, or KafkaError if there is no space for it.
         """
         if (log := self.get(topic, partition)) is not None:
+            if log.topic_id is None and topic_id is not None:
+                log.assign_topic_id(topic_id)  # a power cut took what was in its partition.metadata
             return log
         online = [directory for directory in self.directories if directory.failure is None]
         if not online:

@@ -40,6 +40,24 @@ def test_logs_are_found_again(tmp_path):
     again.close(clean=False)
 
 
+def test_a_topic_id_that_a_power_cut_took_is_written_again(tmp_path):
+    manager = managed(tmp_path)
+    topic_id = uuid.uuid4()
+    manager.get_or_create("t", 0, CONFIG, topic_id)
+    manager.close(clean=False)
+    (tmp_path / "d0" / "t-0" / "partition.metadata").write_bytes(b"")  # the rename was durable, the content was not
+    again = managed(tmp_path)
+    again.load_all(config_of)
+    assert again.get_or_create("t", 0, CONFIG, topic_id).topic_id == topic_id
+    again.close(clean=False)
+    third = managed(tmp_path)
+    third.load_all(config_of)
+    found = third.get("t", 0)
+    assert found is not None
+    assert found.topic_id == topic_id
+    third.close(clean=False)
+
+
 def test_the_clean_mark_is_written_last_and_removed_first(tmp_path):
     disk = FaultyDisk()
     manager = managed(tmp_path, surroundings(disk))
