@@ -44,7 +44,7 @@ class GroupCommit:
     """The flushes that appends wait for, over all partitions of a broker."""
 
     def __init__(self, logs: LogManager, workers: Workers, *, failed: Callable[[BaseException], None]) -> None:
-        """failed is told of an error that no disk explains: the broker must not go on."""
+        """An error that no disk explains is told to failed: the broker must not go on."""
         self._logs = logs
         self._workers = workers
         self._failed = failed

@@ -1,39 +1,71 @@
 """Looks for damage in the metadata log before recovery may cut anything off.
 
-A write that a crash interrupted leaves a flaw at the very end. A flaw with whole batches behind it is something else:
-records that were durable, and answered, have changed. Cutting there would forget topics, and their data with them, so
-the node must not start.
+What a flush has covered was answered: cutting it off would forget topics, and their data with them, so a node that
+finds it changed or gone must not start. What lies behind may be lost, torn or out of order after a power cut, and is cut.
+
+Where the one ends is kept beside the log, in recovery-point-offset-checkpoint, after every flush. The file itself is
+not synced: an older one is as true, and says less. Without one (Apache Kafka keeps none) a flaw with whole batches behind
+it counts as damage.
 """
 
 from __future__ import annotations
 
 from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.topic_names import METADATA_TOPIC
+from kwire.log.checkpoints import RECOVERY_POINT_FILE, CorruptCheckpointError, read_offsets, write_offsets
 from kwire.log.disk import Disk
 from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD, crc_matches, parse_header
 
 _MAGIC_POSITION = 16
+_KEY = (METADATA_TOPIC, 0)
+
+
+def store_recovery_point(disk: Disk, directory: str, offset: int) -> None:
+    """Note that all below offset is durable. May be called on a worker."""
+    write_offsets(disk, f"{directory}/{RECOVERY_POINT_FILE}", {_KEY: offset}, sync=False)
 
 
 def refuse_damage(disk: Disk, directory: str) -> None:
-    """Raise DirectoryRefused when the log in this directory is flawed anywhere but at its end."""
+    """Raise DirectoryRefused when the log in this directory is not what was durable."""
     if not disk.exists(directory):
         return
+    recovery_point = _recovery_point(disk, directory)
     names = [name for name in disk.list(directory) if name.endswith(".log")]
+    end_offset = 0
     for name in names:
         data = disk.read(f"{directory}/{name}")
-        flaw = _first_flaw(data)
-        if flaw < len(data) and (name != names[-1] or _has_batch_behind(data, flaw)):
-            raise DirectoryRefused(
-                f"log.dirs: the metadata log {directory}/{name} is damaged at byte {flaw}, before its end; "
-                "restore it from a backup: starting without what follows would delete topics"
-            )
+        flaw, end_offset = _first_flaw(data, end_offset)
+        if flaw == len(data):
+            continue
+        if recovery_point is None and (name != names[-1] or _has_batch_behind(data, flaw)):
+            raise _refusal(f"{directory}/{name} is damaged at byte {flaw}, before its end")
+        if recovery_point is not None and end_offset < recovery_point:
+            raise _refusal(f"{directory}/{name} is damaged at byte {flaw}, below its recovery point {recovery_point}")
+        return
+    if recovery_point is not None and end_offset < recovery_point:
+        raise _refusal(f"{directory} ends at offset {end_offset}, before its recovery point {recovery_point}")
 
 
-def _first_flaw(data: bytes) -> int:
+def _refusal(what: str) -> DirectoryRefused:
+    return DirectoryRefused(
+        f"log.dirs: the metadata log {what}; restore it from a backup: starting without it would delete topics"
+    )
+
+
+def _recovery_point(disk: Disk, directory: str) -> int | None:
+    try:
+        return read_offsets(disk, f"{directory}/{RECOVERY_POINT_FILE}").get(_KEY)
+    except CorruptCheckpointError:
+        return None
+
+
+def _first_flaw(data: bytes, end_offset: int) -> tuple[int, int]:
+    """(position, offset) behind the last whole batch."""
     position = 0
     while (end := _batch_end(data, position)) > position:
+        end_offset = parse_header(data, position).next_offset
         position = end
-    return position
+    return position, end_offset
 
 
 def _has_batch_behind(data: bytes, flaw: int) -> bool:

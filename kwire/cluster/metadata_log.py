@@ -14,15 +14,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from kwire.cluster.control_batches import control_batch, leader_change, quorum_of_one
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.image import MetadataImage, UnknownRecord
+from kwire.cluster.metadata_damage import store_recovery_point
 from kwire.cluster.quorum.state import QuorumState, load_quorum_state, store_quorum_state
 from kwire.log.batch_validation import AppendOrigin
-from kwire.log.disk import Disk, DiskFailure
+from kwire.log.disk import Disk, DiskFailure, DiskFullError
+from kwire.log.flushing import FlushJob
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.messages.metadata_records import (
@@ -200,7 +204,7 @@ class MetadataLog:
             while self._waiters:
                 end = self._flushed_to = self._log.log_end_offset
                 job = self._log.begin_flush()
-                await self._workers.run(job.run)
+                await self._workers.run(partial(self._make_durable, job, end))
                 self._log.finish_flush(job)
                 self._advance(end)
         except Exception as error:  # noqa: BLE001 whatever it is, what was promised cannot be kept: the node stops
@@ -211,6 +215,13 @@ class MetadataLog:
             self._fail(error)
         finally:
             self._flusher = None
+
+    def _make_durable(self, job: FlushJob, end_offset: int) -> None:
+        """A worker's part of a flush."""
+        job.run()
+        if job.failure is None:
+            with suppress(DiskFullError):  # the recovery point of before is as true
+                store_recovery_point(self._disk, self._directory, end_offset)
 
     def _fail(self, error: BaseException) -> None:
         if not self.failed.done():

@@ -1,8 +1,9 @@
 """A partition that this broker leads: its log, its high watermark, and those who wait for either to move.
 
 In a replica set of one the high watermark follows the log's end at once, unless flush.messages asks for a flush first:
-then it follows what is durable, and what is not can neither be read nor is it acknowledged. The waiting is held by the partition itself:
-there is no purgatory. A waiting fetch is told of each new stretch of bytes and decides for itself when it has enough.
+then it follows what is durable, and what is not can neither be read nor is it acknowledged. The waiting is held by the
+partition itself: there is no purgatory. A waiting fetch is told of each new stretch of bytes and decides for itself when
+it has enough.
 """
 
 from __future__ import annotations

@@ -62,10 +62,10 @@ def parse_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
     return {(topic, int(partition)): int(offset) for topic, partition, offset in _parse_lines(data, path, 3)}
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace the file, durably."""
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = True) -> None:
+    """Replace the file, durably unless an older one would do after a crash."""
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-    disk.replace(path, _format_lines(lines), sync=True)
+    disk.replace(path, _format_lines(lines), sync=sync)
 
 
 class CheckpointJob:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from kwire.cluster.directory import DirectoryRefused
-from kwire.cluster.metadata_damage import refuse_damage
+from kwire.cluster.metadata_damage import refuse_damage, store_recovery_point
 from kwire.log.disk import RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.protocol.records import with_offsets
 from tests.support.requests import batch, create_topic, fetch, produce, values_in
 from tests.support.running import RunningBroker
 
@@ -18,6 +19,11 @@ LOG = "00000000000000000000.log"
 
 def write(directory: Path, data: bytes, name: str = LOG) -> None:
     (directory / name).write_bytes(data)
+
+
+def batches(count: int) -> list[bytes]:
+    """One after the other, of one record each."""
+    return [with_offsets(bytes(data), index, len(data) - 12, 0) for index, data in enumerate([batch(b"a")] * count)]
 
 
 def refused(directory: Path) -> bool:
@@ -52,6 +58,37 @@ def test_a_flaw_with_batches_behind_it_is_damage(tmp_path: Path) -> None:
 def test_a_flaw_at_the_end_of_an_older_segment_is_damage(tmp_path: Path) -> None:
     write(tmp_path, batch(b"a")[:-1])
     write(tmp_path, batch(b"b"), "00000000000000000001.log")
+    assert refused(tmp_path)
+
+
+def test_what_is_behind_the_recovery_point_may_be_lost_in_any_order(tmp_path: Path) -> None:
+    durable, lost, kept = batches(3)
+    store_recovery_point(RealDisk(), str(tmp_path), 1)
+    write(tmp_path, durable + bytes(len(lost)) + kept)
+    assert not refused(tmp_path)
+    write(tmp_path, durable)
+    write(tmp_path, kept, "00000000000000000002.log")
+    assert not refused(tmp_path)
+
+
+def test_what_is_below_the_recovery_point_must_be_there_and_whole(tmp_path: Path) -> None:
+    first, second, _ = batches(3)
+    store_recovery_point(RealDisk(), str(tmp_path), 2)
+    write(tmp_path, first + second)
+    assert not refused(tmp_path)
+    for data in (first + second[:-1], first + second[:-1] + b"?", first, b""):
+        write(tmp_path, data)
+        assert refused(tmp_path)
+    (tmp_path / LOG).unlink()
+    assert refused(tmp_path)
+
+
+def test_a_recovery_point_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
+    first, second, third = batches(3)
+    (tmp_path / "recovery-point-offset-checkpoint").write_bytes(b"0\n1\n__cluster_meta")
+    write(tmp_path, first + second + third[:-1])
+    assert not refused(tmp_path)
+    write(tmp_path, first + second[:-1] + b"?" + third)
     assert refused(tmp_path)
 
 
