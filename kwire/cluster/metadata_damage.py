@@ -63,7 +63,10 @@ def _first_flaw(data: bytes, end_offset: int) -> tuple[int, int]:
     """(position, offset) behind the last whole batch."""
     position = 0
     while (end := _batch_end(data, position)) > position:
-        end_offset = parse_header(data, position).next_offset
+        header = parse_header(data, position)
+        if header.base_offset < end_offset:  # no CRC covers it: a torn write may have left zeros there
+            break
+        end_offset = header.next_offset
         position = end
     return position, end_offset
 

@@ -71,6 +71,15 @@ def test_what_is_behind_the_recovery_point_may_be_lost_in_any_order(tmp_path: Pa
     assert not refused(tmp_path)
 
 
+def test_a_torn_write_may_leave_zeros_where_the_offset_was(tmp_path: Path) -> None:
+    first, second, _ = batches(3)
+    store_recovery_point(RealDisk(), str(tmp_path), 1)
+    write(tmp_path, first + bytes(8) + second[8:])
+    assert not refused(tmp_path)
+    store_recovery_point(RealDisk(), str(tmp_path), 2)
+    assert refused(tmp_path)
+
+
 def test_what_is_below_the_recovery_point_must_be_there_and_whole(tmp_path: Path) -> None:
     first, second, _ = batches(3)
     store_recovery_point(RealDisk(), str(tmp_path), 2)
