@@ -59,7 +59,6 @@ class CompactionScript:
         self.start: Tree = {DIRECTORY[1:]: {}}
         self._disk = RecordingDisk(self.start)
         self.operations = self._disk.operations
-        self.refused = 0
         self._chance = random.Random(f"compaction {seed}")
         self._clock = ManualClock()
         self._world = Surroundings(disk=self._disk, clock=self._clock, chance=SystemChance(seed))

@@ -36,10 +36,6 @@ class Workload(Protocol):
     @property
     def operations(self) -> Sequence[Operation]: ...
 
-    @property
-    def refused(self) -> int:
-        """How often a recovery was refused loudly, which is none of the problems."""
-
     def check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
         """Recover on this disk from a power cut before operation `at`; what is wrong then. It must add nothing."""
 
@@ -82,15 +78,12 @@ class Outcome:
     """Distinct ones by operation: each was recovered and checked."""
     exhausted: int = 0
     """Operations whose states were all tried."""
-    refused: int = 0
-    """States of which a node said that its metadata are damaged, and did not start."""
     violations: list[Violation] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         self.operations += other.operations
         self.states += other.states
         self.exhausted += other.exhausted
-        self.refused += other.refused
         self.violations += other.violations
 
 
@@ -111,7 +104,6 @@ def explore(workload: Workload, *, states: int, seed: int) -> Outcome:
     outcome = Outcome(operations=len(workload.operations))
     with quiet():
         _explore(workload, outcome, states, random.Random(seed))
-    outcome.refused = workload.refused
     return outcome
 
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
-from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.protocol.records import Record, encode_batch
@@ -62,7 +61,6 @@ class NodeScript:
         self.start = START
         self._disk = RecordingDisk(START)
         self.operations = self._disk.operations
-        self.refused = 0
         self._chance = random.Random(f"{name} {seed}")
         self._seed = seed
         self._ledger = Ledger(self.operations)
@@ -222,14 +220,8 @@ class NodeScript:
     # --- afterwards
 
     def check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
-        try:
-            with virtual_loop() as loop:
-                return loop.run_until_complete(self._check(disk, at, probe))
-        except DirectoryRefused as refusal:
-            if "is damaged at byte" not in str(refusal):
-                raise
-            self.refused += 1
-            return []
+        with virtual_loop() as loop:
+            return loop.run_until_complete(self._check(disk, at, probe))
 
     async def _check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
         node = await start_node(disk, seed=100 * self._seed + 99, now_ms=NOW_MS + LATER_MS)

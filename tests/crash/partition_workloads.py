@@ -54,7 +54,6 @@ class Script:
         self.start: Tree = {DIRECTORY[1:]: {}}
         self._disk = RecordingDisk(self.start)
         self.operations = self._disk.operations
-        self.refused = 0
         self._ledger = Ledger(self.operations)
         self._chance = random.Random(f"{name} {seed}")
         self._clock = ManualClock()
