@@ -105,7 +105,8 @@ class Disk(Protocol):
     def replace(self, path: str, data: Data, *, sync: bool) -> None:
         """Write a whole file atomically; with sync, durably."""
 
-    def rename(self, old: str, new: str) -> None: ...
+    def rename(self, old: str, new: str) -> None:
+        """Give a file or directory another name; a longer one may find no space in its directory."""
 
     def unlink(self, path: str) -> None:
         """Remove a file; nothing happens if there is none."""
@@ -341,7 +342,7 @@ class RealDisk:
         try:
             os.replace(old, new)
         except OSError as error:
-            raise DiskFailure("rename", old, error) from error
+            raise _failure("rename", old, error) from error
 
     def unlink(self, path: str) -> None:
         try:

@@ -1,8 +1,10 @@
-"""Names of a log's files."""
+"""Names of a log's files, and the first half of their removal."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
+
+from kwire.log.disk import Disk, DiskFullError
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIXES: Final = (".index", ".timeindex")
@@ -18,3 +20,12 @@ class PendingDeletion(NamedTuple):
 
     due_ms: int
     paths: list[str]
+
+
+def rename_deleted(disk: Disk, path: str) -> str:
+    """Rename a file that waits for its removal; its new path. Without space for a longer name it goes at once."""
+    try:
+        disk.rename(path, path + DELETED_SUFFIX)
+    except DiskFullError:
+        disk.unlink(path)
+    return path + DELETED_SUFFIX

@@ -15,6 +15,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -129,7 +130,7 @@ class LogManager:
             named={name: frozenset(offsets) for name, offsets in found.items()},
         )
         self._callbacks[path] = (
-            partial(self._take_offline, directory),
+            partial(self.take_offline, directory),
             partial(self._write_recovery_points, directory),
         )
         return directory
@@ -186,7 +187,7 @@ class LogManager:
             names = self._disk.list(directory.path)
             is_directory = {name: self._disk.is_directory(f"{directory.path}/{name}") for name in names}
         except DiskFailure as failure:
-            self._take_offline(directory, failure)
+            self.take_offline(directory, failure)
             return []
         self._forget_missing(directory, set(names))
         found = (
@@ -288,17 +289,19 @@ class LogManager:
         self.delete_all([(topic, partition)])
 
     def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take partitions away; the renames of all of them become durable together."""
+        """Take partitions away, durably together. What a failing device does not let go, a later start sets aside."""
         changed: dict[str, LogDirectory] = {}
         for topic, partition in partitions:
             log = self.get(topic, partition)
             if log is not None:
                 directory = self.directory_of(log)
                 due_ms = self._surroundings.clock.wall_ms() + log.config.file_delete_delay_ms
-                self._pending.append(PendingDeletion(due_ms, [self._take_away(log, directory, "delete")]))
-                changed[directory.path] = directory
+                with suppress(DiskFailure):  # the directory is offline, and says why
+                    self._pending.append(PendingDeletion(due_ms, [self._take_away(log, directory, "delete")]))
+                    changed[directory.path] = directory
         for directory in changed.values():
-            self._guard(directory, partial(self._disk.sync_directory, directory.path))
+            with suppress(DiskFailure):
+                self._guard(directory, partial(self._disk.sync_directory, directory.path))
 
     def set_aside(self, topic: str, partition: int) -> str:
         """Take a partition away that the metadata does not know; its directory stays, under the name returned.
@@ -318,10 +321,16 @@ class LogManager:
         log.on_failure = None  # a flush of it may be under way: how that ends says nothing about the directory
         suffix = f"-{log.partition}.{self._surroundings.chance.uuid().hex}-{why}"
         path = f"{directory.path}/{log.topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
-        self._guard(directory, lambda: self._disk.rename(log.directory, path))
-        log.moved_to(path)
-        directory.forget((log.topic, log.partition))
-        directory.checkpoints_written += 1  # jobs under way would name it again
+        try:
+            self._guard(directory, lambda: self._disk.rename(log.directory, path))
+        except DiskFullError:  # there is not even space for a longer name
+            if why != "delete":
+                raise
+            self._guard(directory, partial(self._disk.remove_directory, log.directory))
+        finally:
+            log.moved_to(path)
+            directory.forget((log.topic, log.partition))
+            directory.checkpoints_written += 1  # jobs under way would name it again
         return path
 
     def _guard(self, directory: LogDirectory, call: Callable[[], T]) -> T:
@@ -331,7 +340,7 @@ class LogManager:
         except DiskFullError:
             raise
         except DiskFailure as failure:
-            self._take_offline(directory, failure)
+            self.take_offline(directory, failure)
             raise
 
     # What the server calls from time to time
@@ -343,7 +352,7 @@ class LogManager:
             if log.failure is None:
                 try:
                     self._pending += log.apply_retention(now_ms, high_watermark_of(log))
-                except KafkaError as error:  # no space for a new segment, or damage: the others go on
+                except (KafkaError, DiskFailure) as error:  # no space for a new segment, or damage: the others go on
                     logger.warning("Retention leaves %s-%s as it is: %s", log.topic, log.partition, error)
 
     def remove_later(self, pending: PendingDeletion) -> None:
@@ -416,7 +425,7 @@ class LogManager:
             # What stands there is older and as true: a start costs more of a scan. Space may be found.
             logger.warning("The disk is full: %s/%s stays as it was", job.directory, job.name)
         except DiskFailure as failure:
-            self._take_offline(directory, failure)
+            self.take_offline(directory, failure)
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write all checkpoint files, here and now."""
@@ -475,7 +484,7 @@ class LogManager:
         except DiskFullError as full:
             logger.error("%s: the next start recovers its logs: %s", directory.path, full)  # noqa: TRY400
 
-    def _take_offline(self, directory: LogDirectory, failure: DiskFailure) -> None:
+    def take_offline(self, directory: LogDirectory, failure: DiskFailure) -> None:
         """What one file of a device did, the others may do: no log of the directory is used any more."""
         if directory.failure is not None:
             return

@@ -22,7 +22,7 @@ from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_meta
 from kwire.log.config import LogConfig
 from kwire.log.disk import Data, Disk, DiskFailure, DiskFullError
 from kwire.log.errors import CorruptLogError
-from kwire.log.files import DELETED_SUFFIX, PendingDeletion
+from kwire.log.files import PendingDeletion, rename_deleted
 from kwire.log.flushing import FlushJob
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.producer_snapshots import ProducerSnapshots
@@ -424,11 +424,7 @@ class PartitionLog:
         """Rename a removed segment's files, which readers may still hold, and say when they may go."""
         segment.close()
         self.snapshots.remove(segment.base_offset)
-        paths = []
-        for path in segment.paths():
-            if self.disk.exists(path):
-                self.disk.rename(path, path + DELETED_SUFFIX)
-                paths.append(path + DELETED_SUFFIX)
+        paths = [rename_deleted(self.disk, path) for path in segment.paths() if self.disk.exists(path)]
         return PendingDeletion(now_ms + self.config.file_delete_delay_ms, paths)
 
     def segment_modified_ms(self, segment: Segment) -> int:

@@ -15,6 +15,7 @@ from kwire.log.checkpoints import TopicPartition
 from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.log.partition_log import PartitionLog
+from kwire.protocol.error_codes import KafkaError
 from kwire.seams import Workers
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.settings.config import BrokerConfig
@@ -67,10 +68,7 @@ class Housekeeping:
     async def _every(self, interval_ms: int, work: Callable[[], None], first_ms: int | None = None) -> None:
         await asyncio.sleep((interval_ms if first_ms is None else first_ms) / 1000.0)
         while True:
-            try:
-                work()
-            except DiskFailure:
-                logger.exception("a log directory went offline")
+            work()
             await asyncio.sleep(interval_ms / 1000.0)
 
     def _apply_retention(self) -> None:
@@ -137,5 +135,5 @@ class Housekeeping:
                         self._logs.finish_flush(log, job)
                 except DiskFullError as full:
                     logger.warning("cannot flush, the disk is full: %s", full)
-                except DiskFailure:
-                    logger.exception("a log directory went offline")
+                except (DiskFailure, KafkaError):  # the log is offline, maybe since the one before it, and said why
+                    continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -202,3 +203,26 @@ def test_a_log_is_not_made_without_space_and_made_later(scene):
     scene.expect_all()
     scene.make_space()
     assert scene.manager.get_or_create("u", 0, CONFIG, topic_id).topic_id == topic_id
+
+
+def test_a_topic_is_deleted_although_there_is_no_space_for_longer_names(scene):
+    path = scene.log.directory
+    scene.disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None
+    scene.manager.delete("t", 0)
+    assert not Path(path).exists()
+    assert not scene.manager.any_offline
+    scene.manager.remove_files(scene.manager.take_due_files())
+    assert values(scene.manager.get_or_create("t", 0, CONFIG, None)) == []
+
+
+def test_retention_removes_segments_although_there_is_no_space_for_longer_names(scene):
+    while len(scene.log.segments) < 3:
+        scene.append()
+    scene.log.delete_records_before(scene.log.segments.active.base_offset)
+    scene.disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None
+    scene.manager.apply_retention(lambda log: log.log_end_offset)
+    assert len(scene.log.segments) == 1
+    assert [path.name for path in Path(scene.log.directory).glob("*.log*")] == [
+        Path(scene.log.segments.active.file.path).name
+    ]
+    assert not scene.manager.any_offline

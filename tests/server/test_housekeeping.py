@@ -12,6 +12,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.log.log_manager import LogManager
 from kwire.server.housekeeping import FIRST_SCRUB_SECONDS, SCRUB_BYTES_PER_SECOND, SCRUB_PAUSE_SECONDS, Housekeeping
 from tests.cluster.world import InlineWorkers
+from tests.log.faults import FaultyDisk, broken
 from tests.log.support import batch, surroundings
 from tests.virtual_loop import virtual_loop
 
@@ -50,4 +51,29 @@ def test_a_flipped_bit_is_found_by_a_later_pass_at_a_bounded_rate(tmp_path: Path
 
     with virtual_loop() as loop:
         loop.run_until_complete(acts())
+    logs.close(clean=False)
+
+
+def test_flushes_go_on_when_a_directory_with_several_of_them_fails(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    paths = [str(tmp_path / name) for name in ("d0", "d1")]
+    logs = LogManager(paths, surroundings(disk))
+    found = [logs.get_or_create("t", partition, LogConfig(flush_ms=0), None) for partition in range(4)]
+    for log in found:
+        log.append(batch(b"x"), leader_epoch=0)
+    disk.fail = lambda what, path: broken(what, path) if what == "fsync" and path.startswith(paths[0]) else None
+    housekeeping = Housekeeping(
+        config=cast("Any", SimpleNamespace()),
+        image=lambda: cast("Any", None),
+        partitions=cast("Any", ()),
+        logs=logs,
+        workers=InlineWorkers(),
+    )
+    with virtual_loop() as loop:
+        task = loop.create_task(housekeeping._flush())
+        loop.run_until_complete(asyncio.sleep(3))
+        assert not task.done()
+        task.cancel()
+    assert [log.failure is not None for log in found] == [True, False, True, False]
+    assert [log.recovery_point for log in found[1::2]] == [1, 1]
     logs.close(clean=False)

@@ -1,4 +1,4 @@
-"""Several log directories, of which one fails; a full disk; damage: what clients are told, and that the others go on."""
+"""Several log directories, of which one fails; a full disk; damage: what clients are told; the others go on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from tests.log.faults import FaultyDisk, broken, full
 from tests.support.raw_client import RawClient
@@ -87,3 +88,15 @@ def test_a_topic_that_finds_no_space_is_there_as_soon_as_there_is_some(broker: R
         disk.fail = lambda operation, path: None
         eventually(lambda: produce(client, "t", batch(b"v")).error_code == ErrorCode.NONE, "the log is made")
         assert values_in(fetch(client, "t", 0).records)[-1] == b"v"
+
+
+def test_a_topic_of_a_failed_directory_can_be_deleted_and_made_again(
+    broker: RunningBroker, disk: FaultyDisk, directories: list[str]
+) -> None:
+    with broker.client() as client:
+        create_topic(client, PARTITIONS, name="t")
+        disk.fail = lambda operation, path: broken(operation, path) if path.startswith(directories[0]) else None
+        (deleted,) = client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000), 6).responses
+        assert deleted.error_code == ErrorCode.NONE
+        create_topic(client, PARTITIONS, name="t")
+        assert codes(client) == [ErrorCode.NONE] * PARTITIONS

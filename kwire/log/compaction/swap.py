@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from kwire.log.compaction.plan import CleanedGroup
 from kwire.log.compaction.writer import cleaned_paths
-from kwire.log.disk import Disk
-from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, PendingDeletion
+from kwire.log.disk import Disk, DiskFailure, DiskFullError
+from kwire.log.files import CLEANED_SUFFIX, SWAP_SUFFIX, PendingDeletion, rename_deleted
 from kwire.log.segment import Segment
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ class Swap:
     def _rename_deleted(self, source: Segment) -> list[str]:
         source.close()
         paths = [path for path in source.paths() if self._disk.exists(path)]
-        for path in paths:
-            self._disk.rename(path, path + DELETED_SUFFIX)
-        return [path + DELETED_SUFFIX for path in paths]
+        return [rename_deleted(self._disk, path) for path in paths]
 
     def sync(self) -> None:
         self._disk.sync_directory(self._directory)
@@ -74,7 +72,10 @@ class Swap:
     def settle(self) -> None:
         """Give the new segment its name, unless it went meanwhile."""
         if self._cleaned is not None and self._log.directory == self._directory and self._cleaned in self._log.segments:
-            self._cleaned.drop_suffix()
+            try:
+                self._cleaned.drop_suffix()
+            except DiskFullError as full:  # the sources are gone: there is no going back to before
+                raise DiskFailure(full.operation, full.path, full.error) from full
 
     def discard(self) -> None:
         """Remove what the round wrote for this group, after it was overtaken before replace()."""

@@ -179,6 +179,8 @@ class LogCleaner:
 
     async def _finish(self, candidate: Candidate, end: RoundEnd) -> None:
         log = candidate.log
+        if not self._holds(log):  # deleted since its last group
+            raise _OvertakenError
         log.first_dirty_offset = max(log.first_dirty_offset, end.end_offset)
         logger.info(
             "Log cleaner thread 0 cleaned log %s-%s (dirty section = [%s, %s]): %s keys, %s of %s records and %s of %s "
@@ -225,7 +227,7 @@ class LogCleaner:
         self._failed.intersection_update(self._parts.logs.logs())
 
     async def _write_checkpoint(self, directory: LogDirectory) -> None:
-        """Make durable how far the logs of a directory were cleaned. A failure shows at the next append, too."""
+        """Make durable how far the logs of a directory were cleaned; one that fails at it goes offline."""
         if directory.failure is not None:
             return
         offsets = _offsets(directory)
@@ -235,6 +237,8 @@ class LogCleaner:
             self._named[directory.path] = frozenset(offsets)
         except DiskFullError as full:
             logger.warning("The disk is full: %s; a start will clean more than it must", full)
+        except DiskFailure as failure:
+            self._parts.logs.take_offline(directory, failure)
 
 
 def _offsets(directory: LogDirectory) -> dict[TopicPartition, int]:

@@ -21,6 +21,7 @@ from kwire.server.compaction.cleaner import CHECKPOINT_FILE, CleanerParts, LogCl
 from kwire.server.compaction.rounds import InlineRounds, RoundFailedError
 from tests.cluster.world import InlineWorkers
 from tests.log.compaction.support import append
+from tests.log.faults import FaultyDisk, broken
 from tests.log.support import ManualClock, everything, surroundings
 from tests.virtual_loop import virtual_loop
 
@@ -53,18 +54,19 @@ class World:
     """A log manager with a cleaner."""
 
     def __init__(self, directory: Path, **settings: Any) -> None:
+        disk: RealDisk = settings.pop("disk", None) or RealDisk()
         self.clock = ManualClock()
         self.settings: dict[str, Any] = SETTINGS | settings
         self.rounds = Rounds()
         self.workers = InlineWorkers()
         self.directory = directory
-        self.logs = LogManager([str(directory)], surroundings(clock=self.clock))
+        self.logs = LogManager([str(directory)], surroundings(disk, self.clock))
         list(self.logs.load_one_by_one(lambda topic: CONFIG))
         self.cleaner = LogCleaner(
             CleanerParts(
                 config=cast("Any", self.settings),
                 logs=self.logs,
-                disk=RealDisk(),
+                disk=disk,
                 clock=self.clock,
                 workers=self.workers,
                 rounds=self.rounds,
@@ -201,6 +203,39 @@ def test_a_log_that_is_deleted_meanwhile_is_left_alone(world: World) -> None:
     assert log.failure is None
     assert world.logs.directories[0].failure is None
     assert not world.clean()
+
+
+def test_a_log_that_is_deleted_after_its_last_group_does_not_stop_the_cleaner(world: World) -> None:
+    log = world.log("orders")
+    others = world.log("others", dirty=5)
+    reports: list[bool] = []
+
+    def delete_before_the_end() -> None:
+        reports.append(True)
+        if len(reports) == 2:
+            world.logs.delete("orders", 0)
+
+    world.rounds.between = delete_before_the_end
+    assert world.clean()
+    assert log.failure is None
+    assert world.clean()
+    assert offsets(others) == [3, 4]
+
+
+def test_a_checkpoint_that_cannot_be_written_after_a_deletion_takes_its_directory_offline(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    world = World(tmp_path / "d", disk=disk)
+    world.log("orders")
+    assert world.clean()
+    world.logs.delete("orders", 0)
+    disk.fail = lambda operation, path: broken(operation, path) if path.endswith(CHECKPOINT_FILE) else None
+    with virtual_loop() as loop:
+        task = loop.create_task(world.cleaner.run())
+        loop.run_until_complete(asyncio.sleep(1))
+        assert world.logs.directories[0].is_offline
+        assert not task.done()
+        task.cancel()
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
 
 
 def test_retention_that_takes_sources_overtakes_the_round(world: World) -> None:
