@@ -13,9 +13,10 @@ from typing import Final, NoReturn
 
 from crc32c import crc32c
 
+from kwire.log.batch_opening import OpenedBatch, must_open, open_body, pack, target_codec
 from kwire.log.config import INT64_MAX, LogConfig
 from kwire.log.record_walk import MalformedRecordError, RecordFault, WalkRules, walk_plain, walk_records
-from kwire.protocol.compression import CODEC_NAMES, Codec, CompressionError, DecompressedTooLargeError, compress
+from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import (
     ATTRIBUTES_POSITION,
@@ -30,21 +31,12 @@ from kwire.protocol.records import (
     BatchHeader,
     InvalidRecordsError,
     assemble_batch,
-    batch_body,
     crc_matches,
     iterate_headers,
     parse_header,
     read_header,
     set_max_timestamp,
 )
-
-DECOMPRESSED_FACTOR: Final = 8
-"""A batch may grow to this many times max.message.bytes when it is opened ..."""
-DECOMPRESSED_BYTES_LEAST: Final = 8 * 1024**2
-"""... or to this, if that is more: small limits must not refuse honest text that compresses well ..."""
-DECOMPRESSED_BYTES_MOST: Final = 64 * 1024**2
-"""... but never beyond this, which bounds what one request can make the broker allocate."""
-
 
 COPIED_BYTES_MAX: Final = 4096
 
@@ -129,9 +121,17 @@ def _refuse_magic(magic: int) -> NoReturn:
 
 
 def validate_batch(
-    batch: bytes, header: BatchHeader, config: LogConfig, origin: AppendOrigin, now_ms: int
+    batch: bytes,
+    header: BatchHeader,
+    config: LogConfig,
+    origin: AppendOrigin,
+    now_ms: int,
+    opened: OpenedBatch | None = None,
 ) -> tuple[bytes, BatchHeader]:
-    """Check one batch from a client or coordinator; returns it ready but for offset and leader epoch."""
+    """Check one batch from a client or coordinator; returns it ready but for offset and leader epoch.
+
+    What was opened ahead spares the codec's work.
+    """
     attributes, count = header.attributes, header.record_count
     if header.length + LENGTH_OVERHEAD > config.max_message_bytes:
         raise KafkaError(
@@ -157,7 +157,7 @@ def validate_batch(
             and base_timestamp + span[0] >= now_ms - config.message_timestamp_before_max_ms
         ):
             return batch, header
-    return _validate_thoroughly(batch, header, config, now_ms)
+    return _validate_thoroughly(batch, header, config, now_ms, opened)
 
 
 def _crc(batch: bytes) -> int:
@@ -168,7 +168,7 @@ def _crc(batch: bytes) -> int:
 
 
 def _validate_thoroughly(
-    batch: bytes, header: BatchHeader, config: LogConfig, now_ms: int
+    batch: bytes, header: BatchHeader, config: LogConfig, now_ms: int, opened: OpenedBatch | None
 ) -> tuple[bytes, BatchHeader]:
     """All that is not the ordinary batch of an ordinary topic."""
     codec = header.attributes & CODEC_MASK
@@ -177,11 +177,11 @@ def _validate_thoroughly(
     if header.attributes & CONTROL_FLAG:
         # Brokers wrote it: its records are no user's, and it is stored as uncompressed as it came.
         return _stamp(batch, header, config, header.max_timestamp, now_ms)
-    target = header.codec if config.compression_type == "producer" else CODEC_NAMES[config.compression_type]
+    target = target_codec(header, config)
     if codec == Codec.NONE and target is Codec.NONE:
         body = batch[BATCH_HEADER_BYTES:]
         return _stamp(batch, header, config, _check_records(body, header, config, now_ms), now_ms)
-    return _validate_compressed(batch, header, config, target, now_ms)
+    return _validate_compressed(batch, header, config, target, now_ms, opened)
 
 
 def _check_client_header(header: BatchHeader) -> None:
@@ -239,16 +239,18 @@ def _refuse_records(faults: list[RecordFault]) -> NoReturn:
 
 
 def _validate_compressed(
-    batch: bytes, header: BatchHeader, config: LogConfig, target: Codec, now_ms: int
+    batch: bytes, header: BatchHeader, config: LogConfig, target: Codec, now_ms: int, opened: OpenedBatch | None
 ) -> tuple[bytes, BatchHeader]:
     keep = header.codec is target
-    if keep and not _must_open(header, config, now_ms):
+    if keep and not must_open(header, config, now_ms):
         return _stamp(batch, header, config, header.max_timestamp, now_ms)
-    body = _open(batch, header, config)
+    body = opened.body() if opened is not None else open_body(batch, header, config)
     max_timestamp = _check_records(body, header, config, now_ms)
     if keep:
         return _stamp(batch, header, config, max_timestamp, now_ms)
-    packed = compress(target, body, _level(target, config))
+    packed = opened.packed if opened is not None and opened.target is target else None
+    if packed is None:
+        packed = pack(body, target, config)
     header = parse_header(batch)
     header.attributes = header.attributes & ~CODEC_MASK | target
     converted = bytes(assemble_batch(header, packed))
@@ -256,40 +258,6 @@ def _validate_compressed(
     if header.size_in_bytes > config.max_message_bytes:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "the batch is too large in the topic's compression.type")
     return _stamp(converted, header, config, max_timestamp, now_ms)
-
-
-def _must_open(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """The header answers for the records while what it says can be: the first one's timestamp, then the largest."""
-    if config.needs_keys:
-        return True
-    if config.is_log_append_time:
-        return header.is_log_append_time
-    newest = now_ms + config.message_timestamp_after_max_ms
-    return (
-        config.message_timestamp_before_max_ms != INT64_MAX
-        or not 0 < header.base_timestamp <= header.max_timestamp <= newest
-    )
-
-
-def _open(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:
-    bytes_max = min(
-        DECOMPRESSED_BYTES_MOST, max(DECOMPRESSED_BYTES_LEAST, DECOMPRESSED_FACTOR * config.max_message_bytes)
-    )
-    try:
-        return batch_body(batch, 0, header, bytes_max)
-    except DecompressedTooLargeError as error:
-        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
-    except CompressionError as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-
-
-def _level(codec: Codec, config: LogConfig) -> int | None:
-    levels = {
-        Codec.GZIP: config.compression_gzip_level,
-        Codec.LZ4: config.compression_lz4_level,
-        Codec.ZSTD: config.compression_zstd_level,
-    }
-    return levels.get(codec)
 
 
 def _stamp(

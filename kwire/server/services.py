@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.image import MetadataImage
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from kwire.server.long_answers import LongAnswers
     from kwire.server.network.output_memory import OutputMemory
     from kwire.server.producer_ids import ProducerIds
+
+CODEC_SLOTS: Final = 2
+"""Batches that are opened at a time: each may take 64 MiB, and there are no more cores to do it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +62,8 @@ class Services:
     topic_creator: TopicCreator
     apis: tuple[Api, ...]
     unsupported_api_versions: Callable[[RequestContext], Any]
+    codec_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CODEC_SLOTS))
+    """Taken by whoever has a worker open a batch, until its records are stored."""
 
     @property
     def node_id(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from pathlib import Path
+from typing import cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +30,16 @@ def compact_offsets(runner: ScriptRunner) -> None:
     compact(log, now_ms=runner.world.clock.wall_ms())
 
 
+def recorded_state(runner: ScriptRunner) -> dict[str, object]:
+    """Without groups of which no record is left: they had offsets only, and those were deleted."""
+    state = written_state(runner, with_empty=True)
+    groups = runner.world.group_machine().groups
+    offsets = cast("dict[str, dict[object, object]]", state["offsets"])
+    gone = [name for name, group in groups.items() if not group.generation_id and not offsets[name]]
+    kept = {name: what for name, what in state.items() if name not in gone}
+    return kept | {"offsets": {name: what for name, what in offsets.items() if what}}
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(ORDINARY, max_size=15), st.lists(ORDINARY, max_size=15))
 def test_replay_gives_what_was_written_before_compaction(first: list[str], second: list[str]) -> None:
@@ -38,9 +49,9 @@ def test_replay_gives_what_was_written_before_compaction(first: list[str], secon
             for command in commands:
                 loop.run_until_complete(runner.run(command))
             compact_offsets(runner)
-        before = written_state(runner, with_empty=True)
+        before = recorded_state(runner)
         loop.run_until_complete(runner.run("restart"))
-        after = written_state(runner, with_empty=True)
+        after = recorded_state(runner)
         assert {name: after.get(name) for name in before} == before
         runner.stop()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kwire.cluster.directory import DirectoryRefused
 from kwire.protocol.error_codes import ErrorCode
 from tests.support.requests import batch, create_topic, fetch, fetch_request, produce, values_in
 from tests.support.running import RunningBroker
@@ -23,14 +24,18 @@ def stop_with_two_topics(directory: Path) -> None:
             assert produce(client, name, batch(name.encode())).error_code == 0
 
 
-@pytest.mark.parametrize("damage", ["removed", "emptied"])
-def test_a_lost_metadata_log_costs_no_records(tmp_path: Path, damage: str) -> None:
+def test_an_emptied_metadata_log_is_refused(tmp_path: Path) -> None:
+    stop_with_two_topics(tmp_path)
+    (tmp_path / METADATA / LOG).write_bytes(b"")
+    with pytest.raises(DirectoryRefused, match="before its recovery point"):
+        RunningBroker(tmp_path)
+    assert (tmp_path / "sound-0" / LOG).stat().st_size > 0
+
+
+def test_a_lost_metadata_log_costs_no_records(tmp_path: Path) -> None:
     stop_with_two_topics(tmp_path)
     before = (tmp_path / "sound-0" / LOG).read_bytes()
-    if damage == "removed":
-        shutil.rmtree(tmp_path / METADATA)
-    else:
-        (tmp_path / METADATA / LOG).write_bytes(b"")
+    shutil.rmtree(tmp_path / METADATA)
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         create_topic(client, name="sound")
         assert values_in(fetch(client, "sound").records) == []
