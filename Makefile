@@ -84,17 +84,19 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 		--force-reinstall "$$wheel[bench]"
 	@touch $@
 
-# Long searches for trouble; what they find is noted in docs/evidence. KILLS=500, FRAMES=200000, STATES=200000 or
-# POWER=300 (as root) runs that one alone; SEED=1
+# Long searches for trouble; what they find is noted in docs/evidence. KILLS=500, FRAMES=200000, STATES=200000,
+# FLIPS=2000 or POWER=300 (as root) runs that one alone; SEED=1
 kills = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
 frames = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
 states = $(BIN)/python -m tests.campaign.states --states $(or $(STATES),200000) --seed $(or $(SEED),1000)
 power = $(BIN)/python -m tests.campaign.power --cuts $(or $(POWER),300) --seed $(or $(SEED),1)
-one_alone = $(KILLS)$(FRAMES)$(STATES)$(POWER)
+flips = $(BIN)/python -m tests.campaign.flips --flips $(or $(FLIPS),2000) --seed $(or $(SEED),1)
+one_alone = $(KILLS)$(FRAMES)$(STATES)$(FLIPS)$(POWER)
 campaign: $(VENV)/.test
 	$(if $(one_alone),$(if $(KILLS),$(kills)),$(kills))
 	$(if $(one_alone),$(if $(FRAMES),$(frames)),$(frames))
 	$(if $(one_alone),$(if $(STATES),$(states)),$(states))
+	$(if $(one_alone),$(if $(FLIPS),$(flips)),$(flips))
 	$(if $(one_alone),$(if $(POWER),$(power)),$(power))
 
 # What was built and what tools remember.

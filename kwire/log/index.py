@@ -114,8 +114,12 @@ class OffsetIndex:
 
     def lookup(self, offset: int) -> int:
         """Position of a batch at or before the one that holds offset."""
+        return self.lookup_entry(offset)[1]
+
+    def lookup_entry(self, offset: int) -> tuple[int, int]:
+        """(last offset, position) of that batch; the segment's start if there is no entry."""
         found = bisect_right(self._offsets, offset - self._base_offset)
-        return self._positions[found - 1] if found else 0
+        return (self._base_offset + self._offsets[found - 1], self._positions[found - 1]) if found else (-1, 0)
 
     def lookup_position(self, position: int) -> int:
         """Position of the last indexed batch that starts at or before position."""
@@ -189,8 +193,13 @@ class TimeIndex:
 
     def lookup(self, timestamp: int) -> int:
         """An offset at or before the first record whose timestamp is at least this one."""
+        entry = self.lookup_entry(timestamp)
+        return self._base_offset if entry is None else entry[1]
+
+    def lookup_entry(self, timestamp: int) -> tuple[int, int] | None:
+        """The last (timestamp, offset) before this timestamp."""
         found = bisect_left(self._timestamps, timestamp)
-        return self._base_offset + (self._offsets[found - 1] if found else 0)
+        return (self._timestamps[found - 1], self._base_offset + self._offsets[found - 1]) if found else None
 
     def last_entry(self) -> tuple[int, int]:
         """(timestamp, offset) of the last entry; (-1, base offset) if there is none."""

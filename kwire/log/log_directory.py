@@ -28,6 +28,8 @@ class LogDirectory:
     log_starts: dict[TopicPartition, int]
     high_watermarks: dict[TopicPartition, int]
     logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
+    has_lost_log_starts: bool = False
+    """Whether the file that says them was unreadable; each log is asked then."""
     failure: DiskFailure | None = None
     """Why the directory is offline; set once."""
     checkpoints_written: int = 0

@@ -124,10 +124,11 @@ class LogManager:
             lock=lock,
             was_clean_shutdown=was_clean,
             previous_broker_epoch=epoch,
-            recovery_points=found[RECOVERY_POINT_FILE],
-            log_starts=found[LOG_START_FILE],
-            high_watermarks=found[HIGH_WATERMARK_FILE],
-            named={name: frozenset(offsets) for name, offsets in found.items()},
+            recovery_points=found[RECOVERY_POINT_FILE] or {},
+            log_starts=found[LOG_START_FILE] or {},
+            high_watermarks=found[HIGH_WATERMARK_FILE] or {},
+            named={name: frozenset(offsets or ()) for name, offsets in found.items()},
+            has_lost_log_starts=found[LOG_START_FILE] is None,
         )
         self._callbacks[path] = (
             partial(self.take_offline, directory),
@@ -135,13 +136,13 @@ class LogManager:
         )
         return directory
 
-    def _checkpoint(self, path: str, name: str) -> dict[TopicPartition, int]:
+    def _checkpoint(self, path: str, name: str) -> dict[TopicPartition, int] | None:
         try:
             return read_offsets(self._disk, f"{path}/{name}")
         except CorruptCheckpointError as error:
-            # Recovery scans more, and the high watermark is learnt again: nothing is lost but time.
+            # Recovery scans more, the leader epochs tell the log starts, and the high watermark is learnt again.
             logger.warning("Ignoring a broken checkpoint: %s", error)
-            return {}
+            return None
 
     @property
     def previous_broker_epoch(self) -> int:
@@ -257,7 +258,7 @@ class LogManager:
                 config=config,
                 surroundings=self._surroundings,
                 topic_id=topic_id,
-                log_start_offset=directory.log_starts.get(key, 0),
+                log_start_offset=directory.log_starts.get(key, None if directory.has_lost_log_starts else 0),
                 recovery_point=directory.recovery_points.get(key, 0),
                 was_clean_shutdown=directory.was_clean_shutdown,
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kwire.log.segment import Segment
@@ -24,8 +25,8 @@ def offset_for_timestamp(segments: Segments, timestamp: int, start_offset: int) 
         segment.load()
         if segment.max_timestamp < timestamp:
             continue
-        first = max(segment.time_index.lookup(timestamp), start_offset)
-        for position, header in segment.walk(segment.offset_index.lookup(first)):
+        first = max(segment.offset_before_timestamp(timestamp), start_offset)
+        for position, header in segment.walk(segment.position_of(first)):
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue
             for record in _records(segment, position, header):
@@ -51,16 +52,21 @@ def max_timestamp_offset(segments: Segments, start_offset: int) -> TimestampOffs
     return None
 
 
-def aborted_transactions(segments: Segments, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+def aborted_transactions(
+    segments: Segments, start_offset: int, end_offset: int, entries_of: Callable[[Segment], list[AbortedTransaction]]
+) -> list[AbortedTransaction]:
     """The aborted transactions that have records in start_offset..end_offset."""
     found: list[AbortedTransaction] = []
+    are_decided = False
     for segment in segments.from_offset(start_offset):
-        for transaction in segment.transaction_index.entries():
+        for transaction in entries_of(segment):
             if transaction.last_offset >= start_offset and transaction.first_offset < end_offset:
                 found.append(transaction)
-            if transaction.last_stable_offset >= end_offset:
-                # When this marker came, everything below end_offset was decided: later entries concern later records.
+            # When this marker came, everything below end_offset was decided: later entries concern later records. No
+            # batch tells whether this number is as it was written, so two must say so.
+            if are_decided and transaction.last_stable_offset >= end_offset:
                 return found
+            are_decided = transaction.last_stable_offset >= end_offset
     return found
 
 

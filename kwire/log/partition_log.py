@@ -13,9 +13,10 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
-from kwire.log import flushing, lookup, retention, rolling, truncation
+from kwire.log import flushing, lookup, retention, rolling, transaction_check, truncation
 from kwire.log.append_result import AppendResult
 from kwire.log.batch_opening import OpenedBatch
 from kwire.log.batch_validation import AppendOrigin, check_frame, check_given_offsets, validate_batch
@@ -283,7 +284,8 @@ class PartitionLog:
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that a read_committed consumer must know for start_offset..end_offset."""
-        return self._guard(lambda: lookup.aborted_transactions(self.segments, start_offset, end_offset))
+        entries_of = partial(transaction_check.checked_transactions, self)
+        return self._guard(lambda: lookup.aborted_transactions(self.segments, start_offset, end_offset, entries_of))
 
     def offset_for_timestamp(self, timestamp: int) -> lookup.TimestampOffset | None:
         """The first record with this timestamp or a later one."""

@@ -12,9 +12,11 @@ from __future__ import annotations
 import logging
 import uuid
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, CorruptCheckpointError, parse_partition_metadata
+from kwire.log.clean_check import check_clean_stop
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk
 from kwire.log.errors import CorruptLogError
@@ -25,7 +27,7 @@ from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState
 from kwire.log.replay import recall_recent_batches, replay_batch, replay_producers, replay_segment
-from kwire.log.segment import Segment
+from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.records import (
@@ -60,11 +62,11 @@ def open_log(
     config: LogConfig,
     surroundings: Surroundings,
     topic_id: uuid.UUID | None = None,
-    log_start_offset: int = 0,
+    log_start_offset: int | None = 0,
     recovery_point: int = 0,
     was_clean_shutdown: bool = False,
 ) -> PartitionLog:
-    """The log in directory, which is made if it is not there."""
+    """The log in directory, which is made if it is not there; without a known start, the leader epochs tell it."""
     disk = surroundings.disk
     is_new = not disk.is_directory(directory)
     if is_new:
@@ -74,6 +76,8 @@ def open_log(
     snapshots = ProducerSnapshots(disk, directory, _base_offsets(names, SNAPSHOT_SUFFIX))
     leader_epochs = LeaderEpochs(disk, directory)
     leader_epochs.load()
+    if log_start_offset is None:
+        log_start_offset = next((start for _, start in leader_epochs.entries()), 0)
     now_ms = surroundings.clock.wall_ms()
     segments = [
         Segment(disk, directory, base_offset, create=False, created_ms=now_ms) for base_offset in base_offsets
@@ -95,9 +99,12 @@ def open_log(
         log_end_offset=segments[0].base_offset,
         recovery_point=recovery_point,
     )
+    for segment, following in pairwise(segments):
+        segment.stored_end = following.base_offset
     if is_new or not was_clean_shutdown:
         _note_unsynced(log)
     if was_clean_shutdown:
+        check_clean_stop(log)
         log.recovery_point = max(recovery_point, log.segments.active.next_offset())
     else:
         _recover(log)
@@ -246,6 +253,8 @@ def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerStat
     position, next_offset = 0, segment.base_offset
     for at, header, batch in segment.scan():
         if header.magic != 2 or header.base_offset < next_offset or not crc_matches(batch, 0, header):
+            break
+        if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
             break
         if header.producer_id != NO_PRODUCER_ID and not _replay(segment, header, batch, producers):
             break

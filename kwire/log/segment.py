@@ -84,6 +84,8 @@ class Segment:
         self._verified = Ranges()
         self._verified_from = self.file.size
         """All from here on was written or scanned by this process; what lies before is in _verified once read."""
+        self.stored_end: int | None = None
+        """Where the offsets of what was found here end at the latest, if that is known from elsewhere."""
 
     @property
     def size(self) -> int:
@@ -156,7 +158,7 @@ class Segment:
             self.rebuild_indexes()
             return
         self.is_loaded = True
-        header = self._header_at(0)
+        header = self.header_at(0)
         self.first_timestamp = None if header is None else header.max_timestamp
         self._note_end()
 
@@ -172,7 +174,7 @@ class Segment:
     def _check_indexes(self) -> None:
         offset, position = self.offset_index.last_entry()
         if position > 0:
-            header = self._header_at(position)
+            header = self.header_at(position)
             if header is None or not header.base_offset <= offset <= header.last_offset:
                 raise CorruptIndexError(f"no batch with offset {offset} is at position {position}")
         timestamp, offset = self.time_index.last_entry()
@@ -209,10 +211,29 @@ class Segment:
         if known is not None:
             return known
         self.load()
-        for position, header in self.walk(self.offset_index.lookup(offset)):
+        indexed, start = self.offset_index.lookup_entry(offset)
+        for position, header in self.walk(start):
+            if position == start > 0 and header.last_offset != indexed:
+                logger.warning("Rebuilding the indexes of %s.log: no batch ends at offset %s", self.stem, indexed)
+                self.rebuild_indexes()
+                return self.position_of(offset)
             if header.last_offset >= offset:
                 return position
         return self.size
+
+    def offset_before_timestamp(self, timestamp: int) -> int:
+        """An offset at or before the first record whose timestamp is at least this one."""
+        self.load()
+        entry = self.time_index.lookup_entry(timestamp)
+        if entry is None:
+            return self.base_offset
+        noted, offset = entry
+        header = self.header_at(self.position_of(offset))
+        if header is not None and header.max_timestamp == noted:
+            return offset
+        logger.warning("Rebuilding the indexes of %s.log: no timestamp %s at offset %s", self.stem, noted, offset)
+        self.rebuild_indexes()
+        return self.time_index.lookup(timestamp)
 
     def read(self, offset: int, max_bytes: int, limit_offset: int | None, *, min_one_batch: bool) -> bytes:
         """Whole batches from the one that holds offset, all of them below limit_offset (None: no limit)."""
@@ -245,12 +266,40 @@ class Segment:
 
     def _verify(self, data: bytes, start: int) -> None:
         position = 0
+        previous: BatchHeader | None = None
         while position < len(data):
             header = self._checked_header(data, position, start)
             if not crc_matches(data, position, header):
                 raise CorruptLogError(f"{self.stem}.log: the batch at position {start + position} fails its CRC")
+            self._check_order(previous, header, start + position)
             position += header.size_in_bytes
+            previous = header
+        self._check_what_follows(previous, start + len(data))
         self._verified.add(start, start + len(data))
+
+    def _check_what_follows(self, last: BatchHeader | None, position: int) -> None:
+        """No CRC covers a batch's base offset and leader epoch: its neighbours must fit."""
+        if last is None:
+            return
+        if position < self.size:
+            header = self.header_at(position)
+            if header is not None:
+                self._check_order(last, header, position)
+        if self.stored_end is not None and position <= self._verified_from and last.next_offset > self.stored_end:
+            raise CorruptLogError(
+                f"{self.stem}.log: a batch ends at offset {last.last_offset}, though all end before {self.stored_end}"
+            )
+
+    def _check_order(self, previous: BatchHeader | None, header: BatchHeader, position: int) -> None:
+        """Offsets go up, and stay within reach of the segment's; epochs do not go down."""
+        lowest = self.base_offset if previous is None else previous.next_offset
+        if not lowest <= header.base_offset <= header.last_offset <= self.base_offset + RELATIVE_OFFSET_MAX:
+            raise CorruptLogError(
+                f"{self.stem}.log: the batch at position {position} has offsets {header.base_offset} to "
+                f"{header.last_offset}, which cannot follow on {lowest}"
+            )
+        if previous is not None and -1 < header.partition_leader_epoch < previous.partition_leader_epoch:
+            raise CorruptLogError(f"{self.stem}.log: the leader epoch goes back at position {position}")
 
     def _checked_header(self, data: bytes, position: int, start: int) -> BatchHeader:
         if position + BATCH_HEADER_BYTES <= len(data):
@@ -259,7 +308,8 @@ class Segment:
                 return header
         raise CorruptLogError(f"{self.stem}.log: no batch at position {start + position}")
 
-    def _header_at(self, position: int) -> BatchHeader | None:
+    def header_at(self, position: int) -> BatchHeader | None:
+        """The header of the batch at position; None at the end."""
         data = self.file.read(position, BATCH_HEADER_BYTES)
         return parse_header(data) if len(data) == BATCH_HEADER_BYTES else None
 
@@ -267,6 +317,7 @@ class Segment:
         """Headers from a batch's position on, with few bytes read; raises CorruptLogError where a batch cannot be."""
         window, window_start = b"", position
         size = self.size
+        previous: BatchHeader | None = None
         while position < size:
             if position + BATCH_HEADER_BYTES > window_start + len(window):
                 window, window_start = self.file.read(position, WALK_CHUNK_BYTES), position
@@ -275,8 +326,10 @@ class Segment:
             header = parse_header(window, position - window_start)
             if header.magic != 2 or header.length < LENGTH_MIN or position + header.size_in_bytes > size:
                 raise CorruptLogError(f"{self.stem}.log: no batch at position {position}")
+            self._check_order(previous, header, position)
             yield position, header
             position += header.size_in_bytes
+            previous = header
 
     def scan(self, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         """(position, header, bytes) of each whole batch, checked for its length only; stops before a partial one."""

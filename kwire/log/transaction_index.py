@@ -39,6 +39,10 @@ class TransactionIndex:
         self._entries: list[AbortedTransaction] | None = None
         self._pending = bytearray()
         """Entries that a full disk did not take."""
+        self.is_believed = False
+        """Whether what was found in the file was compared with the log; what was appended since needs no comparison."""
+        self.is_malformed = False
+        """Whether the file has something else than whole entries."""
 
     @property
     def path(self) -> str:
@@ -49,7 +53,9 @@ class TransactionIndex:
             file = self.file()
             data = file.read(0, file.size) if file is not None else b""
             whole = len(data) - len(data) % _ENTRY.size
-            self._entries = [AbortedTransaction(*entry[1:]) for entry in _ENTRY.iter_unpack(data[:whole])]
+            found = list(_ENTRY.iter_unpack(data[:whole]))
+            self._entries = [AbortedTransaction(*entry[1:]) for entry in found]
+            self.is_malformed = whole < len(data) or any(entry[0] != 0 for entry in found)
         return self._entries
 
     def append(self, transaction: AbortedTransaction) -> None:
@@ -86,6 +92,7 @@ class TransactionIndex:
         if file is not None and file.size:
             file.truncate(0)
         self._entries = []
+        self.is_believed, self.is_malformed = True, False
         self._pending = bytearray()
 
     def file(self) -> DiskFile | None:

@@ -21,7 +21,7 @@ def fill(directory, config=SMALL):
     """Three producers, one transaction aborted, one open, several segments, two epochs."""
     log = open_at(directory, config)
     for index in range(12):
-        log.append(batch(b"plain %d" % index, timestamp=NOW_MS + index), leader_epoch=0)
+        log.append(batch(b"plain %d" % index, timestamp=NOW_MS + index), leader_epoch=index // 6)
         log.append(batch(b"seq %d" % index, producer_id=1, producer_epoch=0, sequence=index), leader_epoch=index // 6)
     log.append(batch(b"aborted", producer_id=2, producer_epoch=0, sequence=0, transactional=True), leader_epoch=1)
     log.append(marker(2, 0, commit=False), leader_epoch=1, origin=AppendOrigin.COORDINATOR)

@@ -1,0 +1,63 @@
+"""After a clean stop nothing is scanned; that the files which say where a log begins and ends agree is looked at.
+
+Each of them could be wrong: the checkpoints have no checksum, and no batch's CRC covers its offset. A log of which they
+say different things is not opened: to believe the wrong one would hide records, or bring deleted ones back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.log.errors import CorruptLogError
+from kwire.log.segment import Segment
+
+if TYPE_CHECKING:
+    from kwire.log.partition_log import PartitionLog
+
+
+def check_clean_stop(log: PartitionLog) -> None:
+    """Raise CorruptLogError if what was noted does not fit; log is opened but for its end."""
+    _check_end(log)
+    _check_start(log)
+
+
+def _check_end(log: PartitionLog) -> None:
+    """The recovery point is the end, but for logs whose checkpoint was lost."""
+    active = log.segments.active
+    end = active.next_offset()
+    if end < log.recovery_point:
+        raise CorruptLogError(
+            f"{log.directory} ends at offset {end}, although everything below offset {log.recovery_point} was durable"
+        )
+    if 0 < log.recovery_point < end and _has_gap_before_last_batch(active):
+        raise CorruptLogError(
+            f"{active.stem}.log ends at offset {end}, although a clean stop noted offset {log.recovery_point}"
+        )
+
+
+def _has_gap_before_last_batch(segment: Segment) -> bool:
+    before, end, last_base = segment.base_offset, segment.base_offset, segment.base_offset
+    for _, header in segment.walk(0):
+        before, end, last_base = end, header.next_offset, header.base_offset
+    return last_base > before
+
+
+def _check_start(log: PartitionLog) -> None:
+    """The first leader epoch begins where the log does, since whatever moves the log's start moves both."""
+    epochs = log.leader_epochs.entries()
+    if not epochs or log.segments.active.size + len(log.segments) == 1:
+        return
+    known, noted = epochs[0][1], log.log_start_offset
+    if known < noted or (known > noted and _has_records(log, noted, known)):
+        raise CorruptLogError(
+            f"{log.directory} begins at offset {noted} by the log start checkpoint, and at {known} by its leader epochs"
+        )
+
+
+def _has_records(log: PartitionLog, start: int, end: int) -> bool:
+    """Whether a batch ends in start..end; compaction may have left none."""
+    for segment in log.segments.from_offset(start):
+        header = segment.header_at(segment.position_of(start))
+        if header is not None:
+            return header.last_offset < end
+    return False
