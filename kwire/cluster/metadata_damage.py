@@ -34,7 +34,7 @@ def refuse_damage(disk: Disk, directory: str) -> None:
     end_offset = 0
     for name in names:
         data = disk.read(f"{directory}/{name}")
-        flaw, end_offset = _first_flaw(data, end_offset)
+        flaw, end_offset = _first_flaw(data, int(name[:20]))
         if flaw == len(data):
             continue
         if recovery_point is None and (name != names[-1] or _has_batch_behind(data, flaw)):
@@ -60,11 +60,11 @@ def _recovery_point(disk: Disk, directory: str) -> int | None:
 
 
 def _first_flaw(data: bytes, end_offset: int) -> tuple[int, int]:
-    """(position, offset) behind the last whole batch."""
+    """(position, offset) behind the last whole batch, of which the first begins at end_offset; there are no gaps."""
     position = 0
     while (end := _batch_end(data, position)) > position:
         header = parse_header(data, position)
-        if header.base_offset < end_offset:  # no CRC covers it: a torn write may have left zeros there
+        if header.base_offset != end_offset:  # no CRC covers it: a torn write may have left zeros there
             break
         end_offset = header.next_offset
         position = end

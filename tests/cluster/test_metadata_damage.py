@@ -116,3 +116,16 @@ def test_a_changed_bit_costs_no_topic(tmp_path: Path) -> None:
     path.write_bytes(good)
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         assert [values_in(fetch(client, topic).records) for topic in topics] == [[b"kept"]] * 3
+
+
+@pytest.mark.parametrize("bit", range(0, 64, 7))
+def test_an_offset_that_changed_is_damage(tmp_path: Path, bit: int) -> None:
+    """No CRC covers it, and a later batch would look like a torn one behind it."""
+    first, second, third = batches(3)
+    store_recovery_point(RealDisk(), str(tmp_path), 3)
+    changed = bytearray(second)
+    changed[7 - bit // 8] ^= 1 << bit % 8
+    write(tmp_path, first + second + third)
+    assert not refused(tmp_path)
+    write(tmp_path, first + changed + third)
+    assert refused(tmp_path)
