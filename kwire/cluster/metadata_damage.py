@@ -1,11 +1,12 @@
 """Looks for damage in the metadata log before recovery may cut anything off.
 
 What a flush has covered was answered: cutting it off would forget topics, and their data with them, so a node that
-finds it changed or gone must not start. What lies behind may be lost, torn or out of order after a power cut, and is cut.
+finds it changed or gone must not start. What lies behind may be lost, torn or out of order after a power cut, and is
+cut.
 
 Where the one ends is kept beside the log, in recovery-point-offset-checkpoint, after every flush. The file itself is
-not synced: an older one is as true, and says less. Without one (Apache Kafka keeps none) a flaw with whole batches behind
-it counts as damage.
+not synced: an older one is as true, and says less. Without one (Apache Kafka keeps none) a flaw with whole batches
+behind it counts as damage.
 """
 
 from __future__ import annotations
