@@ -90,10 +90,13 @@ class Partitions:
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
         """Take over a committed change."""
         if old.topics is not new.topics:
-            for name, topic in old.topics.items():
-                after = new.topics.get(name)
-                if after is None or after.topic_id != topic.topic_id:
-                    self._remove(topic)
+            self._remove(
+                *(
+                    topic
+                    for name, topic in old.topics.items()
+                    if (after := new.topics.get(name)) is None or after.topic_id != topic.topic_id
+                )
+            )
             for name, topic in new.topics.items():
                 if old.topics.get(name) is not topic:
                     self._follow(topic, new)
@@ -142,12 +145,15 @@ class Partitions:
         self._closed.pop(key, None)
         return log
 
-    def _remove(self, topic: TopicImage) -> None:
-        removed = self._by_topic.pop(topic.name, {})
-        for index in range(len(topic.partitions)):
-            self._closed.pop((topic.name, index), None)
-        self._logs.delete_all((topic.name, index) for index in removed)
-        for partition in removed.values():
+    def _remove(self, *topics: TopicImage) -> None:
+        """All at once: what waits for the disk here is waited for once, however many topics go."""
+        removed: list[Partition] = []
+        for topic in topics:
+            removed += self._by_topic.pop(topic.name, {}).values()
+            for index in range(len(topic.partitions)):
+                self._closed.pop((topic.name, index), None)
+        self._logs.delete_all((partition.topic, partition.index) for partition in removed)
+        for partition in removed:
             for watcher in self._removal_watchers:
                 watcher(partition)
             partition.wake()

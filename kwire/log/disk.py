@@ -252,11 +252,16 @@ class RealDisk:
 
     def descriptor(self, path: str, flags: int) -> int:
         """Open a file, after room was made for its descriptor."""
-        self._make_room()
-        try:
-            return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise _failure("open", path, error) from error
+        self._make_room(self.open_files_max)
+        while True:
+            try:
+                return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            except OSError as error:
+                open_files = len(self._open)
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self._make_room(open_files)  # somebody else has the rest, which says nothing about the device
+                if len(self._open) == open_files:
+                    raise _failure("open", path, error) from error
 
     def remember(self, file: RealFile) -> None:
         self._open[file] = None
@@ -264,10 +269,10 @@ class RealDisk:
     def forget(self, file: RealFile) -> None:
         self._open.pop(file, None)
 
-    def _make_room(self) -> None:
+    def _make_room(self, open_files_max: int) -> None:
         """Close files that were not used since the last sweep passed them; pinned ones stay."""
         tries = 2 * len(self._open)
-        while len(self._open) >= self.open_files_max and tries > 0:
+        while len(self._open) >= open_files_max and tries > 0:
             tries -= 1
             file = next(iter(self._open))
             if file.touched or file.pins:

@@ -65,6 +65,29 @@ def test_descriptors_are_bounded(tmp_path):
     assert all(file.read(0, 99) == b"0.%d;1.%d;2.%d;" % (index, index, index) for index, file in enumerate(files))
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_where_others_took_all_descriptors_files_give_theirs_back(tmp_path, monkeypatch, number):
+    disk = RealDisk(open_files_max=10)
+    files = [disk.open(str(tmp_path / f"{index}"), create=True) for index in range(4)]
+    descriptors_left, opened = 2, os.open
+
+    def scarce(path, flags, mode):
+        if disk.open_files >= descriptors_left:
+            raise OSError(number, "Too many open files")
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr("os.open", scarce)
+    disk.open(str(tmp_path / "another"), create=True)
+    assert disk.open_files == 2
+    for file in files:
+        file.append(b"x")
+    assert [file.read(0, 1) for file in files] == [b"x"] * 4
+    descriptors_left = 0
+    with pytest.raises(DiskFailure, match="Too many open files"):
+        files[0].pin()
+    assert disk.open_files == 0
+
+
 def test_pinned_files_stay_open(tmp_path):
     disk = RealDisk(open_files_max=2)
     pinned = disk.open(str(tmp_path / "pinned"), create=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import socket
 import threading
 import time
@@ -16,7 +17,7 @@ from kwire.cluster.configs.broker import default_settings
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.server.network.addresses import AddressBook, address_of
-from kwire.server.network.connection_limits import UNLIMITED, limits_of
+from kwire.server.network.connection_limits import RESERVED_DESCRIPTORS, UNLIMITED, limits_of
 from kwire.server.settings.setting_rules import connection_overrides
 from tests.server.test_configs import BROKER, DELETE, SET, alter
 from tests.support.raw_client import RawClient
@@ -57,6 +58,14 @@ def test_the_limit_of_connections_changes_at_once(broker: RunningBroker, client:
     with broker.client() as another:
         assert another.ask(VERSIONS, 3).error_code == 0
         assert client.is_closed(), "the one that was idle longest makes room"
+
+
+def test_connections_leave_descriptors_to_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda kind: (256, 256))
+    assert limits_of(default_settings()).connections_max == 256 // 2 - RESERVED_DESCRIPTORS
+    assert limits_of(default_settings() | {"max.connections": 10}).connections_max == 10
+    monkeypatch.setattr("resource.getrlimit", lambda kind: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert limits_of(default_settings()).connections_max == UNLIMITED
 
 
 def test_connections_over_the_rate_wait_for_their_turn(broker: RunningBroker, client: RawClient) -> None:

@@ -100,3 +100,16 @@ def test_a_topic_of_a_failed_directory_can_be_deleted_and_made_again(
         assert deleted.error_code == ErrorCode.NONE
         create_topic(client, PARTITIONS, name="t")
         assert codes(client) == [ErrorCode.NONE] * PARTITIONS
+
+
+def test_topics_that_are_deleted_together_cost_one_sync_of_their_directory(
+    broker: RunningBroker, disk: FaultyDisk, directories: list[str]
+) -> None:
+    names = [f"t{index}" for index in range(6)]
+    with broker.client() as client:
+        for name in names:
+            create_topic(client, name=name)
+        disk.operations.clear()
+        topics = [DeleteTopicState(name=name) for name in names]
+        client.ask(DeleteTopicsRequest(topics=topics, timeout_ms=5000), 6)
+    assert [disk.operations.count(("fsync", directory)) for directory in directories] == [1, 1]

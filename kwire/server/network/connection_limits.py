@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kwire.log.disk import open_files_default
 from kwire.server.network.addresses import AddressBook
 from kwire.server.settings.setting_rules import connection_overrides
 
 UNLIMITED = 2**31 - 1
+RESERVED_DESCRIPTORS = 64
+"""Neither segments nor connections: checkpoints, listeners, the compacting process."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -21,7 +25,7 @@ class ConnectionLimits:
     request_bytes_max: int
     """socket.request.max.bytes."""
     connections_max: int
-    """max.connections, over all listeners."""
+    """max.connections, over all listeners; never so many that there is no descriptor left to open a file."""
     connections_max_per_ip: int
     """max.connections.per.ip."""
     idle_ms_max: int
@@ -51,7 +55,7 @@ class ConnectionLimits:
 
     def update(self, settings: Mapping[str, Any]) -> None:
         """Take over what the settings say now."""
-        self.connections_max = settings["max.connections"]
+        self.connections_max = min(settings["max.connections"], _descriptors_for_connections())
         self.connections_max_per_ip = settings["max.connections.per.ip"]
         overrides = connection_overrides(settings["max.connections.per.ip.overrides"])
         if overrides != self._overrides:
@@ -83,6 +87,11 @@ class ConnectionLimits:
                 for option, size in options:
                     if size > 0:
                         listening.setsockopt(socket.SOL_SOCKET, option, size)
+
+
+def _descriptors_for_connections() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, soft - open_files_default() - RESERVED_DESCRIPTORS) if soft > 0 else UNLIMITED
 
 
 def limits_of(settings: Mapping[str, Any]) -> ConnectionLimits:
