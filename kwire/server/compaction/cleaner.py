@@ -32,6 +32,8 @@ logger = logging.getLogger("kwire.server.compaction.cleaner")
 
 CHECKPOINT_FILE: Final = "cleaner-offset-checkpoint"
 MAP_BYTES_MAX: Final = 2**31 - 1
+ROUNDS_TRIED: Final = 3
+"""One process may be killed for its memory, or not be begun for want of it. A log that ends each is left alone then."""
 LOOKED_AT: Final = 50
 """Logs between which requests may be served."""
 
@@ -60,8 +62,8 @@ class LogCleaner:
         self._parts = parts
         self._named: dict[str, frozenset[TopicPartition]] = {}
         """By log directory, what its checkpoint names."""
-        self._failed: set[PartitionLog] = set()
-        """Logs whose round failed for no reason that is known: not tried again before the next start."""
+        self._failures: dict[PartitionLog, int] = {}
+        """How often in a row the round of a log failed for no reason that is known; ROUNDS_TRIED are the last."""
         self._wake = asyncio.Event()
 
     def partition_removed(self, partition: object) -> None:
@@ -98,7 +100,7 @@ class LogCleaner:
         """One round, if a log is due; False if none is, or if it is better to wait."""
         found: list[PartitionLog] = []
         best: Candidate | None = None
-        logs = [log for log in self._parts.logs.logs() if log.config.needs_keys and log not in self._failed]
+        logs = [log for log in self._parts.logs.logs() if log.config.needs_keys and not self._is_given_up(log)]
         for start in range(0, len(logs), LOOKED_AT):
             best = self._dirtiest([*found, *logs[start : start + LOOKED_AT]])
             found = [] if best is None else [best.log]
@@ -128,9 +130,17 @@ class LogCleaner:
         except KafkaError as error:
             logger.warning("%s-%s is not cleaned: %s", log.topic, log.partition, error)  # it is offline
         except RoundFailedError as error:
-            logger.error("%s-%s is not cleaned any more: %s", log.topic, log.partition, error)  # noqa: TRY400
-            self._failed.add(log)
+            self._failures[log] = self._failures.get(log, 0) + 1
+            later = "any more" if self._is_given_up(log) else "now"
+            logger.error("%s-%s is not cleaned %s: %s", log.topic, log.partition, later, error)  # noqa: TRY400
+            return False
+        else:
+            self._failures.pop(log, None)
         return True
+
+    def _is_given_up(self, log: PartitionLog) -> bool:
+        """Until the next start."""
+        return self._failures.get(log, 0) >= ROUNDS_TRIED
 
     async def _run_round(self, candidate: Candidate) -> None:
         parts, log = self._parts, candidate.log
@@ -224,7 +234,7 @@ class LogCleaner:
         for directory in self._parts.logs.directories:
             if not self._named.get(directory.path, frozenset()).issubset(_offsets(directory)):
                 await self._write_checkpoint(directory)
-        self._failed.intersection_update(self._parts.logs.logs())
+        self._failures = {log: count for log, count in self._failures.items() if self._holds(log)}
 
     async def _write_checkpoint(self, directory: LogDirectory) -> None:
         """Make durable how far the logs of a directory were cleaned; one that fails at it goes offline."""
