@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from kwire.log.partition_log import PartitionLog
 
 
-def check_clean_stop(log: PartitionLog) -> None:
-    """Raise CorruptLogError if what was noted does not fit; log is opened but for its end."""
-    _check_end(log)
+def check_clean_stop(log: PartitionLog) -> int:
+    """The log's end. Raises CorruptLogError if what was noted does not fit; log is opened but for its end."""
     _check_start(log)
+    return _checked_end(log)
 
 
-def _check_end(log: PartitionLog) -> None:
+def _checked_end(log: PartitionLog) -> int:
     """The recovery point is the end, but for logs whose checkpoint was lost."""
     active = log.segments.active
     end = active.next_offset()
@@ -33,6 +33,7 @@ def _check_end(log: PartitionLog) -> None:
         raise CorruptLogError(
             f"{active.stem}.log ends at offset {end}, although a clean stop noted offset {log.recovery_point}"
         )
+    return end
 
 
 def _has_gap_before_last_batch(segment: Segment) -> bool:

@@ -104,8 +104,7 @@ def open_log(
     if is_new or not was_clean_shutdown:
         _note_unsynced(log)
     if was_clean_shutdown:
-        check_clean_stop(log)
-        log.recovery_point = max(recovery_point, log.segments.active.next_offset())
+        log.recovery_point = max(recovery_point, check_clean_stop(log))
     else:
         _recover(log)
     _settle(log, was_clean_shutdown=was_clean_shutdown)
