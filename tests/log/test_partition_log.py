@@ -141,13 +141,14 @@ def test_max_bytes_cuts_at_whole_batches_but_may_give_the_first(tmp_path):
     assert len(log.read(45, 10**6)) == 5 * size
 
 
-def test_the_limit_keeps_batches_back(tmp_path):
+@pytest.mark.parametrize("max_bytes", [100, 10_000])
+def test_the_limit_keeps_batches_back(tmp_path, max_bytes):
     log = open_at(tmp_path, SMALL)
     for index in range(20):
         log.append(batch(b"%d" % index, b"."), leader_epoch=0)
     for limit in range(0, 41, 2):
         offset, found = 0, []
-        while data := log.read(offset, 100, limit_offset=limit):
+        while data := log.read(offset, max_bytes, limit_offset=limit):
             found += [header.base_offset for header in headers(data)]
             offset = headers(data)[-1].next_offset
         assert found == list(range(0, limit, 2))

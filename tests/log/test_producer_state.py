@@ -116,6 +116,7 @@ def test_aborted_transactions_are_listed_where_they_matter(tmp_path):
     assert [(entry.producer_id, entry.first_offset, entry.last_offset) for entry in found] == [(1, 0, 4), (2, 3, 5)]
     assert [entry.last_stable_offset for entry in found] == [3, 6]
     assert [entry.producer_id for entry in log.aborted_transactions(0, 3)] == [1]
+    assert [entry.producer_id for entry in log.aborted_transactions(0, 4)] == [1, 2]
     assert [entry.producer_id for entry in log.aborted_transactions(5, 8)] == [2]
     assert log.aborted_transactions(6, 8) == []
 
@@ -165,6 +166,35 @@ def test_truncation_takes_producers_back(tmp_path):
     assert [entry.producer_id for entry in log.active_producers()] == [1]
     assert send(log, 2).base_offset == 2
     assert log.last_stable_offset(3) == 3
+
+
+def test_truncation_takes_aborted_transactions_back(tmp_path):
+    log = open_at(tmp_path)
+    send(log, 0, transactional=True)
+    end(log, commit=False)
+    assert len(log.aborted_transactions(0, 2)) == 1
+    log.truncate_to(1)
+    assert log.aborted_transactions(0, 2) == []
+    end(log, commit=True)
+    assert log.aborted_transactions(0, 2) == []
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_snapshot_of_what_was_cut_is_not_believed(tmp_path, clean):
+    log = open_at(tmp_path)
+    for sequence in range(4):
+        send(log, sequence)
+    log.close(clean=True)
+    log = open_at(tmp_path, clean=True)
+    log.truncate_to(2)
+    for sequence in range(2):
+        send(log, sequence, producer_id=2)
+    log.roll()  # at the offset of the snapshot that knew of sequence 3
+    log.flush()
+    log.close(clean=clean)
+    again = open_at(tmp_path, clean=clean, recovery_point=log.recovery_point)
+    assert {entry.producer_id: entry.last_sequence for entry in again.active_producers()} == {1: 1, 2: 1}
+    assert send(again, 2).base_offset == 4
 
 
 # Snapshots

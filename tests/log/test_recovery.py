@@ -272,3 +272,14 @@ def test_every_recovered_segment_tells_its_largest_time_in_its_time_index(tmp_pa
     for segment in recovered.segments:
         data = (tmp_path / f"{segment.base_offset:020d}.timeindex").read_bytes()
         assert int.from_bytes(data[-12:-4], "big") == segment.max_timestamp
+
+
+def test_what_a_killed_process_left_is_durable_before_it_is_read(tmp_path):
+    """With flush.messages=1 nothing may be read that a power cut can still take."""
+    config = LogConfig(flush_messages=1)
+    log = open_at(tmp_path, config)
+    log.append(batch(b"a"), leader_epoch=0)
+    assert log.recovery_point == 0
+    log.close(clean=False)
+    again = open_at(tmp_path, config)
+    assert (again.recovery_point, again.log_end_offset, again.has_unsynced) == (1, 1, False)

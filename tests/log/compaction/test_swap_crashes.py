@@ -135,6 +135,18 @@ def test_any_renames_that_a_power_cut_undoes_leave_old_or_new(tmp_path: Path) ->
     assert set(map(str, states(before, list(disk.since_sync), work))) == {str(new)}
 
 
+def test_what_a_step_renamed_is_durable_before_the_next_one(tmp_path: Path) -> None:
+    disk = Renames()
+    log = fill(tmp_path / "orders-0", disk)
+    swap = Swap(log, disk, group_of(log, disk))
+    swap.decide()
+    assert disk.since_sync == []
+    swap.replace(NOW_MS)
+    assert disk.since_sync != []
+    swap.sync()
+    assert disk.since_sync == []
+
+
 def test_a_process_that_dies_before_any_operation_leaves_old_or_new(tmp_path: Path) -> None:
     old: Picture = []
     outcomes = []

@@ -1,0 +1,28 @@
+"""`pytest --planted-bug NAME` runs with one of tests/planted in the code; without it nothing here does anything."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--planted-bug", metavar="NAME", help="run with a bug of tests/planted/catalogue.py in the code")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    name = config.getoption("--planted-bug")
+    if name is None:
+        return
+    from hypothesis import Phase, settings
+
+    from tests.planted.catalogue import BUGS
+
+    if name not in BUGS:
+        raise pytest.UsageError(f"no bug is called {name!r}; there are: {', '.join(sorted(BUGS))}")
+    # An example that fails says all that is asked, and must not be tried again when the bug is gone.
+    phases = (Phase.explicit, Phase.generate)
+    settings.register_profile("planted", settings(), database=None, derandomize=True, phases=phases)
+    settings.load_profile("planted")
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    BUGS[name].plant(patch)

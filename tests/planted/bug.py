@@ -1,0 +1,83 @@
+"""What a planted bug is: a change to production code that a test run makes for itself, and what must notice it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+INVARIANTS: Final = {
+    "S1": "what was acknowledged is there, at its offset",
+    "S2": "one offset has one value, for every reader",
+    "S3": "offsets strictly increase, none is given twice",
+    "S4": "after a crash the log is a prefix that holds all that was flushed",
+    "S5": "opening twice is opening once",
+    "S6": "a batch that fails its CRC is never served",
+    "S7": "damage of what was durable is never cut away",
+    "S8": "indexes and snapshots say what a scan of the batches says",
+    "S9": "epochs and their start offsets increase, and are those of the batches",
+    "S10": "what counts as flushed is flushed; log start <= last stable offset <= high watermark <= log end",
+    "S11": "after a failed write or fsync nothing more is acknowledged",
+    "S12": "the mark of a clean shutdown is there only while everything is durable",
+    "S13": "compaction keeps the last value of each key, tombstones and markers for their time, and survives a crash",
+    "S14": "retention takes whole segments, oldest first, below the high watermark",
+    "S15": "the files are those that Kafka writes",
+    "S16": "a full disk refuses appends and harms nothing",
+    "D1": "a directory that was formatted keeps its identity",
+    "T1": "each of a producer's last five batches is answered with its own offset when it is repeated",
+    "T2": "sequence numbers have no gap, wrap after 2^31 - 1, and an older epoch is fenced",
+    "T13": "a transaction is open until its marker, and readers are told which ones were aborted",
+}
+
+
+@dataclass(slots=True, kw_only=True, frozen=True)
+class PlantedBug:
+    """One way of being wrong."""
+
+    name: str
+    breaks: str
+    """The invariant, a key of INVARIANTS."""
+    does: str
+    """One line: what the code does instead."""
+    found_by: tuple[str, ...]
+    """The tests that fail with it, each by itself."""
+    plant: Plant
+    workload: str = ""
+    """For a bug that states after a power cut show: what the broker was doing."""
+
+
+class Catalogue:
+    """Bugs by name, in the order in which they were written down."""
+
+    def __init__(self) -> None:
+        self.bugs: dict[str, PlantedBug] = {}
+
+    def bug(self, breaks: str, *found_by: str) -> Callable[[Plant], Plant]:
+        """Note a function that plants a bug; its name and its docstring are the bug's, tests are named below tests/."""
+
+        def note(plant: Plant) -> Plant:
+            name = plant.__name__.replace("_", " ")
+            assert breaks in INVARIANTS
+            assert name not in self.bugs
+            does = (plant.__doc__ or "").strip()
+            tests = tuple(f"tests/{test}" for test in found_by)
+            self.bugs[name] = PlantedBug(name=name, breaks=breaks, does=does, found_by=tests, plant=plant)
+            return plant
+
+        return note
+
+
+def nothing(*arguments: Any, **named: Any) -> None:
+    """Stands where something was done."""
+
+
+def always(*arguments: Any, **named: Any) -> bool:
+    return True
+
+
+def never(*arguments: Any, **named: Any) -> bool:
+    return False

@@ -1,0 +1,17 @@
+"""All planted bugs by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.planted.bug import PlantedBug
+from tests.planted.cleaning_bugs import CLEANING_BUGS
+from tests.planted.crash_bugs import CRASH_BUGS
+from tests.planted.disk_bugs import DISK_BUGS
+from tests.planted.recovery_bugs import RECOVERY_BUGS
+from tests.planted.state_bugs import STATE_BUGS
+
+LOG_BUGS: Final[dict[str, PlantedBug]] = DISK_BUGS.bugs | RECOVERY_BUGS.bugs | STATE_BUGS.bugs | CLEANING_BUGS.bugs
+"""Those that ordinary tests find."""
+
+BUGS: Final[dict[str, PlantedBug]] = LOG_BUGS | CRASH_BUGS

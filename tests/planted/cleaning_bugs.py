@@ -1,0 +1,144 @@
+"""Bugs in what takes records away: retention and compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import pytest
+
+from kwire.log import retention
+from kwire.log.compaction import candidates, filtering, swap
+from kwire.log.compaction.offset_map import OffsetMap
+from kwire.log.compaction.transactions import CleanedTransactions
+from kwire.log.files import PendingDeletion
+from kwire.log.partition_log import PartitionLog
+from kwire.log.segment import Segment
+from tests.planted.bug import Catalogue, never, nothing
+
+CLEANING_BUGS: Final = Catalogue()
+_bug = CLEANING_BUGS.bug
+
+
+@_bug("S14", "log/test_retention.py::test_nothing_above_the_high_watermark_goes")
+def retention_passes_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """Segments go that not every replica has."""
+    apply = retention.apply
+
+    def apply_to_all(log: PartitionLog, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
+        return apply(log, now_ms, log.log_end_offset)
+
+    patch.setattr(retention, "apply", apply_to_all)
+
+
+@_bug("S14", "log/test_retention.py::test_a_young_segment_protects_what_follows_it")
+def a_young_segment_does_not_protect_what_follows_it(patch: pytest.MonkeyPatch) -> None:
+    """All up to the last old segment go."""
+
+    def past_before(log: PartitionLog, now_ms: int) -> Callable[[Segment, int], bool]:
+        old = [segment for segment in log.segments if now_ms - segment.max_timestamp > log.config.retention_ms >= 0]
+        last = old[-1].base_offset if old else -1
+        return lambda segment, _: segment.base_offset <= last
+
+    patch.setattr(retention, "_past_retention_ms", past_before)
+
+
+@_bug("S14", "log/test_retention.py::test_size_keeps_at_least_what_is_allowed")
+def retention_by_size_takes_one_more(patch: pytest.MonkeyPatch) -> None:
+    """Less than retention.bytes is left."""
+
+    def past(log: PartitionLog) -> Callable[[Segment, int], bool]:
+        surplus = log.size_in_bytes - log.config.retention_bytes if log.config.retention_bytes >= 0 else 0
+
+        def is_past(segment: Segment, _: int) -> bool:
+            nonlocal surplus
+            surplus -= segment.size
+            return surplus + segment.size > 0
+
+        return is_past
+
+    patch.setattr(retention, "_past_retention_bytes", past)
+
+
+@_bug("S14", "log/test_retention.py::test_a_compacted_topic_loses_only_deleted_records")
+def a_compacted_topic_loses_old_segments(patch: pytest.MonkeyPatch) -> None:
+    """retention.ms counts whatever cleanup.policy says."""
+    patch.setattr("kwire.log.config.LogConfig.is_deleted", property(lambda config: True))
+
+
+@_bug("S13", "log/compaction/test_round.py::test_the_last_value_of_each_key_stays_at_its_offset")
+def an_older_value_wins(patch: pytest.MonkeyPatch) -> None:
+    """The offset map keeps the first offset of a key."""
+
+    def put(offset_map: OffsetMap, keys: Sequence[bytes | None], offsets: Sequence[int]) -> None:
+        for key, offset in zip(keys, offsets, strict=True):
+            if key is not None:
+                offset_map.offsets.setdefault(key, offset)
+
+    patch.setattr(OffsetMap, "put", put)
+
+
+@_bug("S13", "log/compaction/test_round.py::test_a_tombstone_stays_until_its_horizon_and_takes_the_value_at_once")
+def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
+    """delete.retention.ms is not waited for: a reader may miss that a key is gone."""
+
+    def without(chosen_by: Any, chosen: Sequence[int], records: Any, header: Any) -> Sequence[int]:
+        return [index for index in chosen if index not in records.tombstones]
+
+    patch.setattr(filtering.BatchFilter, "_without_expired", without)
+
+
+@_bug("S13", "log/compaction/test_round.py::test_aborted_records_go_and_markers_outlive_them")
+def markers_go_before_their_records(patch: pytest.MonkeyPatch) -> None:
+    """A marker gets its horizon although batches of its transaction are left."""
+    marker_is_done = CleanedTransactions.marker_is_done
+
+    def is_done(transactions: CleanedTransactions, header: Any, records: Any) -> bool:
+        marker_is_done(transactions, header, records)
+        return True
+
+    patch.setattr(CleanedTransactions, "marker_is_done", is_done)
+
+
+@_bug("S13", "log/compaction/test_round.py::test_aborted_records_go_and_markers_outlive_them")
+def aborted_records_make_older_ones_obsolete(patch: pytest.MonkeyPatch) -> None:
+    """The map knows a key's aborted record, and its committed one goes."""
+    is_aborted = CleanedTransactions.is_aborted
+
+    def only_while_rewriting(transactions: CleanedTransactions, header: Any) -> bool:
+        return transactions._note_aborted is not None and is_aborted(transactions, header)
+
+    patch.setattr(CleanedTransactions, "is_aborted", only_while_rewriting)
+
+
+@_bug("S13", "log/compaction/test_round.py::test_what_a_power_cut_can_take_is_left_alone")
+def compaction_takes_what_is_not_durable(patch: pytest.MonkeyPatch) -> None:
+    """A value goes for the sake of one that a power cut can take."""
+    upper_bound = candidates._upper_bound
+
+    def above_the_recovery_point(log: PartitionLog, *arguments: Any) -> int:
+        durable, log.recovery_point = log.recovery_point, log.log_end_offset
+        try:
+            return upper_bound(log, *arguments)
+        finally:
+            log.recovery_point = durable
+
+    patch.setattr(candidates, "_upper_bound", above_the_recovery_point)
+
+
+@_bug("T1", "log/compaction/test_round.py::test_the_last_batch_of_a_producer_stays_as_an_empty_one")
+def compaction_takes_a_producers_last_batch(patch: pytest.MonkeyPatch) -> None:
+    """After a recovery its sequence begins anew."""
+    patch.setattr(filtering.BatchFilter, "_is_last_of_producer", never)
+
+
+@_bug("S13", "log/compaction/test_swap_crashes.py::test_a_round_that_was_overtaken_is_discarded")
+def an_overtaken_round_is_swapped_in(patch: pytest.MonkeyPatch) -> None:
+    """What retention took comes back, or what a truncation wrote anew goes."""
+    patch.setattr(swap.Swap, "is_overtaken", never)
+
+
+@_bug("S13", "log/compaction/test_swap_crashes.py::test_what_a_step_renamed_is_durable_before_the_next_one")
+def a_swap_settles_before_its_sources_are_gone(patch: pytest.MonkeyPatch) -> None:
+    """The directory is not synced between the renames: a power cut may leave neither old nor new."""
+    patch.setattr(swap.Swap, "sync", nothing)

@@ -1,0 +1,203 @@
+"""Bugs that states after a power cut show: guards and fsyncs that are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from kwire.cluster import formatting
+from kwire.log import flushing, recovery, truncation
+from kwire.log.checkpoints import CLEAN_SHUTDOWN_FILE
+from kwire.log.leader_epochs import LeaderEpochs
+from kwire.log.log_directory import LogDirectory
+from kwire.log.partition_log import PartitionLog
+from kwire.log.segment import Segment
+from kwire.server import storage
+from tests.crash.disk import MemoryFile, RecordingDisk
+from tests.planted.bug import PlantedBug, always, nothing
+
+FOUND_BY: Final = "tests/crash/test_planted_bugs.py::test_a_planted_bug_is_found"
+
+
+def _forgets_paths_at_the_end(log: PartitionLog, job: flushing.FlushJob) -> None:
+    log.recovery_point = max(log.recovery_point, min(job.end_offset, log.log_end_offset))
+    log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)
+    log.unsynced_paths.clear()
+
+
+_UNLINK = RecordingDisk.unlink
+
+
+def _unlink_all_but_the_mark(disk: RecordingDisk, path: str) -> None:
+    if not path.endswith(CLEAN_SHUTDOWN_FILE):
+        _UNLINK(disk, path)
+
+
+def _no_starts(directory: LogDirectory) -> dict[tuple[str, int], int]:
+    return {}
+
+
+def _begin_unnoted(log: PartitionLog, base_offset: int) -> None:
+    log.segments.append(Segment(log.disk, log.directory, base_offset, create=True, created_ms=0))
+
+
+_BEGIN = flushing.begin
+
+
+def _begin_with_the_active_segment(log: PartitionLog) -> flushing.FlushJob:
+    job = _BEGIN(log)
+    active = log.segments.active.file
+    for file in job._files:
+        if file is not active:
+            file.unpin()
+    job._files = tuple(file for file in job._files if file is active)
+    return job
+
+
+def _make_without_sync(disk: Any, directory: str) -> None:
+    disk.make_directory(directory)
+
+
+_ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
+    ("no file is synced", "An fsync of a file does nothing.", "S4", "appends", MemoryFile, "sync", nothing),
+    (
+        "no directory is synced",
+        "An fsync of a directory does nothing.",
+        "S4",
+        "appends",
+        RecordingDisk,
+        "sync_directory",
+        nothing,
+    ),
+    (
+        "a new log's name is not synced",
+        "The directory of a new partition is not synced into its parent.",
+        "S4",
+        "appends",
+        recovery,
+        "_note_unsynced",
+        nothing,
+    ),
+    (
+        "a new segment's name is not synced",
+        "After a roll the partition's directory is not synced.",
+        "S4",
+        "appends",
+        PartitionLog,
+        "begin_segment",
+        _begin_unnoted,
+    ),
+    (
+        "closed segments are not synced",
+        "A flush after a roll makes the active segment durable and forgets the one before.",
+        "S4",
+        "appends",
+        flushing,
+        "begin",
+        _begin_with_the_active_segment,
+    ),
+    (
+        "names made during a flush are taken for durable",
+        "A segment that begins while a flush runs is not synced by the next.",
+        "S4",
+        "appends",
+        flushing,
+        "finish",
+        _forgets_paths_at_the_end,
+    ),
+    (
+        "a segment behind lost batches is kept",
+        "A hole is left where a power cut took the end of a segment.",
+        "S4",
+        "appends",
+        recovery,
+        "_continues",
+        always,
+    ),
+    (
+        "a segment behind lost batches is kept after compaction",
+        "The same hole, in a log with gaps that compaction made.",
+        "S4",
+        "compaction",
+        recovery,
+        "_continues",
+        always,
+    ),
+    (
+        "the mark of a clean shutdown is left",
+        "A start believes it, and so does the one after a crash.",
+        "S12",
+        "restarts",
+        RecordingDisk,
+        "unlink",
+        _unlink_all_but_the_mark,
+    ),
+    (
+        "segments that were cut off may come back",
+        "A truncation's removals are not durable before the next append.",
+        "S4",
+        "truncation",
+        truncation,
+        "_settle_names",
+        nothing,
+    ),
+    (
+        "lost epochs are not derived",
+        "A missing epoch file is not made again from the batches.",
+        "S9",
+        "truncation",
+        recovery,
+        "_recall_epochs",
+        nothing,
+    ),
+    (
+        "epochs of what is scanned are believed",
+        "Epochs of batches that a power cut took stay.",
+        "S9",
+        "truncation",
+        LeaderEpochs,
+        "truncate_from_end",
+        nothing,
+    ),
+    (
+        "the log start is not kept",
+        "A restart forgets that records were deleted.",
+        "S1",
+        "retention",
+        LogDirectory,
+        "log_starts_now",
+        _no_starts,
+    ),
+    (
+        "a formatted directory's name is not synced",
+        "The directory that was told its identity may be gone.",
+        "D1",
+        "formatting",
+        formatting,
+        "make_durably",
+        _make_without_sync,
+    ),
+]
+"""Name, what is wrong, the invariant, the workload; what is replaced, and by what."""
+
+
+def _planter(owner: Any, attribute: str, instead: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(storage if owner is formatting else owner, attribute, instead)
+
+    return plant
+
+
+CRASH_BUGS: Final[dict[str, PlantedBug]] = {
+    name: PlantedBug(
+        name=name,
+        breaks=breaks,
+        does=does,
+        found_by=(f"{FOUND_BY}[{name}]",),
+        plant=_planter(owner, attribute, instead),
+        workload=workload,
+    )
+    for name, does, breaks, workload, owner, attribute, instead in _ROWS
+}

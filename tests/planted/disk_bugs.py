@@ -1,0 +1,182 @@
+"""Bugs in what is promised of the disk: flushes, failures, full disks, clean shutdowns, checkpoints."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+
+from kwire.cluster.group_commit import GroupCommit
+from kwire.log import flushing, truncation
+from kwire.log.checkpoints import CheckpointJob
+from kwire.log.disk import DiskFailure, DiskFullError, RealFile
+from kwire.log.flushing import FlushJob
+from kwire.log.leader_epochs import LeaderEpochs
+from kwire.log.log_directory import LogDirectory
+from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import PartitionLog
+from tests.planted.bug import Catalogue, nothing
+
+DISK_BUGS: Final = Catalogue()
+_bug = DISK_BUGS.bug
+
+
+@_bug("S1", "cluster/test_group_commit.py::test_what_is_not_durable_cannot_be_read")
+def an_answer_does_not_wait_for_its_fsync(patch: pytest.MonkeyPatch) -> None:
+    """With flush.messages=1 the high watermark moves with the append."""
+    request = GroupCommit.request
+
+    def request_and_go_on(commit: GroupCommit, partition: Any) -> None:
+        partition._advance(partition.log.log_end_offset, 0)
+        request(commit, partition)
+
+    patch.setattr(GroupCommit, "request", request_and_go_on)
+
+
+@_bug("S10", "log/test_partition_log.py::test_a_flush_moves_the_recovery_point_to_what_it_covered")
+def what_came_during_a_flush_counts_as_flushed(patch: pytest.MonkeyPatch) -> None:
+    """The recovery point moves to the log's end, past what the flush began with."""
+
+    def finish(log: PartitionLog, job: FlushJob) -> None:
+        log.recovery_point = log.log_end_offset
+        log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)
+
+    patch.setattr(flushing, "finish", finish)
+
+
+@_bug("S11", "log/test_disk.py::test_a_failed_fsync_is_not_tried_again")
+def a_failed_fsync_is_tried_again(patch: pytest.MonkeyPatch) -> None:
+    """The second fsync succeeds, and proves nothing."""
+    run = FlushJob.run
+
+    def run_twice(job: FlushJob) -> None:
+        run(job)
+        if job.failure is not None:
+            job.failure = None
+            run(job)
+
+    patch.setattr(FlushJob, "run", run_twice)
+
+
+@_bug("S11", "log/test_disk.py::test_any_other_failure_takes_the_log_offline_for_good")
+def a_log_goes_on_after_its_disk_failed(patch: pytest.MonkeyPatch) -> None:
+    """The failure is reported and forgotten."""
+
+    def fail(log: PartitionLog, failure: DiskFailure) -> DiskFailure:
+        return failure
+
+    patch.setattr(PartitionLog, "fail", fail)
+
+
+@_bug("S11", "log/test_log_manager.py::test_a_failing_directory_goes_offline_as_a_whole")
+def a_directory_goes_on_after_its_disk_failed(patch: pytest.MonkeyPatch) -> None:
+    """One log is offline; the others on the same device are believed."""
+    patch.setattr(LogManager, "take_offline", nothing)
+
+
+@_bug("S12", "log/test_full_disk.py::test_a_close_that_finds_no_space_is_not_clean")
+def the_clean_mark_comes_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    """A crash in between is taken for a clean shutdown."""
+    close = LogManager.close
+
+    def mark_and_close(manager: LogManager, *, clean: bool, broker_epoch: int = -1, **named: Any) -> None:
+        if clean:
+            for directory in manager.directories:
+                manager._mark_clean(directory, broker_epoch)
+        close(manager, clean=clean, broker_epoch=broker_epoch, **named)
+
+    patch.setattr(LogManager, "close", mark_and_close)
+
+
+@_bug("S12", "log/test_full_disk.py::test_a_close_that_finds_no_space_is_not_clean")
+def a_log_that_could_not_be_flushed_counts_as_clean(patch: pytest.MonkeyPatch) -> None:
+    """The mark is written although a log's last flush failed."""
+    close_logs = LogManager._close_logs
+
+    def close_and_hope(manager: LogManager, directory: LogDirectory, *, clean: bool) -> bool:
+        close_logs(manager, directory, clean=clean)
+        return clean
+
+    patch.setattr(LogManager, "_close_logs", close_and_hope)
+
+
+@_bug("S16", "log/test_disk.py::test_a_failed_append_leaves_the_old_end")
+def a_full_disk_leaves_half_a_batch(patch: pytest.MonkeyPatch) -> None:
+    """The part of an append that found room is not cut back."""
+    patch.setattr(RealFile, "_cut_back", nothing)
+
+
+@_bug("S16", "log/test_full_disk.py::test_an_append_is_refused_and_repeated_when_there_is_space")
+def a_full_disk_takes_the_log_offline(patch: pytest.MonkeyPatch) -> None:
+    """Space that comes back is of no use until a restart."""
+    no_space = PartitionLog._no_space
+
+    def give_up(log: PartitionLog, error: Any) -> Any:
+        log.fail(error)
+        return no_space(log, error)
+
+    patch.setattr(PartitionLog, "_no_space", give_up)
+
+
+@_bug("S16", "log/test_full_disk.py::test_epochs_that_cannot_be_written_hold_the_flush_up_and_nothing_else")
+def a_full_disk_lets_the_flush_pass(patch: pytest.MonkeyPatch) -> None:
+    """Epochs that found no room count as written."""
+    write = LeaderEpochs.write
+
+    def write_or_not(epochs: LeaderEpochs) -> None:
+        with suppress(DiskFullError):
+            write(epochs)
+
+    patch.setattr(LeaderEpochs, "write", write_or_not)
+
+
+@_bug(
+    "S1",
+    "log/test_log_manager.py::test_a_topic_made_again_keeps_its_records_after_a_crash_between_deletion_and_checkpoint",
+)
+def a_deleted_topic_stays_in_the_checkpoints(patch: pytest.MonkeyPatch) -> None:
+    """A new topic of its name begins at the log start of the old one."""
+
+    def forget_the_log_only(directory: LogDirectory, key: tuple[str, int]) -> None:
+        directory.logs.pop(key, None)
+
+    patch.setattr(LogDirectory, "forget", forget_the_log_only)
+
+
+@_bug("S10", "log/test_log_manager.py::test_a_checkpoint_that_was_overtaken_is_dropped")
+def an_overtaken_checkpoint_is_put_in_place(patch: pytest.MonkeyPatch) -> None:
+    """A worker's older offsets replace newer ones, which a truncation had lowered."""
+    finish = CheckpointJob.finish
+
+    def finish_always(job: CheckpointJob, *, is_overtaken: bool) -> None:
+        finish(job, is_overtaken=False)
+
+    patch.setattr(CheckpointJob, "finish", finish_always)
+
+
+@_bug("S10", "log/test_log_manager.py::test_a_truncation_is_checkpointed_before_it_happens")
+def a_truncation_leaves_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
+    """What is appended after a cut counts as durable; a crash makes the shorter log look damaged."""
+    patch.setattr(truncation, "_lower_recovery_point", nothing)
+
+
+@_bug("S1", "log/test_log_manager.py::test_checkpoints_say_what_kafka_expects")
+def the_kept_log_start_is_one_too_high(patch: pytest.MonkeyPatch) -> None:
+    """A record that is there is out of range after a restart."""
+    starts = LogDirectory.log_starts_now
+
+    def one_too_high(directory: LogDirectory) -> dict[tuple[str, int], int]:
+        return {key: offset + 1 for key, offset in starts(directory).items()}
+
+    patch.setattr(LogDirectory, "log_starts_now", one_too_high)
+
+
+@_bug("S10", "log/test_log_manager.py::test_a_closed_log_keeps_its_recovery_point")
+def every_checkpoint_names_the_log_end(patch: pytest.MonkeyPatch) -> None:
+    """The recovery points that are written are ahead of what was flushed."""
+
+    def ahead(directory: LogDirectory) -> dict[tuple[str, int], int]:
+        return {key: log.log_end_offset for key, log in directory.logs.items()}
+
+    patch.setattr(LogDirectory, "recovery_points_now", ahead)
