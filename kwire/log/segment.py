@@ -298,7 +298,8 @@ class Segment:
                 f"{self.stem}.log: the batch at position {position} has offsets {header.base_offset} to "
                 f"{header.last_offset}, which cannot follow on {lowest}"
             )
-        if previous is not None and -1 < header.partition_leader_epoch < previous.partition_leader_epoch:
+        epoch = header.partition_leader_epoch
+        if epoch < -1 or (previous is not None and -1 < epoch < previous.partition_leader_epoch):
             raise CorruptLogError(f"{self.stem}.log: the leader epoch goes back at position {position}")
 
     def _checked_header(self, data: bytes, position: int, start: int) -> BatchHeader:
