@@ -56,6 +56,11 @@ class Partitions:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         return partition
 
+    @property
+    def any_closed(self) -> bool:
+        """Whether there are some whose logs are not open."""
+        return bool(self._closed)
+
     def get(self, topic: str, index: int) -> Partition | None:
         return self._by_topic.get(topic, {}).get(index)
 
@@ -68,8 +73,11 @@ class Partitions:
 
     # --- following the metadata
 
-    def start(self, image: MetadataImage) -> None:
-        """Take over what the committed image says, once, at start. Logs of unknown topics are set aside."""
+    def start(self, image: MetadataImage, *, is_directory_lost: bool = False) -> None:
+        """Take over what the committed image says, once, at start. Logs of unknown topics are set aside.
+
+        A partition that is in no directory stays closed if it may be in one that is not there.
+        """
         config_of = cache(partial(self.config_of, image=image))
         for log in list(self._logs.load_one_by_one(config_of)):
             topic = image.topics.get(log.topic)
@@ -79,7 +87,7 @@ class Partitions:
                     "%s-%d: its topic is not in the metadata; set aside as %s", log.topic, log.partition, path
                 )
         for topic_image in image.topics.values():
-            self._follow(topic_image, image, may_be_new=not self._logs.any_offline)
+            self._follow(topic_image, image, may_be_new=not (is_directory_lost or self._logs.any_offline))
 
     def open_closed(self, image: MetadataImage) -> None:
         """Try again to open the logs that a full disk or the like kept closed."""
@@ -135,7 +143,7 @@ class Partitions:
         key = (topic.name, index)
         try:
             if not may_be_new and self._logs.get(topic.name, index) is None:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it may be in the log directory that is offline")
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it may be in a log directory that is not there")
             log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)
         except (KafkaError, DiskFailure) as error:
             if key not in self._closed:

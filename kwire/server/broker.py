@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
+from uuid import UUID
 
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
@@ -27,6 +28,7 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY, LogManager
 from kwire.log.recovery import Surroundings, open_log
+from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
 from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
@@ -122,13 +124,15 @@ class BrokerServer:
             group_commit=self._group_commit,
             settings_of=self._dynamic_configs.settings_of,
         )
-        self._partitions.start(self._metadata_log.image)
+        lost = self._lost_directories()
+        self._partitions.start(self._metadata_log.image, is_directory_lost=bool(lost))
         self._metadata_log.watch(self._partitions.follow)
         self._groups = self._make_groups()
         self._partitions.watch_removals(self._groups.topic_deleted)
         await self._groups.start()
         self._services = self._make_services()
-        await self._register()
+        # What is missed is asked for again at the next start: its partitions must not be made anew, empty, then either.
+        await self._register([*self._storage.directory_ids.values(), *(lost if self._partitions.any_closed else ())])
         await self._serve()
         self._start_tasks()
 
@@ -267,7 +271,19 @@ class BrokerServer:
             except OSError as error:
                 raise _cannot_listen(address, error) from error
 
-    async def _register(self) -> None:
+    def _lost_directories(self) -> list[UUID]:
+        """Log directories that this node had at its last start and has no more: a volume may not be mounted."""
+        known = self._metadata_log.image.brokers.get(self.config.node_id)
+        lost = sorted(set(known.directories).difference(self._storage.directory_ids.values())) if known else []
+        for directory_id in lost:
+            logger.error(
+                "log.dirs: the directory with directory.id=%s is not there; partitions that are in no other one stay "
+                "closed until it is back or their topics are deleted",
+                uuid_to_text(directory_id),
+            )
+        return lost
+
+    async def _register(self, directories: Sequence[UUID]) -> None:
         await self._controller.register_controller(
             controller_id=self.config.node_id, endpoints=[_endpoint(controller_endpoint(self.config))]
         )
@@ -275,7 +291,7 @@ class BrokerServer:
             broker_id=self.config.node_id,
             endpoints=self._advertised_endpoints(),
             rack=self.config["broker.rack"],
-            directories=list(self._storage.directory_ids.values()),
+            directories=directories,
         )
 
     def _advertised_endpoints(self) -> list[Endpoint]:

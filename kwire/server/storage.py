@@ -163,6 +163,7 @@ def _format(
         _lock(disk, directory, locks)
         if directory != config.metadata_dir:
             meta = MetaProperties(cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id)
+            logger.warning("%s is blank; it becomes a log directory of node %d", directory, config.node_id)
             return write_identity(disk, directory, meta)
         logger.info("formatting %s as a new cluster of one, cluster id %s", directory, cluster_id)
         return format_directory(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,6 +79,26 @@ def test_a_start_without_one_directory_serves_the_others_and_makes_nothing_anew(
         assert codes(client) == [ErrorCode.NONE] * PARTITIONS
         ends = [fetch(client, "t", 0, partition=index).high_watermark for index in range(PARTITIONS)]
         assert sorted(ends) == [2, 2, 3, 3]
+
+
+def test_a_directory_that_is_blank_one_day_does_not_make_its_partitions_empty(
+    data_dir: Path, config: dict[str, str], directories: list[str]
+) -> None:
+    volume, elsewhere = Path(directories[0]), data_dir / "unmounted"
+    some_are_closed = [ErrorCode.NONE] * 2 + [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    with RunningBroker(data_dir, config) as running, running.client() as client:
+        create_topic(client, PARTITIONS, name="t")
+        assert codes(client) == [ErrorCode.NONE] * PARTITIONS
+    volume.rename(elsewhere)
+    for _ in range(2):
+        with RunningBroker(data_dir, config) as running, running.client() as client:
+            assert sorted(codes(client)) == some_are_closed
+            create_topic(client, PARTITIONS)
+    shutil.rmtree(volume)
+    elsewhere.rename(volume)
+    with RunningBroker(data_dir, config) as running, running.client() as client:
+        ends = [fetch(client, "t", 0, partition=index).high_watermark for index in range(PARTITIONS)]
+        assert sorted(ends) == [1, 1, 3, 3]
 
 
 def test_a_topic_that_finds_no_space_is_there_as_soon_as_there_is_some(broker: RunningBroker, disk: FaultyDisk) -> None:
