@@ -8,6 +8,7 @@ its input ends the process, also when the broker was killed: nobody must write b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -48,26 +49,38 @@ class ProcessRounds:
     async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncIterator[CleanedGroup | RoundEnd]:
         is_over = False
         try:
-            process = self._process = self._process or await _start()
+            process = await self._living()
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(f'{{"bytes_per_second": {bytes_per_second!r}, "plan": '.encode())
-            process.stdin.write(plan.to_json() + b"}\n")
+            process.stdin.write(
+                f'{{"bytes_per_second": {bytes_per_second!r}, "plan": '.encode() + plan.to_json() + b"}\n"
+            )
             await process.stdin.drain()
             while not is_over:
                 report = _report(await process.stdout.readline())
                 is_over = isinstance(report, RoundEnd)
                 yield report
-        except (OSError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:  # uvloop says RuntimeError for a pipe that is closed
             raise RoundFailedError(f"the compacting process cannot be spoken to: {error}") from error
         finally:
             if not is_over:  # it may be in the midst of anything
                 await self.close()
 
+    async def _living(self) -> asyncio.subprocess.Process:
+        """The process; a new one if there is none or somebody ended it since its last round."""
+        process = self._process
+        if process is not None and (
+            process.returncode is not None or process.stdin is None or process.stdin.is_closing()
+        ):
+            await self.close()
+        if self._process is None:
+            self._process = await _start()
+        return self._process
+
     async def close(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
                 process.kill()  # whatever it was writing is removed by the next round or start
             await process.wait()
 

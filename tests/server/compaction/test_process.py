@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kwire import event_loop
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.errors import CorruptLogError
@@ -86,7 +89,11 @@ def test_damage_is_told_as_damage(tmp_path: Path) -> None:
     asyncio.run(acts())
 
 
-def test_a_process_that_dies_fails_its_round_and_the_next_one_has_another(tmp_path: Path) -> None:
+on_both_loops = pytest.mark.parametrize("run", [asyncio.run, event_loop.run])
+
+
+@on_both_loops
+def test_a_process_that_was_ended_between_two_rounds_is_replaced(tmp_path: Path, run: Callable[..., int]) -> None:
     plan, _ = filled(tmp_path / "orders-0")
 
     async def acts() -> int:
@@ -96,13 +103,36 @@ def test_a_process_that_dies_fails_its_round_and_the_next_one_has_another(tmp_pa
             assert rounds._process is not None
             rounds._process.kill()
             await rounds._process.wait()
-            with pytest.raises(RoundFailedError):
-                await reports_of(rounds, plan)
             return len(await reports_of(rounds, plan))
         finally:
             await rounds.close()
 
-    assert asyncio.run(acts()) == 2
+    assert run(acts()) == 2
+
+
+@on_both_loops
+def test_a_process_that_dies_fails_its_round_and_the_next_one_has_another(
+    tmp_path: Path, run: Callable[..., int]
+) -> None:
+    plan, _ = filled(tmp_path / "orders-0")
+
+    async def acts() -> int:
+        rounds = ProcessRounds()
+        try:
+            await reports_of(rounds, plan)
+            assert rounds._process is not None
+            process = rounds._process
+            process.send_signal(signal.SIGSTOP)
+            failing = asyncio.get_running_loop().create_task(reports_of(rounds, plan))
+            await asyncio.sleep(0)
+            process.kill()
+            with pytest.raises(RoundFailedError):
+                await failing
+            return len(await reports_of(rounds, plan))
+        finally:
+            await rounds.close()
+
+    assert run(acts()) == 2
 
 
 def test_the_end_of_the_broker_is_the_end_of_the_round(tmp_path: Path) -> None:
