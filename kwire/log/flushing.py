@@ -15,13 +15,20 @@ class FlushJob:
     """Files and directories to sync up to end_offset. Made and released on the loop; run() may be anywhere."""
 
     def __init__(
-        self, disk: Disk, files: Sequence[DiskFile], paths: Sequence[str], end_offset: int, epochs_version: int
+        self,
+        disk: Disk,
+        files: Sequence[DiskFile],
+        paths: Sequence[str],
+        end_offset: int,
+        epochs_version: int,
+        truncations: int,
     ) -> None:
         self._disk = disk
         self._files = files
         self.paths = paths
         self.end_offset = end_offset
         self.epochs_version = epochs_version
+        self.truncations = truncations
         self.failure: DiskFailure | None = None
         for file in files:
             file.pin()
@@ -58,10 +65,11 @@ def begin(log: PartitionLog) -> FlushJob:
     if paths or log.directory in log.unsynced_paths:
         paths.append(log.directory)  # last: a name must not become durable before what it stands for
     log.unsynced_paths.clear()  # a name that is made while the job runs waits for the next one
-    return FlushJob(log.disk, files, paths, log.log_end_offset, epochs.version)
+    return FlushJob(log.disk, files, paths, log.log_end_offset, epochs.version, log.truncations)
 
 
 def finish(log: PartitionLog, job: FlushJob) -> None:
-    """Note what has become durable."""
-    log.recovery_point = max(log.recovery_point, min(job.end_offset, log.log_end_offset))
+    """Note what has become durable; what was written in the place of what was cut meanwhile is not."""
+    if job.truncations == log.truncations:
+        log.recovery_point = max(log.recovery_point, job.end_offset)
     log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)

@@ -20,6 +20,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeVar
 
+from kwire.log import leftovers
 from kwire.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     HIGH_WATERMARK_FILE,
@@ -53,7 +54,6 @@ METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 """The quorum's own log, which may share a directory with the partitions; not this module's."""
 DIRECTORY_NAME_MAX: Final = 255
 _PARTITION_DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
-_DELETED_DIRECTORY: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
 _STRAY_DIRECTORY: Final = re.compile(r".*\.[0-9a-f]{32}-(stray|future)")
 
 
@@ -118,6 +118,7 @@ class LogManager:
         if was_clean:
             disk.unlink(clean_file)
             disk.sync_directory(path)
+        leftovers.make_room(disk, path)
         found = {name: self._checkpoint(path, name) for name in (*LOADED_FILES, HIGH_WATERMARK_FILE)}
         directory = LogDirectory(
             path=path,
@@ -204,7 +205,7 @@ class LogManager:
 
     def _recognise(self, directory: LogDirectory, name: str) -> TopicPartition | None:
         path = f"{directory.path}/{name}"
-        if _DELETED_DIRECTORY.fullmatch(name):
+        if leftovers.DELETED_DIRECTORY.fullmatch(name):
             self._pending.append(PendingDeletion(self._surroundings.clock.wall_ms(), [path]))
             return None
         match = _PARTITION_DIRECTORY.fullmatch(name)
@@ -369,15 +370,7 @@ class LogManager:
 
     def remove_files(self, paths: Iterable[str]) -> None:
         """Remove what nobody uses any more. May be called on a worker: the system takes a while for a large file."""
-        for path in paths:
-            try:
-                if self._disk.is_directory(path):
-                    self._disk.remove_directory(path)
-                else:
-                    self._disk.unlink(path)
-            except DiskFailure as failure:
-                # It is nobody's data any more: the next start tries again.
-                logger.warning("Leaving %s for the next start: %s", path, failure)
+        leftovers.remove(self._disk, paths)
 
     def logs_to_flush(self) -> list[PartitionLog]:
         """Logs whose flush.ms or a closed segment asks for a flush."""

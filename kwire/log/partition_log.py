@@ -48,6 +48,8 @@ from kwire.seams import Chance, Clock
 logger = logging.getLogger(__name__)
 
 NO_LIMIT: Final = 2**63 - 1
+NO_SPACE_PAUSE_MS: Final = 10_000.0
+"""Between two lines that say that the disk is full: every append would write one."""
 GATHERED_BYTES_LEAST: Final = 64 * 1024
 """From here on it costs less to write a batch in two parts than to copy it into one."""
 _WITH_OFFSETS: Final = (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
@@ -94,6 +96,8 @@ class PartitionLog:
         """All below is durable; recovery scans from here."""
         self.first_dirty_offset = 0
         """Compaction has passed all below; a truncation lowers it, too."""
+        self.truncations = 0
+        """Counts them: a flush that was under way says nothing of what is written then."""
         self.last_flush_ms = clock.monotonic_ms()
         self.failure: DiskFailure | CorruptLogError | None = None
         """Why the log is offline; set once."""
@@ -106,6 +110,7 @@ class PartitionLog:
         """Files and directories besides segments that the next flush makes durable."""
         self.disk = disk
         self._clock = clock
+        self._tell_of_no_space_ms = 0.0
         self._chance = chance
 
     @property
@@ -513,7 +518,10 @@ class PartitionLog:
         return failure
 
     def _no_space(self, error: DiskFullError) -> KafkaError:
-        logger.error("The disk is full: %s; %s-%s stays as it is", error, self.topic, self.partition)
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._tell_of_no_space_ms:
+            self._tell_of_no_space_ms = now_ms + NO_SPACE_PAUSE_MS
+            logger.error("The disk is full: %s; %s-%s stays as it is", error, self.topic, self.partition)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
 
     def _offline(self) -> KafkaError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.replay import replay_producers
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
 
     Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
     """
-    _lower_recovery_point(log, offset)
+    _note(log, offset)
     newest = log.segments.active
     while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
         log.remove_last_segment()
@@ -38,12 +39,15 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
 
 def truncate_fully(log: PartitionLog, offset: int) -> None:
     """Remove everything and begin again at offset."""
-    _lower_recovery_point(log, 0)
+    _note(log, 0)
     while len(log.segments):
         log.remove_last_segment()
     _settle_names(log)
     log.snapshots.remove_from(-1)
-    log.begin_segment(offset)
+    try:
+        log.begin_segment(offset)
+    except DiskFullError as full:  # although all of the log was removed: there is nothing to go back to
+        raise DiskFailure(full.operation, full.path, full.error) from full
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
     log.first_dirty_offset = 0
     log.leader_epochs.clear()
@@ -55,7 +59,9 @@ def _settle_names(log: PartitionLog) -> None:
     log.disk.sync_directory(log.directory)
 
 
-def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
+def _note(log: PartitionLog, offset: int) -> None:
+    """Before anything is cut: what lies behind offset is no longer durable, and no flush under way makes it so."""
+    log.truncations += 1
     if offset < log.recovery_point:
         log.recovery_point = offset
         if log.before_truncation is not None:

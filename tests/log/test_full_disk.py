@@ -9,7 +9,7 @@ import pytest
 
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
-from kwire.log.disk import DiskFullError
+from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -226,3 +226,33 @@ def test_retention_removes_segments_although_there_is_no_space_for_longer_names(
         Path(scene.log.segments.active.file.path).name
     ]
     assert not scene.manager.any_offline
+
+
+def test_deleted_partitions_make_room_for_a_start_on_a_full_disk(scene, monkeypatch, caplog):
+    scene.manager.delete("t", 0)
+    (waiting,) = [name for name in scene.disk.list(scene.directory) if name.endswith("-delete")]
+    scene.manager.close(clean=True)
+    scene.managed().close(clean=True)
+    assert waiting in scene.disk.list(scene.directory)  # there is no hurry
+    monkeypatch.setattr(scene.disk, "space", lambda path: (10**9, 4096))
+    again = scene.managed()
+    assert waiting not in scene.disk.list(scene.directory)
+    assert f"removing {waiting} before anything else" in caplog.text
+    again.close(clean=True)
+
+
+def test_a_full_disk_is_told_of_now_and_then(scene, caplog):
+    scene.fill(".log")
+    for _ in range(50):
+        assert code_of(lambda: scene.log.append(scene.next_batch(), leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert caplog.text.count("The disk is full") == 1
+    scene.clock.now_ms += 10_000
+    assert code_of(lambda: scene.log.append(scene.next_batch(), leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert caplog.text.count("The disk is full") == 2
+
+
+def test_a_log_that_finds_no_space_to_begin_anew_goes_offline(scene):
+    scene.disk.fail = lambda operation, path: full(operation, path) if operation == "create" else None
+    with pytest.raises(DiskFailure):
+        scene.log.truncate_fully_and_start_at(100)
+    assert scene.log.failure is not None

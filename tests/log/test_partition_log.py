@@ -323,6 +323,21 @@ def test_a_flush_moves_the_recovery_point_to_what_it_covered(tmp_path):
     assert (log.recovery_point, log.unflushed_records) == (20, 1)
 
 
+def test_a_flush_that_a_truncation_overtakes_says_nothing_of_what_came_then(tmp_path):
+    log = open_at(tmp_path)
+    for _ in range(4):
+        log.append(batch(b"old"), leader_epoch=0)
+    job = log.begin_flush()
+    job.run()
+    log.truncate_to(1)
+    for _ in range(3):
+        log.append(batch(b"new"), leader_epoch=1)
+    log.finish_flush(job)
+    assert log.recovery_point <= 1
+    log.flush()
+    assert log.recovery_point == 4
+
+
 def test_flush_is_due_by_time_and_roll(tmp_path):
     clock = ManualClock()
     log = open_at(tmp_path, LogConfig(flush_messages=1, flush_ms=1000), surroundings(clock=clock))

@@ -158,7 +158,7 @@ def an_overtaken_checkpoint_is_put_in_place(patch: pytest.MonkeyPatch) -> None:
 @_bug("S10", "log/test_log_manager.py::test_a_truncation_is_checkpointed_before_it_happens")
 def a_truncation_leaves_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
     """What is appended after a cut counts as durable; a crash makes the shorter log look damaged."""
-    patch.setattr(truncation, "_lower_recovery_point", nothing)
+    patch.setattr(truncation, "_note", nothing)
 
 
 @_bug("S1", "log/test_log_manager.py::test_checkpoints_say_what_kafka_expects")
