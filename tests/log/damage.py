@@ -304,10 +304,11 @@ class Damage:
     def is_covered(self, scene: Scene) -> bool:
         """False where nothing else in the directory says the same, as docs/log-tools.md tells.
 
-        A number in leader-epoch-checkpoint is only noticed by kwire log verify. After a crash, the log's start is
-        what its checkpoint says, and the last batch behind the recovery point begins where it says.
+        Numbers in leader-epoch-checkpoint, and smaller ones in log-start-offset-checkpoint, are only noticed by kwire
+        log verify. After a crash, the log's start is what its checkpoint says, and the last batch behind the recovery
+        point begins where it says.
         """
-        if self.path.name == "leader-epoch-checkpoint":
+        if self.path.name == "leader-epoch-checkpoint" or (self.path.name == LOG_START_FILE and self.kind == "flip"):
             return False
         if self.path.suffix == ".txnindex" and self.kind == "cut":
             return False

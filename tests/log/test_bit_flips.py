@@ -75,16 +75,26 @@ def test_an_end_that_a_clean_stop_did_not_note_is_refused(tmp_path: Path) -> Non
         open_at(tmp_path, CONFIG, clean=True, recovery_point=10)
 
 
-@pytest.mark.parametrize("noted", [0, 5])
-def test_a_log_start_that_the_epochs_contradict_is_refused(tmp_path: Path, noted: int) -> None:
+def test_a_log_start_that_the_epochs_contradict_is_refused(tmp_path: Path) -> None:
     log = open_at(tmp_path, CONFIG)
     for index in range(10):
         log.append(batch(b"%d" % index), leader_epoch=0)
     log.delete_records_before(2)
     log.close(clean=True)
-    with pytest.raises(CorruptLogError, match=f"begins at offset {noted} by the log start checkpoint, and at 2"):
-        open_at(tmp_path, CONFIG, clean=True, recovery_point=10, log_start_offset=noted)
+    with pytest.raises(CorruptLogError, match="begins at offset 5 by the log start checkpoint, and at 2"):
+        open_at(tmp_path, CONFIG, clean=True, recovery_point=10, log_start_offset=5)
     assert values(open_at(tmp_path, CONFIG, clean=True, recovery_point=10, log_start_offset=2))[0] == b"2"
+
+
+def test_epochs_that_begin_behind_the_log_start_are_derived_as_for_a_directory_of_kafka(tmp_path: Path) -> None:
+    log = open_at(tmp_path, CONFIG)
+    for index in range(10):
+        log.append(batch(b"%d" % index), leader_epoch=0)
+    log.delete_records_before(2)
+    log.close(clean=True)
+    log = open_at(tmp_path, CONFIG, clean=True, recovery_point=10, log_start_offset=0)
+    assert values(log)[0] == b"0"
+    assert log.leader_epochs.entries() == [(0, 0)]
 
 
 @pytest.mark.parametrize("position", range(34))
