@@ -51,7 +51,10 @@ def _are_sound(log: PartitionLog, segment: Segment) -> bool:
 
 
 def _begin_where_they_say(log: PartitionLog, segment: Segment, entries: list[AbortedTransaction]) -> bool:
-    """By the producers at the segment's start, and by walking over its first batches."""
+    """By the producers at the segment's start, and by walking over its first batches.
+
+    What lies below the log's start does not count: a producer may be forgotten that had begun something there.
+    """
     at_start = _open_at_start(log, segment)
     if at_start is None:
         at_start = {
@@ -61,10 +64,12 @@ def _begin_where_they_say(log: PartitionLog, segment: Segment, entries: list[Abo
         if entry.first_offset < segment.base_offset and at_start.get(entry.producer_id) != entry.first_offset:
             return False
     wanted = {entry.first_offset: entry.producer_id for entry in entries}
-    in_transaction = set(at_start)
+    in_transaction = {producer_id for producer_id, first in at_start.items() if first >= log.log_start_offset}
     for position, header in segment.walk(0):
         if position > WALK_BYTES:
             break
+        if header.last_offset < log.log_start_offset:
+            continue
         if wanted.get(header.base_offset) == header.producer_id and header.producer_id in in_transaction:
             return False
         if header.attributes & CONTROL_FLAG:
