@@ -141,6 +141,8 @@ class Partitions:
     def _open_log(self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool) -> PartitionLog | None:
         """The partition's log; None if it stays closed, of which the reason is logged once."""
         key = (topic.name, index)
+        if not self._closed.get(key, True):
+            return None  # until the next start
         try:
             if not may_be_new and self._logs.get(topic.name, index) is None:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it may be in a log directory that is not there")

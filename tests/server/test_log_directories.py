@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from tests.log.faults import FaultyDisk, broken, full
@@ -74,11 +75,17 @@ def test_a_start_without_one_directory_serves_the_others_and_makes_nothing_anew(
     disk.fail = lambda operation, path: broken(operation, path) if path.startswith(directories[0]) else None
     with RunningBroker(data_dir, config, disk=disk) as running, running.client() as client:
         assert sorted(codes(client)) == [ErrorCode.NONE] * 2 + [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        more = CreatePartitionsTopic(name="t", count=PARTITIONS + 1, assignments=None)
+        (changed,) = client.ask(CreatePartitionsRequest(topics=[more], timeout_ms=5000), 3).results
+        assert changed.error_code == ErrorCode.NONE
+        assert produce(client, "t", batch(b"v"), partition=PARTITIONS).error_code == ErrorCode.NONE
+        closed = [code for code in codes(client) if code is ErrorCode.KAFKA_STORAGE_ERROR]
+        assert len(closed) == 2  # a change of the topic does not make them anew either
     disk.fail = lambda operation, path: None
     with RunningBroker(data_dir, config, disk=disk) as running, running.client() as client:
         assert codes(client) == [ErrorCode.NONE] * PARTITIONS
         ends = [fetch(client, "t", 0, partition=index).high_watermark for index in range(PARTITIONS)]
-        assert sorted(ends) == [2, 2, 3, 3]
+        assert sorted(ends) == [2, 2, 4, 4]
 
 
 def test_a_directory_that_is_blank_one_day_does_not_make_its_partitions_empty(
