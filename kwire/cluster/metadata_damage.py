@@ -5,8 +5,8 @@ finds it changed or gone must not start. What lies behind may be lost, torn or o
 cut.
 
 Where the one ends is kept beside the log, in recovery-point-offset-checkpoint, after every flush. The file itself is
-not synced: an older one is as true, and says less. Without one (Apache Kafka keeps none) a flaw with whole batches
-behind it counts as damage.
+not synced: an older one is as true, and says less; a torn one says that there was a crash. Without one (Apache Kafka
+keeps none) a flaw with whole batches behind it counts as damage.
 """
 
 from __future__ import annotations
@@ -54,10 +54,14 @@ def _refusal(what: str) -> DirectoryRefused:
 
 
 def _recovery_point(disk: Disk, directory: str) -> int | None:
-    try:
-        return read_offsets(disk, f"{directory}/{RECOVERY_POINT_FILE}").get(_KEY)
-    except CorruptCheckpointError:
+    """None if there is no file; 0 if a crash has torn it, which may have torn the log's end as well."""
+    path = f"{directory}/{RECOVERY_POINT_FILE}"
+    if not disk.exists(path):
         return None
+    try:
+        return read_offsets(disk, path).get(_KEY, 0)
+    except CorruptCheckpointError:
+        return 0
 
 
 def _first_flaw(data: bytes, end_offset: int) -> tuple[int, int]:

@@ -305,8 +305,8 @@ def _settle(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
     if log.log_start_offset < log.log_end_offset and not log.leader_epochs.cover(log.log_start_offset):
         _recall_epochs(log)
     log.leader_epochs.truncate_from_start(log.log_start_offset)
-    # An epoch that begins at the end stays: its leader may go on.
-    log.leader_epochs.truncate_from_end(log.log_end_offset + 1)
+    # After a clean stop an epoch that begins at the end stays: its leader may go on. It says nothing of any record.
+    log.leader_epochs.truncate_from_end(log.log_end_offset + (1 if was_clean_shutdown else 0))
     log.snapshots.remove_from(log.log_end_offset)
     if was_clean_shutdown:
         replay_producers(log)

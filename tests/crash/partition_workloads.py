@@ -262,10 +262,11 @@ def opened(disk: RecordingDisk) -> LogManager:
 
 
 def picture(log: PartitionLog, disk: RecordingDisk) -> dict[str, object]:
+    """All that the log says. An epoch that begins at its end says nothing yet."""
     return {
         "batches": files_of(log, disk),
         "offsets": (log.log_start_offset, log.log_end_offset, log.topic_id),
-        "epochs": log.leader_epochs.entries(),
+        "epochs": [entry for entry in log.leader_epochs.entries() if entry[1] < log.log_end_offset],
         "producers": sorted(
             (entry.producer_id, entry.producer_epoch, entry.last_sequence, entry.current_transaction_first_offset)
             for entry in log.producers.entries.values()
