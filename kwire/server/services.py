@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from kwire.server.network.output_memory import OutputMemory
     from kwire.server.producer_ids import ProducerIds
 
-CODEC_SLOTS: Final = 2
-"""Batches that are opened at a time: each may take 64 MiB, and there are no more cores to do it."""
+CODEC_SLOTS: Final = 1
+"""Batches that are opened at a time: each may take 64 MiB, and as much again while its codec works."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -98,6 +98,7 @@ async def _append_opened(
                 _store(partition, data, records, exchange.acks, waiting, opened)
             else:
                 _refuse(data, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            del opened  # the next one needs the memory
     outcome = _outcome(exchange, waiting, context)
     return outcome if outcome is None or isinstance(outcome, ProduceExchange) else await outcome
 
