@@ -89,7 +89,7 @@ def handle(
 async def _append_opened(
     exchange: ProduceExchange, later: list[Opening], waiting: list[Append], context: RequestContext
 ) -> ProduceExchange | None:
-    """Append batches whose validation needs a codec. Few at a time: each may hold much memory."""
+    """Append batches whose validation needs a codec. One at a time: each may take much memory."""
     services = context.services
     for partition, data, records in later:
         async with services.codec_slots:
