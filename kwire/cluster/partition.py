@@ -13,7 +13,6 @@ from uuid import UUID
 
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import PartitionImage
-from kwire.log.batch_opening import OpenedBatch
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.append_result import AppendResult
 from kwire.log.partition_log import PartitionLog
@@ -86,17 +85,13 @@ class Partition:
     # --- writing
 
     def append(
-        self,
-        batches: bytearray | memoryview | bytes,
-        acks: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        opened: OpenedBatch | None = None,
+        self, batches: bytearray | memoryview | bytes, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT
     ) -> AppendResult:
-        """Append as the leader. Raises KafkaError, and then nothing is stored."""
+        """Append as the leader; the batches are patched in place. Raises KafkaError, and then nothing is stored."""
         log = self.log
         if acks == ACKS_ALL and len(self.image.isr) < log.config.min_insync_replicas:
             self._check_insync_replicas()
-        result = log.append(batches, leader_epoch=self.image.leader_epoch, origin=origin, opened=opened)
+        result = log.append(batches, leader_epoch=self.image.leader_epoch, origin=origin)
         if not result.is_duplicate:
             if self._unflushed_bytes or log.unflushed_records >= log.config.flush_messages:
                 self._unflushed_bytes += len(batches)

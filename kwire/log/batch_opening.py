@@ -1,8 +1,4 @@
-"""What a codec does for the validation of a batch: decompress it, compress it anew.
-
-Codecs let other threads run and take milliseconds for a large batch, which an event loop does not have. So it can be
-done ahead: needs_codec() says for which batches, open_ahead() runs on a worker, and validation takes what came of it.
-"""
+"""What a codec does for the validation of a batch: when it is asked, and within which bounds."""
 
 from __future__ import annotations
 
@@ -11,15 +7,7 @@ from typing import Final
 from kwire.log.config import INT64_MAX, LogConfig
 from kwire.protocol.compression import CODEC_NAMES, Codec, CompressionError, DecompressedTooLargeError, compress
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.records import (
-    BATCH_HEADER_BYTES,
-    CODEC_MASK,
-    CONTROL_FLAG,
-    BatchHeader,
-    batch_body,
-    crc_matches,
-    parse_header,
-)
+from kwire.protocol.records import BatchHeader, batch_body
 
 DECOMPRESSED_FACTOR: Final = 8
 """A batch may grow to this many times max.message.bytes when it is opened ..."""
@@ -27,26 +15,6 @@ DECOMPRESSED_BYTES_LEAST: Final = 8 * 1024**2
 """... or to this, if that is more: small limits must not refuse honest text that compresses well ..."""
 DECOMPRESSED_BYTES_MOST: Final = 64 * 1024**2
 """... but never beyond this, which bounds what one request can make the broker allocate."""
-
-
-class OpenedBatch:
-    """A batch's records as plain bytes, and compressed as they will be stored if that is another codec.
-
-    Or the reason why it cannot be opened, which validation gives when its turn comes.
-    """
-
-    __slots__ = ("_body", "_error", "packed", "target")
-
-    def __init__(self, target: Codec, body: bytes, packed: bytes | None, error: KafkaError | None = None) -> None:
-        self._body = body
-        self._error = error
-        self.target = target
-        self.packed = packed
-
-    def body(self) -> bytes:
-        if self._error is not None:
-            raise self._error
-        return self._body
 
 
 def target_codec(header: BatchHeader, config: LogConfig) -> Codec:
@@ -68,32 +36,6 @@ def must_open(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
         config.message_timestamp_before_max_ms != INT64_MAX
         or not 0 < header.base_timestamp <= header.max_timestamp <= newest
     )
-
-
-def needs_codec(batch: bytes, config: LogConfig, now_ms: int) -> bool:
-    """Whether validation will call a codec; False also for what it will refuse without one."""
-    if len(batch) < BATCH_HEADER_BYTES:
-        return False
-    header = parse_header(batch)
-    codec = header.attributes & CODEC_MASK
-    if codec > Codec.ZSTD or header.attributes & CONTROL_FLAG or header.size_in_bytes > config.max_message_bytes:
-        return False
-    if target_codec(header, config) != codec:
-        return True
-    return codec != Codec.NONE and must_open(header, config, now_ms)
-
-
-def open_ahead(batch: bytes, config: LogConfig) -> OpenedBatch | None:
-    """What a worker does for a batch that needs_codec; None for a damaged one, which validation will refuse."""
-    header = parse_header(batch)
-    if header.size_in_bytes != len(batch) or not crc_matches(batch, 0, header):
-        return None
-    target = target_codec(header, config)
-    try:
-        body = open_body(batch, header, config)
-    except KafkaError as error:
-        return OpenedBatch(target, b"", None, error)
-    return OpenedBatch(target, body, None if target is header.codec else pack(body, target, config))
 
 
 def open_body(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:

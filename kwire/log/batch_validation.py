@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 from crc32c import crc32c
 
-from kwire.log.batch_opening import OpenedBatch, must_open, open_body, pack, target_codec
+from kwire.log.batch_opening import must_open, open_body, pack, target_codec
 from kwire.log.config import INT64_MAX, LogConfig
 from kwire.log.record_walk import MalformedRecordError, RecordFault, WalkRules, walk_plain, walk_records
 from kwire.protocol.compression import Codec
@@ -126,12 +126,8 @@ def validate_batch(
     config: LogConfig,
     origin: AppendOrigin,
     now_ms: int,
-    opened: OpenedBatch | None = None,
 ) -> tuple[bytes, BatchHeader]:
-    """Check one batch from a client or coordinator; returns it ready but for offset and leader epoch.
-
-    What was opened ahead spares the codec's work.
-    """
+    """Check one batch from a client or coordinator; returns it ready but for offset and leader epoch."""
     attributes, count = header.attributes, header.record_count
     if header.length + LENGTH_OVERHEAD > config.max_message_bytes:
         raise KafkaError(
@@ -157,7 +153,7 @@ def validate_batch(
             and base_timestamp + span[0] >= now_ms - config.message_timestamp_before_max_ms
         ):
             return batch, header
-    return _validate_thoroughly(batch, header, config, now_ms, opened)
+    return _validate_thoroughly(batch, header, config, now_ms)
 
 
 def _crc(batch: bytes) -> int:
@@ -168,7 +164,7 @@ def _crc(batch: bytes) -> int:
 
 
 def _validate_thoroughly(
-    batch: bytes, header: BatchHeader, config: LogConfig, now_ms: int, opened: OpenedBatch | None
+    batch: bytes, header: BatchHeader, config: LogConfig, now_ms: int
 ) -> tuple[bytes, BatchHeader]:
     """All that is not the ordinary batch of an ordinary topic."""
     codec = header.attributes & CODEC_MASK
@@ -181,7 +177,7 @@ def _validate_thoroughly(
     if codec == Codec.NONE and target is Codec.NONE:
         body = batch[BATCH_HEADER_BYTES:]
         return _stamp(batch, header, config, _check_records(body, header, config, now_ms), now_ms)
-    return _validate_compressed(batch, header, config, target, now_ms, opened)
+    return _validate_compressed(batch, header, config, target, now_ms)
 
 
 def _check_client_header(header: BatchHeader) -> None:
@@ -239,18 +235,16 @@ def _refuse_records(faults: list[RecordFault]) -> NoReturn:
 
 
 def _validate_compressed(
-    batch: bytes, header: BatchHeader, config: LogConfig, target: Codec, now_ms: int, opened: OpenedBatch | None
+    batch: bytes, header: BatchHeader, config: LogConfig, target: Codec, now_ms: int
 ) -> tuple[bytes, BatchHeader]:
     keep = header.codec is target
     if keep and not must_open(header, config, now_ms):
         return _stamp(batch, header, config, header.max_timestamp, now_ms)
-    body = opened.body() if opened is not None else open_body(batch, header, config)
+    body = open_body(batch, header, config)
     max_timestamp = _check_records(body, header, config, now_ms)
     if keep:
         return _stamp(batch, header, config, max_timestamp, now_ms)
-    packed = opened.packed if opened is not None and opened.target is target else None
-    if packed is None:
-        packed = pack(body, target, config)
+    packed = pack(body, target, config)
     header = parse_header(batch)
     header.attributes = header.attributes & ~CODEC_MASK | target
     converted = bytes(assemble_batch(header, packed))

@@ -18,7 +18,6 @@ from typing import Final, TypeVar
 
 from kwire.log import flushing, lookup, retention, rolling, transaction_check, truncation
 from kwire.log.append_result import AppendResult
-from kwire.log.batch_opening import OpenedBatch
 from kwire.log.batch_validation import AppendOrigin, check_frame, check_given_offsets, validate_batch
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_metadata
 from kwire.log.config import LogConfig
@@ -129,9 +128,8 @@ class PartitionLog:
         leader_epoch: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
-        opened: OpenedBatch | None = None,
     ) -> AppendResult:
-        """Store batches and say where. A batch that was opened ahead is not opened again.
+        """Store batches and say where.
 
         Raises KafkaError with the code that Kafka answers, or DiskFailure; nothing is stored then.
         """
@@ -142,7 +140,7 @@ class PartitionLog:
         batch = batches if isinstance(batches, bytes) else bytes(batches)
         now_ms = self._clock.wall_ms()
         config = self.config
-        batch, header = validate_batch(batch, check_frame(batch), config, origin, now_ms, opened)
+        batch, header = validate_batch(batch, check_frame(batch), config, origin, now_ms)
         size = len(batch)
         if size > config.segment_bytes:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than a segment may have")

@@ -9,7 +9,6 @@ Everything that depends on API and version alone (compiled decoder, handler) is 
 
 from __future__ import annotations
 
-from asyncio import iscoroutine
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -57,10 +56,7 @@ class Api:
     stable_max: int | None = None
     """The highest version served, where the newest declared one is not stable in 4.3.1."""
     pipelined: bool = False
-    """Whether later requests of the connection may start while this one waits for its answer.
-
-    Not if the handler hands a coroutine back: that has something to do yet, which must come first.
-    """
+    """Whether later requests of the connection may start while this one waits for its answer."""
     codec: HandWrittenCodec | None = None
     """What reads and writes bodies in place of the codec that is compiled from `request` and `response`."""
 
@@ -154,7 +150,7 @@ class Dispatcher:
         return Pending(
             outcome,
             lambda response: self._answer_later(route, context, len(frame), response, spent_ms),
-            pipelined=route.pipelined and not iscoroutine(outcome),
+            pipelined=route.pipelined,
         )
 
     def _find(self, key: int, version: int) -> Route:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.image import MetadataImage
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from kwire.server.long_answers import LongAnswers
     from kwire.server.network.output_memory import OutputMemory
     from kwire.server.producer_ids import ProducerIds
-
-CODEC_SLOTS: Final = 1
-"""Batches that are opened at a time: each may take 64 MiB, and as much again while its codec works."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,8 +58,6 @@ class Services:
     topic_creator: TopicCreator
     apis: tuple[Api, ...]
     unsupported_api_versions: Callable[[RequestContext], Any]
-    codec_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CODEC_SLOTS))
-    """Taken by whoever has a worker open a batch, until its records are stored."""
 
     @property
     def node_id(self) -> int:

@@ -1,21 +1,17 @@
 """Produce: append record batches to partitions led by this broker.
 
 All appending happens before anything is waited for, so that the batches of one connection reach their partitions in
-the order in which they were sent; but for large batches that a codec must open, which a worker does: the connection's
-later requests wait for them. The answer waits where flush.messages wants the records durable. With acks=0 nothing is
-answered; if an append failed, the connection is closed instead, which is all that such a client can be told.
+the order in which they were sent. The answer waits only where flush.messages wants the records durable. With acks=0
+nothing is answered; if an append failed, the connection is closed instead, which is all that such a client can be told.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
-from functools import partial
 from typing import Final
 
-from kwire.cluster.partition import Partition
 from kwire.cluster.topic_names import INTERNAL_TOPICS
-from kwire.log.batch_opening import OpenedBatch, needs_codec, open_ahead
 from kwire.log.batch_validation import check_frame
 from kwire.log.disk import DiskFailure
 from kwire.protocol.compression import Codec
@@ -57,15 +53,9 @@ _WITHOUT_LOG_START: Final = frozenset(
 )
 """Refusals that Kafka answers without the start of the log; with all others of an existing partition it comes."""
 _ACKS: Final = (-1, 0, 1)
-OPENED_AHEAD_BYTES_LEAST: Final = 4096
-"""A smaller batch costs less to open at once than to hand over."""
-Opening = tuple[Partition, ProducedPartition, bytes]
-"""Where, the answer so far, and the batch that is to be opened."""
 
 
-def handle(
-    exchange: ProduceExchange, context: RequestContext
-) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
+def handle(exchange: ProduceExchange, context: RequestContext) -> ProduceExchange | Awaitable[ProduceExchange] | None:
     """Append every batch; the outcome is noted beside it."""
     acks = exchange.acks
     refused = None
@@ -73,41 +63,14 @@ def handle(
     if is_transactional or acks not in _ACKS:
         refused = _refusal(exchange, context)
     waiting: list[Append] = []
-    later: list[Opening] = []
     for topic in exchange.topics:
         name, why = _resolve(topic, context, refused)
         for data in topic.partitions:
             if why is None:
-                _append(name, data, acks, context, is_transactional, waiting, later)
+                _append(name, data, acks, context, is_transactional, waiting)
             else:
                 _refuse(data, why)
-    if later:
-        return _append_opened(exchange, later, waiting, context)
-    return _outcome(exchange, waiting, context)
-
-
-async def _append_opened(
-    exchange: ProduceExchange, later: list[Opening], waiting: list[Append], context: RequestContext
-) -> ProduceExchange | None:
-    """Append batches whose validation needs a codec. One at a time: each may take much memory."""
-    services = context.services
-    for partition, data, records in later:
-        async with services.codec_slots:
-            opened = await services.workers.run(partial(open_ahead, records, partition.log.config))
-            if services.partitions.get(partition.topic, partition.index) is partition:
-                _store(partition, data, records, exchange.acks, waiting, opened)
-            else:
-                _refuse(data, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            del opened  # the next one needs the memory
-    outcome = _outcome(exchange, waiting, context)
-    return outcome if outcome is None or isinstance(outcome, ProduceExchange) else await outcome
-
-
-def _outcome(
-    exchange: ProduceExchange, waiting: list[Append], context: RequestContext
-) -> ProduceExchange | Awaitable[ProduceExchange] | None:
-    """The answer, once all that can be stored is."""
-    if exchange.acks == 0:
+    if acks == 0:
         _close_on_error(exchange.topics)
         return None
     if waiting:
@@ -154,9 +117,8 @@ def _append(
     context: RequestContext,
     is_transactional: bool,
     waiting: list[Append],
-    later: list[Opening],
 ) -> None:
-    """Append one batch, or put it on the list of those that a worker has to open before."""
+    """Append one batch. What is stored and not durable, though it should be, is put on the list of those that wait."""
     partition = None
     try:
         partition = context.services.partitions.find(name, data.index)
@@ -170,37 +132,13 @@ def _append(
         if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
             check_frame(records)
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
+        result = partition.append(records, acks)
     except KafkaError as error:
-        _refuse(data, error, partition)
-        return
-    if len(records) >= OPENED_AHEAD_BYTES_LEAST and _needs_codec(partition, records, context):
-        later.append((partition, data, records))
-    else:
-        _store(partition, data, records, acks, waiting, None)
-
-
-def _needs_codec(partition: Partition, records: bytes, context: RequestContext) -> bool:
-    config = partition.log.config
-    if config.stores_plain_batches_as_they_are and not records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
-        return False
-    return needs_codec(records, config, context.services.clock.wall_ms())
-
-
-def _store(
-    partition: Partition,
-    data: ProducedPartition,
-    records: bytes,
-    acks: int,
-    waiting: list[Append],
-    opened: OpenedBatch | None,
-) -> None:
-    """Append one batch. What is stored and not durable, though it should be, is put on the list of those that wait."""
-    try:
-        result = partition.append(records, acks, opened=opened)
-    except KafkaError as error:
-        _refuse(data, error, partition)
+        _refuse(data, error)
+        if partition is not None and error.code not in _WITHOUT_LOG_START:
+            data.log_start_offset = partition.log.log_start_offset
     except DiskFailure as failure:
-        logger.error("%s-%d: %s", partition.topic, data.index, failure)  # noqa: TRY400 the failure says all
+        logger.error("%s-%d: %s", name, data.index, failure)  # noqa: TRY400 the failure says all
         data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     else:
         data.base_offset = result.base_offset
@@ -224,12 +162,10 @@ def _check_attributes(attributes: int, context: RequestContext, is_transactional
     )
 
 
-def _refuse(data: ProducedPartition, error: KafkaError, partition: Partition | None = None) -> None:
+def _refuse(data: ProducedPartition, error: KafkaError) -> None:
     data.error_code = error.code
     data.record_errors = error.record_errors
     data.error_message = error.message
-    if partition is not None and error.code not in _WITHOUT_LOG_START:
-        data.log_start_offset = partition.log.log_start_offset
 
 
 CODEC = HandWrittenCodec(exchange_decoder, exchange_framer, ProduceExchange)

@@ -321,7 +321,7 @@ class Connection:
 
     def _finished(self, answer: Answer, pending: Pending, future: asyncio.Future[Any]) -> None:
         if self._transport is None:
-            if not future.cancelled() and (error := future.exception()) and not isinstance(error, CloseConnection):
+            if not future.cancelled() and (error := future.exception()):
                 logger.error("a request whose client had left failed", exc_info=error)
             return
         try:
