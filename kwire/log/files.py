@@ -7,9 +7,13 @@ from typing import Final, NamedTuple
 from kwire.log.disk import Disk, DiskFullError
 
 LOG_SUFFIX: Final = ".log"
-INDEX_SUFFIXES: Final = (".index", ".timeindex")
+OFFSET_INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+SPARSE_INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 """Made again from the batches when they are missing or wrong."""
-SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, *INDEX_SUFFIXES, ".txnindex")
+INDEX_SUFFIXES: Final = (*SPARSE_INDEX_SUFFIXES, TRANSACTION_INDEX_SUFFIX)
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, *INDEX_SUFFIXES)
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"

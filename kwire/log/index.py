@@ -15,11 +15,10 @@ from bisect import bisect_left, bisect_right
 from typing import Final
 
 from kwire.log.disk import Disk, DiskFile
+from kwire.log.files import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
 OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 12
-INDEX_KIND: Final = ".index"
-TIME_INDEX_KIND: Final = ".timeindex"
 
 _SWAP: Final = sys.byteorder == "little"
 
@@ -79,7 +78,7 @@ class OffsetIndex:
     """Where a segment's batches are, about every index.interval.bytes."""
 
     def __init__(self, disk: Disk, stem: str, base_offset: int, *, load: bool, suffix: str = "") -> None:
-        self.storage = _IndexFile(disk, stem, INDEX_KIND + suffix)
+        self.storage = _IndexFile(disk, stem, OFFSET_INDEX_SUFFIX + suffix)
         self._base_offset = base_offset
         self._offsets = array("i")
         self._positions = array("i")
@@ -153,7 +152,7 @@ class TimeIndex:
     """The largest timestamp up to an offset, about every index.interval.bytes."""
 
     def __init__(self, disk: Disk, stem: str, base_offset: int, *, load: bool, suffix: str = "") -> None:
-        self.storage = _IndexFile(disk, stem, TIME_INDEX_KIND + suffix)
+        self.storage = _IndexFile(disk, stem, TIME_INDEX_SUFFIX + suffix)
         self._base_offset = base_offset
         self._timestamps = array("q")
         self._offsets = array("i")

@@ -80,7 +80,7 @@ class LogManager:
         try:
             for path in paths:
                 self.directories.append(self._open_or_offline(path, (locks or {}).get(path)))
-            if self.directories and all(directory.failure is not None for directory in self.directories):
+            if self.directories and all(directory.is_offline for directory in self.directories):
                 raise LogDirectoryError("log.dirs: every log directory is offline")
         except BaseException:
             self._release()
@@ -233,7 +233,7 @@ class LogManager:
             if log.topic_id is None and topic_id is not None:
                 log.assign_topic_id(topic_id)  # a power cut took what was in its partition.metadata
             return log
-        online = [directory for directory in self.directories if directory.failure is None]
+        online = [directory for directory in self.directories if not directory.is_offline]
         if not online:
             raise LogDirectoryError("log.dirs: every log directory is offline")
         holders = [found for found in online if self._disk.is_directory(f"{found.path}/{topic}-{partition}")]
@@ -271,7 +271,7 @@ class LogManager:
     @property
     def any_offline(self) -> bool:
         """Whether a directory is offline: a partition that is in no other one may be in it."""
-        return any(directory.failure is not None for directory in self.directories)
+        return any(directory.is_offline for directory in self.directories)
 
     def logs(self) -> Iterator[PartitionLog]:
         """Every log of every directory."""
@@ -401,14 +401,14 @@ class LogManager:
         return [
             CheckpointJob(self._disk, directory.path, name, offsets, directory.checkpoints_written)
             for directory in self.directories
-            if directory.failure is None
+            if not directory.is_offline
             for name, offsets in directory.offsets_to_keep(high_watermarks).items()
         ]
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:
         """Put a written file in its place, or take its directory offline; one that was overtaken is dropped."""
         (directory,) = (directory for directory in self.directories if directory.path == job.directory)
-        if directory.failure is not None:
+        if directory.is_offline:
             return
         overtaken = job.name in LOADED_FILES and job.number != directory.checkpoints_written
         try:
@@ -429,7 +429,7 @@ class LogManager:
 
     def _write_recovery_points(self, directory: LogDirectory) -> None:
         """At once: what is cut next must not look damaged after a crash. Without space, nothing is cut."""
-        if directory.failure is None:
+        if not directory.is_offline:
             self._guard(directory, partial(self._write_checkpoints, directory, (RECOVERY_POINT_FILE,)))
 
     def _write_checkpoints(self, directory: LogDirectory, names: Iterable[str]) -> None:
@@ -453,7 +453,7 @@ class LogManager:
         if clean:
             self.checkpoint(high_watermarks)
             for directory in self.directories:
-                if directory.failure is None and directory.path not in unclean:
+                if not directory.is_offline and directory.path not in unclean:
                     self._mark_clean(directory, broker_epoch)
         self._release()
 
@@ -480,7 +480,7 @@ class LogManager:
 
     def take_offline(self, directory: LogDirectory, failure: DiskFailure) -> None:
         """What one file of a device did, the others may do: no log of the directory is used any more."""
-        if directory.failure is not None:
+        if directory.is_offline:
             return
         directory.failure = failure
         logger.error("The log directory %s goes offline: %s", directory.path, failure)

@@ -20,7 +20,15 @@ from kwire.log.clean_check import check_clean_stop
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk
 from kwire.log.errors import CorruptLogError
-from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SEGMENT_SUFFIXES, SWAP_SUFFIX
+from kwire.log.files import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SPARSE_INDEX_SUFFIXES,
+    SWAP_SUFFIX,
+)
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
@@ -129,7 +137,8 @@ def _tidy(disk: Disk, directory: str) -> list[str]:
         _undo(disk, directory, names)
         _complete_swaps(disk, directory)
         names = disk.list(directory)
-    return [name for name in names if not _removed_as_stray(disk, directory, name, set(names))]
+    present = set(names)
+    return [name for name in names if not _removed_as_stray(disk, directory, name, present)]
 
 
 def _undo(disk: Disk, directory: str, names: list[str]) -> None:
@@ -145,7 +154,7 @@ def _undo(disk: Disk, directory: str, names: list[str]) -> None:
 
 def _removed_as_stray(disk: Disk, directory: str, name: str, names: set[str]) -> bool:
     """Whether it was an index without a log, or one of an empty log, which would not fit what is appended."""
-    if name[20:] not in SEGMENT_SUFFIXES[1:] or not name[:20].isdigit():
+    if name[20:] not in INDEX_SUFFIXES or not name[:20].isdigit():
         return False
     log = f"{name[:20]}{LOG_SUFFIX}"
     if log not in names:
@@ -168,7 +177,7 @@ def _complete_swaps(disk: Disk, directory: str) -> None:
         swap.close()
         # What has the new segment's own name is replaced by the renames; an index that has no .swap any more may be the
         # old or the new one, and is made again.
-        for kind in INDEX_SUFFIXES:
+        for kind in SPARSE_INDEX_SUFFIXES:
             if f"{name[:20]}{kind}{SWAP_SUFFIX}" not in names:
                 disk.unlink(f"{directory}/{name[:20]}{kind}")
         for old in names:

@@ -14,12 +14,10 @@ from typing import Final
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, DiskFile, DiskFullError
 from kwire.log.errors import CorruptLogError
-from kwire.log.files import SEGMENT_SUFFIXES
+from kwire.log.files import OFFSET_INDEX_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX
 from kwire.log.index import (
-    INDEX_KIND,
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
-    TIME_INDEX_KIND,
     CorruptIndexError,
     OffsetIndex,
     TimeIndex,
@@ -407,8 +405,8 @@ class Segment:
             if self._disk.exists(path):
                 self._disk.rename(path, path.removesuffix(self.suffix))
         self.suffix = ""
-        self.offset_index.storage.kind = INDEX_KIND
-        self.time_index.storage.kind = TIME_INDEX_KIND
+        self.offset_index.storage.kind = OFFSET_INDEX_SUFFIX
+        self.time_index.storage.kind = TIME_INDEX_SUFFIX
         self.transaction_index = TransactionIndex(self._disk, self.stem)
         self.file = self._disk.open(f"{self.stem}.log")
 

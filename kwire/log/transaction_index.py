@@ -13,6 +13,7 @@ import struct
 from typing import Final, NamedTuple
 
 from kwire.log.disk import Disk, DiskFile, DiskFullError
+from kwire.log.files import TRANSACTION_INDEX_SUFFIX
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class TransactionIndex:
 
     @property
     def path(self) -> str:
-        return f"{self._stem}.txnindex{self._suffix}"
+        return self._stem + TRANSACTION_INDEX_SUFFIX + self._suffix
 
     def entries(self) -> list[AbortedTransaction]:
         if self._entries is None:

@@ -101,7 +101,7 @@ class Housekeeping:
         """The system takes a while to give a large file's pages back: that is a worker's time, too."""
         while True:
             await asyncio.sleep(STEP_MS / 1000.0)
-            if all(directory.failure is not None for directory in self._logs.directories):
+            if all(directory.is_offline for directory in self._logs.directories):
                 raise LogDirectoryError("log.dirs: every log directory is offline; there is nothing left to serve")
             self._partitions.open_closed(self._image())
             paths = self._logs.take_due_files()

@@ -15,7 +15,6 @@ import logging
 import random
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -25,12 +24,18 @@ from pathlib import Path
 from typing import Any
 
 from kwire.protocol.messages.metadata import MetadataRequest
+from tests.campaign.evidence import EvidencePage, current_commit
 from tests.log.damage import Damage, Scene, judge
 from tests.support.processes import server
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_request, fetch, produce, values_in
 
-EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "flips.md"
+EVIDENCE = EvidencePage(
+    "flips.md",
+    "# Damaged files\n\nWritten by `make campaign`; tests/campaign/flips.py tells what is damaged and\n"
+    "compared, docs/log-tools.md which places are not covered.",
+    "commit | seeds | files damaged | seconds | outcome",
+)
 FLIPS_A_SCENE = 100
 NODE_SHARE = 50
 """One in so many is done to a node."""
@@ -127,29 +132,16 @@ def main() -> None:
     arguments.add_argument("--no-evidence", action="store_true", help="write nothing into docs/evidence")
     given = arguments.parse_args()
     logging.disable(logging.CRITICAL)  # each of them is told of, loudly
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
-    began, outcome = time.monotonic(), Outcome()
+    commit, began, outcome = current_commit(), time.monotonic(), Outcome()
     with tempfile.TemporaryDirectory(prefix="kwire-flips-") as scratch:
         last = in_partitions(given.flips - given.flips // NODE_SHARE, given.seed, Path(scratch), outcome) - 1
         in_nodes(given.flips // NODE_SHARE, given.seed, Path(scratch), outcome)
     print(outcome, *outcome.problems, sep="\n  ")
     print(f"harmless, and not noticed by kwire log verify: {dict(outcome.unnoticed)}")
     if not given.no_evidence:
-        seconds = time.monotonic() - began
-        row = f"| {commit.stdout.strip()} | {given.seed} to {last} | {outcome.done} | {seconds:.0f} | {outcome} |\n"
-        _append_evidence(row)
+        seconds = f"{time.monotonic() - began:.0f}"
+        EVIDENCE.append(commit, f"{given.seed} to {last}", outcome.done, seconds, outcome)
     raise SystemExit(bool(outcome.problems))
-
-
-def _append_evidence(row: str) -> None:
-    if not EVIDENCE.exists():
-        EVIDENCE.write_text(
-            "# Damaged files\n\nWritten by `make campaign`; tests/campaign/flips.py tells what is damaged and\n"
-            "compared, docs/log-tools.md which places are not covered.\n\n"
-            "| commit | seeds | files damaged | seconds | outcome |\n|---|---|---|---|---|\n"
-        )
-    with EVIDENCE.open("a") as file:
-        file.write(row)
 
 
 if __name__ == "__main__":

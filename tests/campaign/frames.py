@@ -37,6 +37,7 @@ from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.server.apis import SERVED
 from tests.campaign import honest
 from tests.campaign.confined import Confined, confined
+from tests.campaign.evidence import EvidencePage, current_commit
 from tests.campaign.scenes import LARGE, Scenes
 from tests.hostile.attack import Attack
 from tests.hostile.frames import OPENED, REFUSED, TOPICS, Frames, Shot, frame_of
@@ -53,7 +54,13 @@ SETTLE_SECONDS = 60.0
 LARGE_BATCHES = 70
 MEGABYTE = 1024 * 1024
 KEPT_TOPICS = ("__consumer_offsets", REFUSED, OPENED, honest.TOPIC)
-EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "frames.md"
+EVIDENCE = EvidencePage(
+    "frames.md",
+    "# Hostile frames against a broker of 512 MiB\n\nWritten by `make campaign`. Memory is the broker's, in "
+    "MiB: before, at its highest, and when the connections were closed and topics and groups deleted. The "
+    "longest wait is that of the honest clients for one answer.",
+    "commit | seed | frames | seconds | cap by | base | peak | after | longest wait (s) | outcome",
+)
 
 
 @dataclass(slots=True)
@@ -240,34 +247,22 @@ def main() -> None:
     directory.mkdir(parents=True, exist_ok=True)
     saved = directory / f"sent-{given.seed}"
     first = int(saved.read_text()) if saved.exists() else 0
-    began = time.monotonic()
+    commit, began = current_commit(), time.monotonic()
     outcome = run(directory, frames=given.frames, seed=given.seed, first=first)
     saved.write_text(str(first + outcome.frames))
     print(f"in {directory}: {outcome}")
     if not given.no_evidence:
-        _append_evidence(given.seed, time.monotonic() - began, outcome)
+        EVIDENCE.append(commit, given.seed, *_cells(outcome, time.monotonic() - began))
     raise SystemExit(bool(outcome.problems))
 
 
-def _append_evidence(seed: int, seconds: float, outcome: Outcome) -> None:
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
-    EVIDENCE.parent.mkdir(parents=True, exist_ok=True)
-    if not EVIDENCE.exists():
-        EVIDENCE.write_text(
-            "# Hostile frames against a broker of 512 MiB\n\nWritten by `make campaign`. Memory is the broker's, in "
-            "MiB: before, at its highest, and when the connections were closed and topics and groups deleted. The "
-            "longest wait is that of the honest clients for one answer.\n\n"
-            "| commit | seed | frames | seconds | cap by | base | peak | after | longest wait (s) | outcome |\n"
-            "|---|---|---|---|---|---|---|---|---|---|\n"
-        )
-    memory = " | ".join(str(size // MEGABYTE) for size in (outcome.base_bytes, outcome.peak_bytes, outcome.after_bytes))
-    longest = ", ".join(f"{role} {seconds:.2f}" for role, seconds in sorted(outcome.longest.items()))
-    said = (
-        "; ".join(outcome.problems[:3]) or f"alive, nothing lost of {outcome.records} records, nothing refused stored"
+def _cells(outcome: Outcome, seconds: float) -> Iterator[object]:
+    yield from (outcome.frames, f"{seconds:.0f}", outcome.how)
+    yield from (size // MEGABYTE for size in (outcome.base_bytes, outcome.peak_bytes, outcome.after_bytes))
+    yield ", ".join(f"{role} {seconds:.2f}" for role, seconds in sorted(outcome.longest.items()))
+    yield "; ".join(outcome.problems[:3]) or (
+        f"alive, nothing lost of {outcome.records} records, nothing refused stored"
     )
-    row = f"| {commit.stdout.strip()} | {seed} | {outcome.frames} | {seconds:.0f} | {outcome.how} | {memory} "
-    with EVIDENCE.open("a") as file:
-        file.write(f"{row}| {longest} | {said} |\n")
 
 
 if __name__ == "__main__":

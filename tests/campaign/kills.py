@@ -12,7 +12,6 @@ import argparse
 import json
 import random
 import socket
-import subprocess
 import tempfile
 import threading
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kwire.protocol.records import decode_all
+from tests.campaign.evidence import EvidencePage, current_commit
 from tests.support.processes import ServerProcess, server
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_request, fetch
@@ -37,7 +37,11 @@ PARTITIONS = 3
 ALIVE_SECONDS = (0.02, 0.6)
 """How long a broker lives: less than a request's way, up to many requests."""
 DELIVERY_SECONDS = 60
-EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "kills.md"
+EVIDENCE = EvidencePage(
+    "kills.md",
+    "# kill -9 under an idempotent producer\n\nWritten by `make campaign`.",
+    "commit | seed | kills | seconds | outcome",
+)
 Place = tuple[int, int]
 """(partition, offset)"""
 
@@ -164,12 +168,12 @@ def main() -> None:
     directory.mkdir(parents=True, exist_ok=True)
     saved = directory / "ledger.json"
     ledger = _load(saved)
-    began = time.monotonic()
+    commit, began = current_commit(), time.monotonic()
     ledger, said = run(directory / "data", kills=given.kills, seed=given.seed, ledger=ledger)
     saved.write_text(json.dumps({"next": ledger.next_number, "acknowledged": list(ledger.acknowledged.items())}))
     outcome = "; ".join(said[:3]) or f"nothing lost, nothing doubled of {len(ledger.acknowledged)} records"
     if not given.no_evidence:
-        _append_evidence(given.seed, given.kills, time.monotonic() - began, outcome)
+        EVIDENCE.append(commit, given.seed, given.kills, f"{time.monotonic() - began:.0f}", outcome)
     print(outcome)
     raise SystemExit(bool(said))
 
@@ -181,18 +185,6 @@ def _load(saved: Path) -> Ledger:
     return Ledger(
         next_number=content["next"], acknowledged={number: tuple(place) for number, place in content["acknowledged"]}
     )
-
-
-def _append_evidence(seed: int, kills: int, seconds: float, outcome: str) -> None:
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
-    EVIDENCE.parent.mkdir(parents=True, exist_ok=True)
-    if not EVIDENCE.exists():
-        EVIDENCE.write_text(
-            "# kill -9 under an idempotent producer\n\nWritten by `make campaign`.\n\n"
-            "| commit | seed | kills | seconds | outcome |\n|---|---|---|---|---|\n"
-        )
-    with EVIDENCE.open("a") as file:
-        file.write(f"| {commit.stdout.strip()} | {seed} | {kills} | {seconds:.0f} | {outcome} |\n")
 
 
 if __name__ == "__main__":

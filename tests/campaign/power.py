@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.campaign.evidence import EvidencePage, current_commit
 from tests.campaign.ext4 import FileSystem, file_system, why_not
 from tests.campaign.power_load import (
     GROUP,
@@ -42,7 +43,12 @@ from tests.support.processes import SECONDS, ServerProcess, command, overrides
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_request
 
-EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "power.md"
+EVIDENCE = EvidencePage(
+    "power.md",
+    "# Power cuts under load\n\nWritten by `make campaign`; tests/campaign/power.py tells what is cut and "
+    "what is compared.\nWithout a flush for each batch the end of a partition may be lost.",
+    "commit | seeds | cuts | seconds | outcome",
+)
 CUTS_A_LIFE = 20
 MOUNTS = ("", "data=writeback", "noauto_da_alloc", "data=writeback,noauto_da_alloc", "data=journal")
 LOAD_SECONDS = (0.0, 0.5)
@@ -193,7 +199,7 @@ def main() -> None:
     given = arguments.parse_args()
     unflushed = given.cuts // 5 if given.unflushed is None else given.unflushed
     scratch = Path(tempfile.mkdtemp(prefix="kwire-power-"))
-    commit, began = _commit(), time.monotonic()
+    commit, began = current_commit(), time.monotonic()
     done: list[Life] = []
     try:
         if (reason := why_not(scratch / "try")) is not None:
@@ -213,7 +219,7 @@ def main() -> None:
     print(outcome)
     if not given.no_evidence:
         seeds = f"{given.seed} to {given.seed + len(done) - 1}"
-        _append_evidence(commit, seeds, sum(life.done for life in done), time.monotonic() - began, outcome)
+        EVIDENCE.append(commit, seeds, sum(life.done for life in done), f"{time.monotonic() - began:.0f}", outcome)
     raise SystemExit(any(life.problems for life in done))
 
 
@@ -233,22 +239,6 @@ def _outcome(done: list[Life]) -> str:
             parts.append(f"{name}: {cuts} cuts, {records} records acknowledged, {lost} of them lost")
     found = [problem for life in done for problem in life.problems]
     return "; ".join([*parts, *found[:3]] if found else [*parts, "no violation"])
-
-
-def _commit() -> str:
-    ended = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
-    return ended.stdout.strip()
-
-
-def _append_evidence(commit: str, seeds: str, cuts: int, seconds: float, outcome: str) -> None:
-    if not EVIDENCE.exists():
-        EVIDENCE.write_text(
-            "# Power cuts under load\n\nWritten by `make campaign`; tests/campaign/power.py tells what is cut and "
-            "what is compared.\nWithout a flush for each batch the end of a partition may be lost.\n\n"
-            "| commit | seeds | cuts | seconds | outcome |\n|---|---|---|---|---|\n"
-        )
-    with EVIDENCE.open("a") as file:
-        file.write(f"| {commit} | {seeds} | {cuts} | {seconds:.0f} | {outcome} |\n")
 
 
 if __name__ == "__main__":

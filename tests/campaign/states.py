@@ -9,16 +9,19 @@ A row for each run is added to docs/evidence/states.md, with the seeds that it w
 from __future__ import annotations
 
 import argparse
-import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
+from tests.campaign.evidence import EvidencePage, current_commit
 from tests.crash.explore import Outcome
 from tests.crash.workloads import Found, go_through, shares
 
-EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "states.md"
+EVIDENCE = EvidencePage(
+    "states.md",
+    "# States after a power cut\n\nWritten by `make campaign`; what a state is, docs/crash-states.md tells.",
+    "commit | seeds | states | seconds | outcome",
+)
 WORKERS = 2
 FIRST_SEED = 1000
 """Below are those of `make test`."""
@@ -50,7 +53,7 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=FIRST_SEED)
     arguments.add_argument("--no-evidence", action="store_true", help="write nothing into docs/evidence")
     given = arguments.parse_args()
-    began, commit = time.monotonic(), _commit()
+    began, commit = time.monotonic(), current_commit()
     done: list[Share] = []
     for share in run(given.states, given.seed):
         done.append(share)
@@ -60,26 +63,9 @@ def main() -> None:
     outcome = f"{len(found)} violations"
     if not given.no_evidence:
         last = max(share.next_seed for share in done) - 1
-        _append_evidence(commit, f"{given.seed} to {last}", tried, time.monotonic() - began, outcome)
+        EVIDENCE.append(commit, f"{given.seed} to {last}", tried, f"{time.monotonic() - began:.0f}", outcome)
     print(f"{tried} states: {outcome}")
     raise SystemExit(bool(found))
-
-
-def _commit() -> str:
-    """What is run, which is not what is there when it ends."""
-    ended = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
-    return ended.stdout.strip()
-
-
-def _append_evidence(commit: str, seeds: str, states: int, seconds: float, outcome: str) -> None:
-    EVIDENCE.parent.mkdir(parents=True, exist_ok=True)
-    if not EVIDENCE.exists():
-        EVIDENCE.write_text(
-            "# States after a power cut\n\nWritten by `make campaign`; what a state is, docs/crash-states.md tells.\n\n"
-            "| commit | seeds | states | seconds | outcome |\n|---|---|---|---|---|\n"
-        )
-    with EVIDENCE.open("a") as file:
-        file.write(f"| {commit} | {seeds} | {states} | {seconds:.0f} | {outcome} |\n")
 
 
 if __name__ == "__main__":

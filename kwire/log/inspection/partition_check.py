@@ -17,7 +17,7 @@ from kwire.log.checkpoints import (
     parse_epochs,
     parse_partition_metadata,
 )
-from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, INDEX_SUFFIXES, SWAP_SUFFIX
 from kwire.log.inspection.batches import RECORD_ERRORS, Damage, StoredBatch, records_of, stored_batches
 from kwire.log.inspection.dumping import QUORUM_STATE_FILE, base_offset_of, codec_name, json_object, topic_of
 from kwire.log.inspection.findings import Finding
@@ -30,7 +30,6 @@ from kwire.protocol.error_codes import UnknownRecordTypeError
 from kwire.protocol.records import BatchHeader, Record
 
 Findings = Iterator[Finding]
-INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 
 class PartitionCheck:

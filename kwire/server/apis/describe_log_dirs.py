@@ -33,7 +33,7 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Describe
 
 
 def _directory(directory: LogDirectory, partitions: list[Partition], context: RequestContext) -> DescribeLogDirsResult:
-    if directory.failure is not None:
+    if directory.is_offline:
         return DescribeLogDirsResult(log_dir=directory.path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in partitions:

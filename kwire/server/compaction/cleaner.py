@@ -217,7 +217,7 @@ class LogCleaner:
     def load_checkpoints(self) -> None:
         """Tell every log how far it was cleaned before the last stop."""
         for directory in self._parts.logs.directories:
-            if directory.failure is not None:
+            if directory.is_offline:
                 continue
             path = f"{directory.path}/{CHECKPOINT_FILE}"
             try:
@@ -238,7 +238,7 @@ class LogCleaner:
 
     async def _write_checkpoint(self, directory: LogDirectory) -> None:
         """Make durable how far the logs of a directory were cleaned; one that fails at it goes offline."""
-        if directory.failure is not None:
+        if directory.is_offline:
             return
         offsets = _offsets(directory)
         path = f"{directory.path}/{CHECKPOINT_FILE}"
