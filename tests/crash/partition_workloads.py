@@ -262,7 +262,8 @@ def opened(disk: RecordingDisk) -> LogManager:
 
 
 def picture(log: PartitionLog, disk: RecordingDisk) -> dict[str, object]:
-    """All that the log says. An epoch that begins at its end says nothing yet."""
+    """All that the log says. An epoch that begins at its end says nothing yet, and a producer whose batches all lie
+    below the log's start may be forgotten: Kafka too does not use the snapshots below it."""
     return {
         "batches": files_of(log, disk),
         "offsets": (log.log_start_offset, log.log_end_offset, log.topic_id),
@@ -270,6 +271,7 @@ def picture(log: PartitionLog, disk: RecordingDisk) -> dict[str, object]:
         "producers": sorted(
             (entry.producer_id, entry.producer_epoch, entry.last_sequence, entry.current_transaction_first_offset)
             for entry in log.producers.entries.values()
+            if entry.last_data_offset >= log.log_start_offset
         ),
         "aborted": log.aborted_transactions(0, log.log_end_offset),
     }
