@@ -236,16 +236,21 @@ class LogManager:
         online = [directory for directory in self.directories if not directory.is_offline]
         if not online:
             raise LogDirectoryError("log.dirs: every log directory is offline")
-        holders = [found for found in online if self._disk.is_directory(f"{found.path}/{topic}-{partition}")]
+        holders = [found for found in online if self._has_directory(found, f"{topic}-{partition}")]
         directory = min(holders or online, key=lambda candidate: len(candidate.logs))
         return self._open(directory, topic, partition, config, topic_id)
+
+    def _has_directory(self, directory: LogDirectory, name: str) -> bool:
+        return self._guard(directory, partial(self._disk.is_directory, f"{directory.path}/{name}"))
 
     def _open(
         self, directory: LogDirectory, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None
     ) -> PartitionLog:
         key = (topic, partition)
         path = f"{directory.path}/{topic}-{partition}"
-        if any(key in directory.named.get(name, ()) for name in LOADED_FILES) and not self._disk.is_directory(path):
+        if any(key in directory.named.get(name, ()) for name in LOADED_FILES) and not self._has_directory(
+            directory, f"{topic}-{partition}"
+        ):
             # An earlier topic of this name was deleted. After a crash its offsets would be taken for those of the new
             # one, and its records below the old log start would be gone.
             directory.forget(key)

@@ -56,14 +56,14 @@ def _encode_entry(entry: ProducerEntry) -> bytes:
 
 def decode_snapshot(data: bytes, path: str) -> list[ProducerEntry]:
     if len(data) < _HEADER.size:
-        raise CorruptSnapshotError(f"{path} has {len(data)} bytes")
+        raise CorruptSnapshotError(f"{path}: {len(data)} bytes are no snapshot")
     version, crc, count = _HEADER.unpack_from(data)
     if version != VERSION:
-        raise CorruptSnapshotError(f"{path} has unknown version {version}")
+        raise CorruptSnapshotError(f"{path}: unknown version {version}")
     if crc != crc32c(data[_CRC_COVERS_FROM:]):
-        raise CorruptSnapshotError(f"{path} fails its CRC")
+        raise CorruptSnapshotError(f"{path}: its CRC is not right")
     if len(data) != _HEADER.size + count * _ENTRY.size:
-        raise CorruptSnapshotError(f"{path} announces {count} producers in {len(data)} bytes")
+        raise CorruptSnapshotError(f"{path}: {count} producers announced in {len(data)} bytes")
     return [_decode_entry(row) for row in _ENTRY.iter_unpack(data[_HEADER.size :])]
 
 

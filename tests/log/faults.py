@@ -39,6 +39,10 @@ class FaultyDisk(RealDisk):
         self.check("lock", path)
         return super().lock(path)
 
+    def is_directory(self, path: str) -> bool:
+        self.check("stat", path)
+        return super().is_directory(path)
+
     def list(self, directory: str) -> list[str]:
         self.check("list", directory)
         return super().list(directory)

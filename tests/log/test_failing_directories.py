@@ -3,6 +3,7 @@
 import pytest
 
 from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogManager
 from tests.log.faults import FaultyDisk, broken
 from tests.log.support import ManualClock, batch, surroundings
@@ -53,3 +54,12 @@ def test_retention_of_a_failing_directory_leaves_the_others_to_do_theirs(manager
     manager.apply_retention(lambda log: log.log_end_offset)
     assert [log.failure is not None for log in logs] == [True, False, True, False]
     assert [log.log_start_offset for log in logs[1::2]] == [1, 1]
+
+
+def test_a_directory_that_cannot_be_looked_into_for_a_partition_goes_offline(manager, disk, tmp_path):
+    bad = str(tmp_path / "d0")
+    disk.fail = lambda what, path: broken(what, path) if what == "stat" and path.startswith(bad) else None
+    with pytest.raises(DiskFailure):
+        manager.get_or_create("t", 0, CONFIG, None)
+    assert [directory.is_offline for directory in manager.directories] == [True, False]
+    assert manager.get_or_create("t", 0, CONFIG, None).directory == str(tmp_path / "d1" / "t-0")

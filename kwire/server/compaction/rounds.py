@@ -107,6 +107,7 @@ async def _start() -> asyncio.subprocess.Process:
     inherited = os.environ.get("PYTHONPATH")
     return await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",  # or any directory that the server was started in could bring its own modules
         "-m",
         CHILD_MODULE,
         stdin=asyncio.subprocess.PIPE,
