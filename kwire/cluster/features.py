@@ -1,9 +1,9 @@
 """Feature levels: what this software supports and what a cluster has finalised (KIP-584, KIP-1022).
 
-metadata.version decides which metadata records may be written. The other features of Kafka 4.3.1
-(transaction.version, group.version, share.version, streams.version, eligible.leader.replicas.version) come into these
-tables with what they stand for: until then they are neither supported nor finalised, and clients fall back to what is
-there.
+metadata.version decides which metadata records may be written, transaction.version which values __transaction_state gets
+(1) and whether clients have an epoch for each transaction (2, KIP-890). The other features of Kafka 4.3.1
+(group.version, share.version, streams.version, eligible.leader.replicas.version) come into these tables with what they
+stand for: until then they are neither supported nor finalised, and clients fall back to what is there.
 """
 
 from __future__ import annotations
@@ -16,11 +16,18 @@ KRAFT_VERSION = "kraft.version"
 KRAFT_VERSION_LEVEL = 1
 """Voters are known by id and directory id (KIP-853); kept in the voters' own records, not in the image."""
 
+TRANSACTION_VERSION = "transaction.version"
+TRANSACTION_VERSION_LEVEL = 2
+
 SUPPORTED: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_4_3_IV0, METADATA_VERSION_4_3_IV0),
+    TRANSACTION_VERSION: (0, TRANSACTION_VERSION_LEVEL),
     KRAFT_VERSION: (0, KRAFT_VERSION_LEVEL),
 }
 """Lowest and highest level by feature."""
 
-FORMATTED: Mapping[str, int] = {METADATA_VERSION: METADATA_VERSION_4_3_IV0}
+FORMATTED: Mapping[str, int] = {
+    METADATA_VERSION: METADATA_VERSION_4_3_IV0,
+    TRANSACTION_VERSION: TRANSACTION_VERSION_LEVEL,
+}
 """What a freshly formatted cluster finalises by its bootstrap records."""

@@ -8,6 +8,7 @@ it has enough.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 from uuid import UUID
 
@@ -18,6 +19,8 @@ from kwire.log.append_result import AppendResult
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
+EPOCH_BUMP_SINCE = 2
+"""The transaction version from which each transaction has an epoch of its own (KIP-890)."""
 NO_EPOCH = -1
 ACKS_ALL = -1
 READ_UNCOMMITTED = 0
@@ -31,6 +34,18 @@ class Waiter(Protocol):
         """Bytes became readable in one of its partitions; size 0 says that something else changed: look again."""
 
 
+class Verification:
+    """Batches of one producer and epoch that wait until they are known to be part of its transaction."""
+
+    __slots__ = ("is_void", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[KafkaError | None], None]] = []
+        """Told what came of it, in the order in which they came."""
+        self.is_void = False
+        """Whether the transaction has ended meanwhile."""
+
+
 class Partition:
     """State of one partition on its leader. Changed on the event loop only."""
 
@@ -41,10 +56,12 @@ class Partition:
         "high_watermark",
         "image",
         "index",
+        "is_removed",
         "leader_id",
         "log",
         "topic",
         "topic_id",
+        "verifications",
     )
 
     def __init__(
@@ -63,12 +80,16 @@ class Partition:
         self.log = log
         self.image = image
         self.leader_id = image.leader
+        self.is_removed = False
+        """Whether its topic was deleted, or this broker has it no more."""
         self.high_watermark = log.log_end_offset
         """First offset that consumers may not see; never above the log's end, never goes back."""
         self._waiters: dict[Waiter, None] = {}
         self._group_commit = group_commit
         self._unflushed_bytes = 0
         """Of appends that wait for a flush."""
+        self.verifications: dict[tuple[int, int], Verification] = {}
+        """By producer id and epoch, what waits to become part of a transaction."""
         log.assign_epoch_start(image.leader_epoch, log.log_end_offset)
 
     @property
@@ -93,12 +114,40 @@ class Partition:
             self._check_insync_replicas()
         result = log.append(batches, leader_epoch=self.image.leader_epoch, origin=origin)
         if not result.is_duplicate:
-            if self._unflushed_bytes or log.unflushed_records >= log.config.flush_messages:
-                self._unflushed_bytes += len(batches)
-                self._group_commit.request(self)
-            else:
-                self._advance(log.log_end_offset, len(batches))
+            self._appended(len(batches))
         return result
+
+    def append_marker(
+        self, batch: bytes, producer_id: int, producer_epoch: int, *, transaction_version: int
+    ) -> AppendResult:
+        """Append a control batch that ends a producer's transaction; what waits to be part of that one never will be.
+
+        Raises KafkaError, and then nothing is stored.
+        """
+        log = self.log
+        if len(self.image.isr) < log.config.min_insync_replicas:
+            self._check_insync_replicas()
+        result = log.append(
+            batch,
+            leader_epoch=self.image.leader_epoch,
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=transaction_version,
+        )
+        for (waiting_id, epoch), verification in self.verifications.items():
+            # With an epoch per transaction the marker has the next one, which the next transaction may wait with.
+            is_over = epoch < producer_epoch or (epoch == producer_epoch and transaction_version < EPOCH_BUMP_SINCE)
+            if waiting_id == producer_id and is_over:
+                verification.is_void = True
+        self._appended(len(batch))
+        return result
+
+    def _appended(self, size: int) -> None:
+        log = self.log
+        if self._unflushed_bytes or log.unflushed_records >= log.config.flush_messages:
+            self._unflushed_bytes += size
+            self._group_commit.request(self)
+        else:
+            self._advance(log.log_end_offset, size)
 
     def _check_insync_replicas(self) -> None:
         """More than there are replicas at all is never asked for."""

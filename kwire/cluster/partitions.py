@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.topic_configs import log_config
+from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
@@ -112,8 +114,12 @@ class Partitions:
             self._reconfigure(old, new)
 
     def config_of(self, topic: str, image: MetadataImage) -> LogConfig:
-        """What a topic's logs do, by its own settings and the broker's."""
-        return log_config(image.config_of(ConfigResourceType.TOPIC, topic), self._settings_of(image))
+        """What a topic's logs do, by its own settings and the broker's.
+
+        What transactions have come to is always durable before it is answered, whatever flush.messages says.
+        """
+        config = log_config(image.config_of(ConfigResourceType.TOPIC, topic), self._settings_of(image))
+        return replace(config, flush_messages=1) if topic == TRANSACTION_STATE_TOPIC else config
 
     def _follow(self, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True) -> None:
         partitions = self._by_topic.setdefault(topic.name, {})
@@ -164,6 +170,7 @@ class Partitions:
                 self._closed.pop((topic.name, index), None)
         self._logs.delete_all((partition.topic, partition.index) for partition in removed)
         for partition in removed:
+            partition.is_removed = True
             for watcher in self._removal_watchers:
                 watcher(partition)
             partition.wake()

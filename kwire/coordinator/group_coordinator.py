@@ -23,9 +23,11 @@ from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.memory import GroupMemory
 from kwire.coordinator.group.records import GroupRecord
 from kwire.coordinator.key_hash import partition_of
+from kwire.coordinator.markers import Marker
 from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard, ShardState, Step, Write
 from kwire.coordinator.timers import Timers
+from kwire.log.append_result import AppendResult
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_groups import DeletableGroupResult
 from kwire.protocol.messages.describe_groups import DescribeGroupsDescribedGroup
@@ -45,6 +47,12 @@ from kwire.protocol.messages.offset_delete import (
 )
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kwire.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from kwire.seams import Chance, Clock
 
 __all__ = ["GroupConfig", "GroupCoordinator"]
@@ -126,7 +134,9 @@ class GroupCoordinator:
         return partition_of(group_id, len(topic.partitions))
 
     def _shard(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:
-        index = self.partition_for(group_id)
+        return self._active(self.partition_for(group_id))
+
+    def _active(self, index: int) -> Shard[GroupRecord, GroupMachine]:
         if self._runtime.find(index) is None:
             partition = self._partitions.get(GROUP_OFFSETS_TOPIC, index)
             if partition is not None:
@@ -218,6 +228,33 @@ class GroupCoordinator:
             return refuse(error.code)
         return _write(shard, write, refuse)
 
+    def commit_offsets_in_transaction(
+        self, request: TxnOffsetCommitRequest, topics: list[TxnOffsetCommitRequestTopic]
+    ) -> Answer[list[TxnOffsetCommitResponseTopic]]:
+        """Topics are those of the request that exist. The group's partition must be in the transaction."""
+
+        def refuse(code: ErrorCode) -> list[TxnOffsetCommitResponseTopic]:
+            return refused_transactional_commit(topics, code)
+
+        try:
+            shard = self._shard_of_named_group(request.group_id)
+            write = shard.machine.committing.commit_in_transaction(request, topics)
+        except KafkaError as error:
+            return refuse(error.code)
+        return _write(shard, write, refuse)
+
+    def end_transaction(self, index: int, marker: Marker) -> AppendResult:
+        """Append a transaction's marker to a partition of __consumer_offsets: what it committed there counts now, or
+        never. Raises KafkaError or DiskFailure.
+        """
+        return self._active(index).end_transaction(marker)
+
+    def offsets_partition(self, group_id: str) -> Partition:
+        """The partition that a transaction with this group's offsets writes into; raises KafkaError."""
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        return self._shard(group_id).partition
+
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> Answer[OffsetFetchResponseGroup]:
@@ -287,6 +324,22 @@ class GroupCoordinator:
             return refuse(ErrorCode.NON_EMPTY_GROUP)
         records = shard.machine.delete_records(group_id)
         return _write(shard, Write(answer=DeletableGroupResult(group_id=group_id), records=records), refuse)
+
+
+def refused_transactional_commit(
+    topics: Iterable[TxnOffsetCommitRequestTopic], code: ErrorCode
+) -> list[TxnOffsetCommitResponseTopic]:
+    """The code for each partition."""
+    return [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                for partition in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
 
 
 def refused_commit(topics: Iterable[OffsetCommitRequestTopic], code: ErrorCode) -> list[OffsetCommitResponseTopic]:

@@ -22,11 +22,13 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kwire.cluster.partition import ACKS_ALL, Partition
 from kwire.coordinator.errors import coordinator_error
+from kwire.coordinator.markers import Marker, append_marker
 from kwire.coordinator.timers import Timers
+from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.records import BATCH_HEADER_BYTES, NO_PRODUCER_ID, Record, encode_batch
+from kwire.protocol.records import BATCH_HEADER_BYTES, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record, encode_batch
 from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.coordinator")
@@ -51,6 +53,9 @@ class Write(Generic[R, T]):
     """Told once: None when the records are committed, else why they are not."""
     atomic: bool = True
     """False lets the records go in several batches: tombstones of many keys, which need not come together."""
+    producer_id: int = NO_PRODUCER_ID
+    """Whose transaction the records belong to: they count when its marker comes."""
+    producer_epoch: int = NO_PRODUCER_EPOCH
 
 
 Step = Callable[[], "Write[R, None] | None"]
@@ -133,33 +138,45 @@ class Shard(Generic[R, M]):
 
     def read(self, answer: T) -> T | asyncio.Future[T]:
         """An answer made from the state: it leaves when all that the state was made from is committed."""
-        return self._when_committed(Write(answer=answer)) if self._waiting else answer
+        return self._when_committed(Write(answer=answer))
 
     def _append(self, write: Write[R, T]) -> None:
         stored = [self.machine.encode(record) for record in write.records]
         if write.atomic:
-            self._append_batch(write.records, stored, replay=write.replay)
+            self._append_batch(write, write.records, stored)
             return
         start = 0
         for end in _batch_ends(stored, self.partition.log.config.max_message_bytes):
-            self._append_batch(write.records[start:end], stored[start:end], replay=write.replay)
+            self._append_batch(write, write.records[start:end], stored[start:end])
             start = end
 
     def _append_batch(
-        self, records: Sequence[R], stored: Sequence[tuple[bytes, bytes | None]], *, replay: bool
+        self, write: Write[R, Any], records: Sequence[R], stored: Sequence[tuple[bytes, bytes | None]]
     ) -> None:
         now_ms = self._clock.wall_ms()
-        batch = encode_batch([Record(key=key, value=value, timestamp=now_ms) for key, value in stored])
+        batch = encode_batch(
+            [Record(key=key, value=value, timestamp=now_ms) for key, value in stored],
+            transactional=write.producer_id != NO_PRODUCER_ID,
+            producer_id=write.producer_id,
+            producer_epoch=write.producer_epoch,
+        )
         result = self.partition.append(memoryview(batch), acks=ACKS_ALL, origin=AppendOrigin.COORDINATOR)
-        if replay:
+        if write.replay:
             for offset, record in enumerate(records, result.base_offset):
-                self.machine.replay(record, offset, NO_PRODUCER_ID)
+                self.machine.replay(record, offset, write.producer_id)
+
+    def end_transaction(self, marker: Marker) -> AppendResult:
+        """Append a transaction's marker and let the machine know. Raises KafkaError or DiskFailure."""
+        assert self.state is ShardState.ACTIVE
+        result = append_marker(self.partition, marker, self._clock.wall_ms())
+        self.machine.replay_marker(marker.producer_id, is_commit=marker.is_commit)
+        return result
 
     # --- waiting for the commit
 
     def _when_committed(self, write: Write[R, T]) -> T | asyncio.Future[T]:
         end_offset = self.partition.log.log_end_offset
-        if not self._waiting and (not write.records or self.partition.high_watermark >= end_offset):
+        if not self._waiting and self.partition.high_watermark >= end_offset:
             if write.outcome is not None:
                 write.outcome(None)
             return write.answer

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
+from kwire.cluster.features import TRANSACTION_VERSION
 from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import Endpoint
@@ -24,6 +25,9 @@ from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
+from kwire.coordinator.markers import LocalMarkers, MarkerWriter
+from kwire.coordinator.transaction.gate import TransactionGate
+from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY, LogManager
@@ -130,6 +134,17 @@ class BrokerServer:
         self._groups = self._make_groups()
         self._partitions.watch_removals(self._groups.topic_deleted)
         await self._groups.start()
+        self._producer_ids = ProducerIds(self._allocate_producer_ids)
+        self._marker_writer = MarkerWriter(partitions=self._partitions, offsets=self._groups, clock=self._clock)
+        self._transactions = self._make_transactions()
+        self._partitions.watch_removals(self._transactions.topic_deleted)
+        await self._transactions.start()
+        self._gate = TransactionGate(
+            coordinator=self._transactions,
+            config=self._transaction_config(),
+            clock=self._clock,
+            verifies=lambda: bool(self.config.typed["transaction.partition.verification.enable"]),
+        )
         self._services = self._make_services()
         # What is missed is asked for again at the next start: its partitions must not be made anew, empty, then either.
         await self._register([*self._storage.directory_ids.values(), *(lost if self._partitions.any_closed else ())])
@@ -190,6 +205,28 @@ class BrokerServer:
             chance=self._chance,
         )
 
+    def _transaction_config(self) -> TransactionConfig:
+        config = self.config
+        return TransactionConfig(
+            timeout_max_ms=config["transaction.max.timeout.ms"],
+            abort_interval_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
+            expiration_ms=config["transactional.id.expiration.ms"],
+            expiration_interval_ms=config["transaction.remove.expired.transaction.cleanup.interval.ms"],
+            add_backoff_ms=config["add.partitions.to.txn.retry.backoff.ms"],
+            add_backoff_max_ms=config["add.partitions.to.txn.retry.backoff.max.ms"],
+        )
+
+    def _make_transactions(self) -> TransactionCoordinator:
+        return TransactionCoordinator(
+            config=self._transaction_config(),
+            partitions=self._partitions,
+            image=lambda: self._metadata_log.image,
+            clock=self._clock,
+            next_producer_id=self._producer_ids.next,
+            version=lambda: self._metadata_log.image.features.get(TRANSACTION_VERSION, 0),
+            channel=LocalMarkers(self._marker_writer),
+        )
+
     def _make_services(self) -> Services:
         config = self.config
         return Services(
@@ -206,6 +243,9 @@ class BrokerServer:
             logs=self._logs,
             partitions=self._partitions,
             groups=self._groups,
+            transactions=self._transactions,
+            gate=self._gate,
+            markers=self._marker_writer,
             authorizer=AllowEverything(),
             quotas=self._make_quotas(),
             client_telemetry=ClientTelemetry(
@@ -216,7 +256,7 @@ class BrokerServer:
             ),
             output=self._output,
             long_answers=LongAnswers(),
-            producer_ids=ProducerIds(self._allocate_producer_ids),
+            producer_ids=self._producer_ids,
             topic_creator=TopicCreator(self._controller, config),
             apis=SERVED,
             unsupported_api_versions=unsupported_version,
@@ -368,6 +408,8 @@ class BrokerServer:
     async def stop(self) -> None:
         """Stop serving, flush, and leave the directories so that the next start needs no recovery."""
         self._close_listeners()
+        self._gate.stop()
+        self._transactions.stop()
         self._groups.stop()
         for connection in list(self._table.connections):
             connection.abort("the broker stops")

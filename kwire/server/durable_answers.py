@@ -6,7 +6,7 @@ Every append waits by itself, so that a flush that says something to one of thou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
@@ -40,6 +40,36 @@ class DurableAnswer:
         for waiting in self._waiting:
             waiting.partition.stop_waiting(waiting)
         self._waiting.clear()
+
+
+class Admission:
+    """The answer to a request some of whose batches wait at a transaction's gate, and then maybe to be durable."""
+
+    def __init__(self, exchange: ProduceExchange, appends: list[Append], at_gate: int, partitions: Partitions) -> None:
+        """Appends are added to as batches come through; each, or its refusal, is settled."""
+        self._exchange = exchange
+        self._appends = appends
+        self._at_gate = at_gate
+        self._partitions = partitions
+        self._all_through: asyncio.Future[None] | None = None
+
+    def settled(self) -> None:
+        self._at_gate -= 1
+        if self._at_gate == 0 and self._all_through is not None and not self._all_through.done():
+            self._all_through.set_result(None)
+
+    def answer(self) -> Awaitable[ProduceExchange] | None:
+        """None if nothing waits any more."""
+        if self._at_gate == 0:
+            return DurableAnswer(self._exchange, self._appends, self._partitions).future if self._appends else None
+        self._all_through = asyncio.get_running_loop().create_future()
+        return self._later(self._all_through)
+
+    async def _later(self, all_through: asyncio.Future[None]) -> ProduceExchange:
+        await all_through
+        if self._appends:
+            await DurableAnswer(self._exchange, self._appends, self._partitions).future
+        return self._exchange
 
 
 class _WaitingAppend:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import NewTopic
-from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
+from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.settings.config import BrokerConfig
 
@@ -29,9 +29,22 @@ class TopicCreator:
         }
 
     def _wish(self, name: str) -> NewTopic:
+        config = self._config
+        if name == TRANSACTION_STATE_TOPIC:
+            return NewTopic(
+                name=name,
+                num_partitions=config["transaction.state.log.num.partitions"],
+                replication_factor=config["transaction.state.log.replication.factor"],
+                configs={
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
+                    "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
+                    "unclean.leader.election.enable": "false",
+                },
+            )
         if name != GROUP_OFFSETS_TOPIC:
             return NewTopic(name=name, configs={})
-        config = self._config
         return NewTopic(
             name=name,
             num_partitions=config["offsets.topic.num.partitions"],

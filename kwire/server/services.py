@@ -22,6 +22,9 @@ from kwire.server.settings.dynamic_configs import DynamicConfigs
 
 if TYPE_CHECKING:
     from kwire.coordinator.group_coordinator import GroupCoordinator
+    from kwire.coordinator.markers import MarkerWriter
+    from kwire.coordinator.transaction.gate import TransactionGate
+    from kwire.coordinator.transaction_coordinator import TransactionCoordinator
     from kwire.server.context import RequestContext
     from kwire.server.dispatch import Api
     from kwire.server.fetch_sessions import FetchSessions
@@ -48,6 +51,9 @@ class Services:
     logs: LogManager
     partitions: Partitions
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    gate: TransactionGate
+    markers: MarkerWriter
     authorizer: Authorizer
     quotas: ClientQuotaManager
     client_telemetry: ClientTelemetry

@@ -45,11 +45,11 @@ def same(one: MetadataImage, other: MetadataImage) -> bool:
 def test_a_new_log_begins_with_voters_and_features(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
-            assert log.image.features == {"metadata.version": 30}
+            assert log.image.features == {"metadata.version": 30, "transaction.version": 2}
             assert log.epoch == 1
             assert log.newest_image is log.image
-            # leader change, kraft.version, voters; begin, feature level, end
-            assert log.next_offset == 6
+            # leader change, kraft.version, voters; begin, two feature levels, end
+            assert log.next_offset == 7
 
     run(main())
 
@@ -275,7 +275,7 @@ def test_a_crash_between_the_first_batches_is_made_good(tmp_path: Path, cut: int
             leftover.unlink()
         for _ in range(2):
             async with metadata_log(tmp_path) as log:
-                assert log.image.features == {"metadata.version": 30}
+                assert log.image.features == {"metadata.version": 30, "transaction.version": 2}
 
     run(main())
 

@@ -142,7 +142,7 @@ def test_a_group_has_its_partitions_leader_as_coordinator(caller: Caller) -> Non
 
 @pytest.mark.parametrize(
     ("key_type", "code"),
-    [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, ErrorCode.INVALID_REQUEST), (7, ErrorCode.INVALID_REQUEST)],
+    [(2, ErrorCode.INVALID_REQUEST), (7, ErrorCode.INVALID_REQUEST)],
 )
 def test_other_kinds_have_no_coordinator(caller: Caller, key_type: int, code: ErrorCode) -> None:
     response = caller.call(find_coordinator.API, FindCoordinatorRequest(key="k", key_type=key_type), 2)

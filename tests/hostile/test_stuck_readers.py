@@ -23,12 +23,15 @@ def transactional(value: bytes, producer_id: int) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("producer_id", [-1, 77])
 @pytest.mark.parametrize(
-    ("transactional_id", "code"),
-    [(None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("orders", ErrorCode.NOT_ENOUGH_REPLICAS)],
+    ("producer_id", "transactional_id", "code"),
+    [
+        (-1, None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (77, None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (77, "orders", ErrorCode.NOT_ENOUGH_REPLICAS),
+    ],
 )
-def test_a_transactional_batch_is_refused_while_there_is_no_coordinator(
+def test_a_transactional_batch_of_no_transaction_is_refused(
     client: RawClient, producer_id: int, transactional_id: str | None, code: ErrorCode
 ) -> None:
     topic, _ = create_topic(client)

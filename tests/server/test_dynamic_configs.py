@@ -61,6 +61,7 @@ OTHERWISE_TESTED = {
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
     "producer.id.expiration.ms",
+    "transaction.partition.verification.enable",
 }
 
 

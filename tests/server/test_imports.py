@@ -5,7 +5,14 @@ import sys
 
 from kwire.server.apis import SERVED
 
-BESIDE_REQUESTS = {"consumer_protocol", "control_records", "group_records", "header", "metadata_records"}
+BESIDE_REQUESTS = {
+    "consumer_protocol",
+    "control_records",
+    "group_records",
+    "header",
+    "metadata_records",
+    "transaction_records",
+}
 PROGRAM = """
 import sys
 import kwire.cli

@@ -148,18 +148,25 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
-    def check_offset_commit(self, member_id: str, group_instance_id: str | None, generation_id: int) -> Member | None:
-        """The member that commits; None for somebody outside of group management, who may while nobody is inside."""
+    def check_offset_commit(
+        self, member_id: str, group_instance_id: str | None, generation_id: int, *, in_transaction: bool = False
+    ) -> Member | None:
+        """The member that commits; None for somebody outside of group management, who may while nobody is inside.
+
+        A transaction's commit may come from anybody who names no member, and while the group rebalances.
+        """
         if self.state is GroupState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation_id < 0 and self.state is GroupState.EMPTY:
             return None
         if generation_id < 0 and not member_id and group_instance_id is None:
+            if in_transaction:
+                return None
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = self.check_member(member_id, group_instance_id)
         if generation_id != self.generation_id:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-        if self.state is GroupState.COMPLETING_REBALANCE:
+        if self.state is GroupState.COMPLETING_REBALANCE and not in_transaction:
             # The member has seen the new generation and does not have its partitions yet: it shall try again.
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         return member

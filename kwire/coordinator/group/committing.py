@@ -34,6 +34,12 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from kwire.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.seams import Clock
 
@@ -94,6 +100,51 @@ class Committing:
             # Nothing is stored that would make the group, and yet there is one from now on.
             self._groups[request.group_id] = ClassicGroup(request.group_id, state_timestamp_ms=now_ms)
         return Write(answer=responses, records=records)
+
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, topics: Iterable[TxnOffsetCommitRequestTopic]
+    ) -> Write[GroupRecord, list[TxnOffsetCommitResponseTopic]]:
+        """Offsets that count when their transaction commits. Raises KafkaError for the whole request."""
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            group.check_offset_commit(
+                request.member_id, request.group_instance_id, request.generation_id, in_transaction=True
+            )
+        elif request.generation_id >= 0:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        now_ms = self._clock.wall_ms()
+        records: list[GroupRecord] = []
+        responses = []
+        for topic in topics:
+            answered = []
+            for partition in topic.partitions:
+                code = ErrorCode.NONE
+                metadata = partition.committed_metadata or ""
+                if self._is_too_long(metadata):
+                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    committed = OffsetAndMetadata(
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        metadata,
+                        now_ms,
+                        NO_EXPIRE_TIMESTAMP,
+                        ZERO_UUID,
+                        -1,
+                    )
+                    records.append(
+                        offset_commit_record(request.group_id, topic.name, partition.partition_index, committed)
+                    )
+                answered.append(
+                    TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                )
+            responses.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answered))
+        return Write(
+            answer=responses,
+            records=records,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+        )
 
     def _check_commit(self, request: OffsetCommitRequest, version: int) -> None:
         group = self._groups.get(request.group_id)

@@ -6,8 +6,10 @@ null value is a tombstone.
 1  flexible: what transactions v2 need comes in tagged fields, which older brokers skip (KIP-890, KIP-915)
 """
 
+from kwire.protocol.codec import decode, encode
+from kwire.protocol.error_codes import ProtocolError, UnknownRecordTypeError
 from kwire.protocol.primitives import int8, int16, int32, int64, string
-from kwire.protocol.schema import field, message, struct
+from kwire.protocol.schema import field, message, schema_of, struct
 
 
 @message(key=0, kind="data", versions="0")
@@ -42,3 +44,36 @@ class TransactionLogValue:
     """-1 when there is no transaction."""
     client_transaction_version: int16 = field("1+", tag=2, tagged="1+")
     """0 and 1 are the classic protocol, 2 has an epoch per transaction."""
+
+
+_PREFIX_SIZE = 2
+
+
+def encode_transaction_key(transactional_id: str) -> bytes:
+    out = bytearray(_PREFIX_SIZE)
+    encode(TransactionLogKey(transactional_id=transactional_id), 0, out)
+    return bytes(out)
+
+
+def decode_transaction_key(data: bytes) -> str:
+    """The transactional id; UnknownRecordTypeError for types that are not declared here."""
+    record_type = _read_prefix(data)
+    if record_type != schema_of(TransactionLogKey).key:
+        raise UnknownRecordTypeError(f"unknown transaction record type {record_type}")
+    return decode(TransactionLogKey, 0, data, _PREFIX_SIZE).transactional_id
+
+
+def encode_transaction_value(value: TransactionLogValue, version: int) -> bytes:
+    out = bytearray(version.to_bytes(_PREFIX_SIZE))
+    encode(value, version, out)
+    return bytes(out)
+
+
+def decode_transaction_value(data: bytes) -> TransactionLogValue:
+    return decode(TransactionLogValue, _read_prefix(data), data, _PREFIX_SIZE)
+
+
+def _read_prefix(data: bytes) -> int:
+    if len(data) < _PREFIX_SIZE:
+        raise ProtocolError(f"a transaction record of {len(data)} bytes holds no type")
+    return int.from_bytes(data[:_PREFIX_SIZE], signed=True)

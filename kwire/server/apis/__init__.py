@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kwire.server.apis import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
@@ -29,6 +31,7 @@ from kwire.server.apis import (
     describe_transactions,
     describe_user_scram_credentials,
     elect_leaders,
+    end_txn,
     expire_delegation_token,
     fetch,
     find_coordinator,
@@ -54,14 +57,18 @@ from kwire.server.apis import (
     sasl_authenticate,
     sasl_handshake,
     sync_group,
+    txn_offset_commit,
     unregister_broker,
     update_features,
+    write_txn_markers,
 )
 from kwire.server.dispatch import Api
 
 SERVED: tuple[Api, ...] = tuple(
     sorted(
         (
+            add_offsets_to_txn.API,
+            add_partitions_to_txn.API,
             alter_client_quotas.API,
             alter_configs.API,
             alter_partition_reassignments.API,
@@ -88,6 +95,7 @@ SERVED: tuple[Api, ...] = tuple(
             describe_transactions.API,
             describe_user_scram_credentials.API,
             elect_leaders.API,
+            end_txn.API,
             expire_delegation_token.API,
             fetch.API,
             find_coordinator.API,
@@ -113,8 +121,10 @@ SERVED: tuple[Api, ...] = tuple(
             sasl_authenticate.API,
             sasl_handshake.API,
             sync_group.API,
+            txn_offset_commit.API,
             unregister_broker.API,
             update_features.API,
+            write_txn_markers.API,
         ),
         key=lambda api: api.key,
     )

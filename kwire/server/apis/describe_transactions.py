@@ -1,11 +1,13 @@
-"""DescribeTransactions: the state of transactional ids. This broker coordinates none (KIP-664)."""
+"""DescribeTransactions: the state of transactional ids that this broker coordinates (KIP-664)."""
 
 from __future__ import annotations
 
-from kwire.protocol.error_codes import ErrorCode
+from kwire.coordinator.transaction.states import STATE_NAMES
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    DescribeTransactionsTopicData,
     DescribeTransactionsTransactionState,
 )
 from kwire.server.authorization import ResourceType
@@ -15,17 +17,30 @@ from kwire.server.dispatch import Api
 
 def handle(request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
-        transaction_states=[
-            DescribeTransactionsTransactionState(transactional_id=each, error_code=_code(each, context))
-            for each in request.transactional_ids
-        ]
+        transaction_states=[_described(each, context) for each in request.transactional_ids]
     )
 
 
-def _code(transactional_id: str, context: RequestContext) -> ErrorCode:
-    if not context.allows(ResourceType.TRANSACTIONAL_ID, transactional_id):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return ErrorCode.NOT_COORDINATOR if transactional_id else ErrorCode.INVALID_REQUEST
+def _described(transactional_id: str, context: RequestContext) -> DescribeTransactionsTransactionState:
+    try:
+        if not context.allows(ResourceType.TRANSACTIONAL_ID, transactional_id):
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        transaction = context.services.transactions.describe(transactional_id)
+    except KafkaError as error:
+        return DescribeTransactionsTransactionState(transactional_id=transactional_id, error_code=error.code)
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in sorted(transaction.partitions):
+        if context.allows_topic(topic):
+            by_topic.setdefault(topic, []).append(index)
+    return DescribeTransactionsTransactionState(
+        transactional_id=transactional_id,
+        transaction_state=STATE_NAMES[transaction.state],
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=[DescribeTransactionsTopicData(topic=name, partitions=found) for name, found in by_topic.items()],
+    )
 
 
 API = Api(request=DescribeTransactionsRequest, response=DescribeTransactionsResponse, handle=handle)

@@ -1,7 +1,7 @@
 """FindCoordinator: which broker coordinates a group, a transactional id or a share group's partition.
 
-__consumer_offsets is created when the first client asks for a group's coordinator; the answer waits for it, so that the
-client need not ask again. Transactions and share groups have no coordinator here.
+__consumer_offsets and __transaction_state are created when the first client asks for a coordinator; the answer waits
+for that, so that the client need not ask again. Share groups have no coordinator here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from kwire.cluster.image import NO_LEADER
-from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
+from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.answers import Answer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -27,15 +27,27 @@ class KeyType(IntEnum):
     SHARE = 2
 
 
+_TOPICS = {KeyType.GROUP: GROUP_OFFSETS_TOPIC, KeyType.TRANSACTION: TRANSACTION_STATE_TOPIC}
+_RESOURCES = {KeyType.GROUP: ResourceType.GROUP, KeyType.TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+_REFUSALS = {
+    KeyType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    KeyType.TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
 def handle(request: FindCoordinatorRequest, context: RequestContext) -> Answer[FindCoordinatorResponse]:
-    if request.key_type == KeyType.GROUP and GROUP_OFFSETS_TOPIC not in context.services.image.topics:
-        return _create_and_answer(request, context)
+    topic = _TOPICS.get(KeyType(request.key_type)) if request.key_type in KeyType.__members__.values() else None
+    if topic is not None and topic not in context.services.image.topics:
+        return _create_and_answer(topic, request, context)
     return _answer(request, context)
 
 
-async def _create_and_answer(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    if any(context.allows_group(key) for key in _keys(request, context)):
-        await context.services.topic_creator.create([GROUP_OFFSETS_TOPIC])
+async def _create_and_answer(
+    topic: str, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse:
+    resource = _RESOURCES[KeyType(request.key_type)]
+    if any(context.allows(resource, key) for key in _keys(request, context)):
+        await context.services.topic_creator.create([topic])
     return _answer(request, context)
 
 
@@ -73,19 +85,17 @@ def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
 
 
 def _locate(key: str, key_type: int, context: RequestContext) -> tuple[int, str, int]:
-    if key_type == KeyType.TRANSACTION:
-        if not context.allows(ResourceType.TRANSACTIONAL_ID, key):
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if key_type != KeyType.GROUP:
+    if key_type not in _TOPICS:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    if not context.allows_group(key):
-        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    kind = KeyType(key_type)
+    if not context.allows(_RESOURCES[kind], key):
+        raise KafkaError(_REFUSALS[kind])
     services = context.services
-    topic = services.image.topics.get(GROUP_OFFSETS_TOPIC)
+    topic = services.image.topics.get(_TOPICS[kind])
     if topic is None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    leader = topic.partitions[services.groups.partition_for(key)].leader
+    coordinator = services.groups if kind is KeyType.GROUP else services.transactions
+    leader = topic.partitions[coordinator.partition_for(key)].leader
     endpoint = None if leader == NO_LEADER else services.endpoint(leader, context.listener_name)
     if endpoint is None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

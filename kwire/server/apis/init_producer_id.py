@@ -1,50 +1,44 @@
-"""InitProducerId: an id and epoch for a producer that wants idempotence (KIP-98, KIP-360).
-
-Transactional ids have no coordinator here yet: such a request is answered with COORDINATOR_NOT_AVAILABLE, after its
-timeout was checked.
-"""
+"""InitProducerId: an id and epoch for a producer that wants idempotence or transactions (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from kwire.protocol.error_codes import ErrorCode
+from kwire.coordinator.transaction.initialising import Producer
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.transactional_ids import told
+
+FENCED_SINCE = 4
 
 
-def handle(
-    request: InitProducerIdRequest, context: RequestContext
-) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-    code = _refusal(request, context)
-    if code is not ErrorCode.NONE:
-        return InitProducerIdResponse(error_code=code, producer_epoch=-1)
-    return _new_producer(context)
+async def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+    try:
+        producer_id, epoch = await _initialise(request, context)
+    except KafkaError as error:
+        code = told(error.code, context.version >= FENCED_SINCE)
+        return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
 
 
-def _refusal(request: InitProducerIdRequest, context: RequestContext) -> ErrorCode:
+async def _initialise(request: InitProducerIdRequest, context: RequestContext) -> tuple[int, int]:
+    services = context.services
     transactional_id = request.transactional_id
     if transactional_id is not None and not context.allows(ResourceType.TRANSACTIONAL_ID, transactional_id):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if transactional_id is None and not context.allows_cluster():
-        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if (request.producer_id == -1) != (request.producer_epoch == -1) and context.version >= 3:
-        return ErrorCode.INVALID_REQUEST
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
     if transactional_id is None:
-        return ErrorCode.NONE
-    if not transactional_id:
-        return ErrorCode.INVALID_REQUEST
-    if not 0 < request.transaction_timeout_ms <= context.services.config["transaction.max.timeout.ms"]:
-        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-async def _new_producer(context: RequestContext) -> InitProducerIdResponse:
-    """An idempotent producer always gets a new id: its old sequence numbers then cannot matter."""
-    producer_id = await context.services.producer_ids.next()
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        # An idempotent producer always gets a new id: its old sequence numbers then cannot matter.
+        return await services.producer_ids.next(), 0
+    expected = None
+    if request.producer_id != NO_PRODUCER_ID:
+        expected = Producer(request.producer_id, request.producer_epoch)
+    return await services.transactions.initialise(transactional_id, request.transaction_timeout_ms, expected)
 
 
 API = Api(request=InitProducerIdRequest, response=InitProducerIdResponse, handle=handle, stable_max=5)

@@ -1,37 +1,58 @@
-"""ListTransactions: the transactional ids that this broker coordinates: none (KIP-664, KIP-994, KIP-1152)."""
+"""ListTransactions: the transactional ids that this broker coordinates (KIP-664, KIP-994, KIP-1152)."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 
-from kwire.protocol.error_codes import ErrorCode
-from kwire.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kwire.coordinator.transaction.listing import KNOWN_STATES, ListingFilter
+from kwire.coordinator.transaction.states import STATE_NAMES
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    ListTransactionsTransactionState,
+)
+from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-
-STATES = frozenset(
-    {
-        "Empty",
-        "Ongoing",
-        "PrepareCommit",
-        "PrepareAbort",
-        "CompleteCommit",
-        "CompleteAbort",
-        "Dead",
-        "PrepareEpochFence",
-    }
-)
+from kwire.server.patterns import Pattern, PatternRefusedError
 
 
 def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
-    if context.version >= 2 and request.transactional_id_pattern:
-        try:
-            re.compile(request.transactional_id_pattern)
-        except (re.error, OverflowError, RecursionError):
-            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    try:
+        wanted = ListingFilter(
+            states=frozenset(request.state_filters) & KNOWN_STATES,
+            producer_ids=frozenset(request.producer_id_filters),
+            longer_than_ms=request.duration_filter,
+            is_wanted_id=_pattern(request.transactional_id_pattern),
+        )
+        unknown = [name for name in dict.fromkeys(request.state_filters) if name not in KNOWN_STATES]
+        listed = context.services.transactions.list_transactions(wanted)
+    except KafkaError as error:
+        return ListTransactionsResponse(error_code=error.code)
+    if unknown and not wanted.states:
+        listed = []  # asked for states that there are not
     return ListTransactionsResponse(
-        unknown_state_filters=[name for name in dict.fromkeys(request.state_filters) if name not in STATES]
+        unknown_state_filters=unknown,
+        transaction_states=[
+            ListTransactionsTransactionState(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                transaction_state=STATE_NAMES[each.state],
+            )
+            for each in listed
+            if context.allows(ResourceType.TRANSACTIONAL_ID, each.transactional_id)
+        ],
     )
+
+
+def _pattern(pattern: str | None) -> Callable[[str], bool] | None:
+    if not pattern:
+        return None
+    try:
+        return Pattern(pattern).matches
+    except PatternRefusedError as error:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION) from error
 
 
 API = Api(request=ListTransactionsRequest, response=ListTransactionsResponse, handle=handle)

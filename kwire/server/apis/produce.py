@@ -1,8 +1,10 @@
 """Produce: append record batches to partitions led by this broker.
 
 All appending happens before anything is waited for, so that the batches of one connection reach their partitions in
-the order in which they were sent. The answer waits only where flush.messages wants the records durable. With acks=0
-nothing is answered; if an append failed, the connection is closed instead, which is all that such a client can be told.
+the order in which they were sent; but for the first batch of a transaction in a partition, which waits at the gate with
+those of its producer behind it (kwire.coordinator.transaction.gate). The answer waits for that, and where
+flush.messages wants the records durable. With acks=0 nothing is answered; if an append failed, the connection is closed
+instead, which is all that such a client can be told.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
+from kwire.cluster.partition import Partition
 from kwire.cluster.topic_names import INTERNAL_TOPICS
+from kwire.coordinator.transaction.gate import Entry, Visa
+from kwire.coordinator.transaction.initialising import Producer
 from kwire.log.batch_validation import check_frame
 from kwire.log.disk import DiskFailure
 from kwire.protocol.compression import Codec
@@ -24,11 +29,11 @@ from kwire.protocol.produce_exchange import (
     exchange_decoder,
     exchange_framer,
 )
-from kwire.protocol.records import CODEC_MASK, TRANSACTIONAL_FLAG
+from kwire.protocol.records import CODEC_MASK, NO_PRODUCER_ID, TRANSACTIONAL_FLAG
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api, HandWrittenCodec
-from kwire.server.durable_answers import Append, DurableAnswer
+from kwire.server.durable_answers import Admission, Append, DurableAnswer
 from kwire.server.network.connection import CloseConnection
 
 logger = logging.getLogger("kwire.server.produce")
@@ -36,6 +41,8 @@ logger = logging.getLogger("kwire.server.produce")
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client that may write to internal topics."""
 ZSTD_SINCE: Final = 7
+ABORTABLE_SINCE: Final = 11
+ADDS_TO_TRANSACTION_SINCE: Final = 12
 ATTRIBUTES_LOW_BYTE: Final = 22
 _WITHOUT_LOG_START: Final = frozenset(
     {
@@ -63,19 +70,56 @@ def handle(exchange: ProduceExchange, context: RequestContext) -> ProduceExchang
     if is_transactional or acks not in _ACKS:
         refused = _refusal(exchange, context)
     waiting: list[Append] = []
+    at_gate: list[tuple[Partition, ProducedPartition, Producer]] = []
     for topic in exchange.topics:
         name, why = _resolve(topic, context, refused)
         for data in topic.partitions:
             if why is None:
-                _append(name, data, acks, context, is_transactional, waiting)
+                _append(name, data, acks, context, is_transactional, waiting, at_gate)
             else:
                 _refuse(data, why)
+    answer: Awaitable[ProduceExchange] | None = None
+    if at_gate:
+        answer = _enter(exchange, at_gate, waiting, context)
     if acks == 0:
         _close_on_error(exchange.topics)
         return None
+    if answer is not None:
+        return answer
     if waiting:
         return DurableAnswer(exchange, waiting, context.services.partitions).future
     return exchange
+
+
+def _enter(
+    exchange: ProduceExchange,
+    at_gate: list[tuple[Partition, ProducedPartition, Producer]],
+    waiting: list[Append],
+    context: RequestContext,
+) -> Awaitable[ProduceExchange] | None:
+    """Append what begins a transaction in its partition when its coordinator knows of it (KIP-890)."""
+    assert exchange.transactional_id is not None
+    admission = Admission(exchange, waiting, len(at_gate), context.services.partitions)
+
+    def entry(partition: Partition, data: ProducedPartition, producer: Producer) -> Entry:
+        def entered(error: KafkaError | None) -> None:
+            if error is not None:
+                _refuse(data, error)
+            elif partition.is_removed:
+                _refuse(data, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            else:
+                _store(partition, data, exchange.acks, waiting)
+            admission.settled()
+
+        return Entry(partition, producer, entered)
+
+    visa = Visa(
+        transactional_id=exchange.transactional_id,
+        adds=context.version >= ADDS_TO_TRANSACTION_SINCE,
+        knows_abortable=context.version >= ABORTABLE_SINCE,
+    )
+    context.services.gate.enter(visa, [entry(*each) for each in at_gate])
+    return admission.answer()
 
 
 def _close_on_error(topics: list[ProducedTopic]) -> None:
@@ -117,8 +161,9 @@ def _append(
     context: RequestContext,
     is_transactional: bool,
     waiting: list[Append],
+    at_gate: list[tuple[Partition, ProducedPartition, Producer]],
 ) -> None:
-    """Append one batch. What is stored and not durable, though it should be, is put on the list of those that wait."""
+    """Append one batch, unless it begins a transaction in its partition: then it is put on the list at the gate."""
     partition = None
     try:
         partition = context.services.partitions.find(name, data.index)
@@ -127,18 +172,36 @@ def _append(
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch per partition"
             )
-        if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE]:
-            _check_attributes(records[ATTRIBUTES_LOW_BYTE], context, is_transactional)
+        attributes = records[ATTRIBUTES_LOW_BYTE] if len(records) > ATTRIBUTES_LOW_BYTE else 0
+        if attributes:
+            _check_attributes(attributes, context, is_transactional)
         if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
             check_frame(records)
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
-        result = partition.append(records, acks)
+        if attributes & TRANSACTIONAL_FLAG:
+            header = check_frame(records)
+            producer = Producer(header.producer_id, header.producer_epoch)
+            adds = context.version >= ADDS_TO_TRANSACTION_SINCE
+            if header.producer_id != NO_PRODUCER_ID and not context.services.gate.is_open(
+                partition, producer, adds=adds
+            ):
+                at_gate.append((partition, data, producer))
+                return
     except KafkaError as error:
-        _refuse(data, error)
-        if partition is not None and error.code not in _WITHOUT_LOG_START:
-            data.log_start_offset = partition.log.log_start_offset
+        _refuse_in(partition, data, error)
+        return
+    _store(partition, data, acks, waiting)
+
+
+def _store(partition: Partition, data: ProducedPartition, acks: int, waiting: list[Append]) -> None:
+    """Append a batch. What is stored and not durable, though it should be, is put on the list of those that wait."""
+    assert data.records is not None
+    try:
+        result = partition.append(data.records, acks)
+    except KafkaError as error:
+        _refuse_in(partition, data, error)
     except DiskFailure as failure:
-        logger.error("%s-%d: %s", name, data.index, failure)  # noqa: TRY400 the failure says all
+        logger.error("%s-%d: %s", partition.topic, data.index, failure)  # noqa: TRY400 the failure says all
         data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     else:
         data.base_offset = result.base_offset
@@ -151,15 +214,15 @@ def _append(
 def _check_attributes(attributes: int, context: RequestContext, is_transactional: bool) -> None:
     if context.version < ZSTD_SINCE and attributes & CODEC_MASK == Codec.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
-    if not attributes & TRANSACTIONAL_FLAG:
-        return
-    # A transaction that nobody can end would hold back every reader of committed records for ever.
-    if not is_transactional:
+    if attributes & TRANSACTIONAL_FLAG and not is_transactional:
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    raise KafkaError(
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        "Unable to verify the partition has been added to the transaction: COORDINATOR_NOT_AVAILABLE",
-    )
+
+
+def _refuse_in(partition: Partition | None, data: ProducedPartition, error: KafkaError) -> None:
+    """Refuse what a partition did not take."""
+    _refuse(data, error)
+    if partition is not None and error.code not in _WITHOUT_LOG_START:
+        data.log_start_offset = partition.log.log_start_offset
 
 
 def _refuse(data: ProducedPartition, error: KafkaError) -> None:

@@ -1,0 +1,121 @@
+"""Writing the markers that end transactions into partitions that this broker leads.
+
+A marker in a partition of __consumer_offsets goes through its group coordinator, whose state changes with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from kwire.cluster.commits import committed
+from kwire.cluster.partition import Partition
+from kwire.cluster.partitions import Partitions
+from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
+from kwire.coordinator.answers import Answer
+from kwire.log.append_result import AppendResult
+from kwire.log.disk import DiskFailure
+from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.seams import Clock
+
+logger = logging.getLogger("kwire.coordinator")
+
+TopicPartition = tuple[str, int]
+Outcomes = Mapping[TopicPartition, ErrorCode]
+
+
+_NOT_COORDINATING = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
+)
+
+
+class Marker(NamedTuple):
+    """How a producer's transaction ends, as partitions are told."""
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+class OffsetShards(Protocol):
+    """Those whose state changes when a transaction ends in a partition of __consumer_offsets."""
+
+    def end_transaction(self, index: int, marker: Marker) -> AppendResult:
+        """Append a marker. Raises KafkaError or DiskFailure."""
+
+
+def append_marker(partition: Partition, marker: Marker, now_ms: int) -> AppendResult:
+    """Append a marker to a partition. Raises KafkaError or DiskFailure."""
+    batch = encode_marker_batch(
+        EndTransactionMarker(is_commit=marker.is_commit, coordinator_epoch=marker.coordinator_epoch),
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        timestamp=now_ms,
+    )
+    return partition.append_marker(
+        bytes(batch), marker.producer_id, marker.producer_epoch, transaction_version=marker.transaction_version
+    )
+
+
+class MarkerWriter:
+    """Writes markers where other brokers' coordinators, or this one's, want them."""
+
+    def __init__(self, *, partitions: Partitions, offsets: OffsetShards, clock: Clock) -> None:
+        self._partitions = partitions
+        self._offsets = offsets
+        self._clock = clock
+
+    def write(self, marker: Marker, partitions: Iterable[TopicPartition]) -> Answer[Outcomes]:
+        """What came of it for each partition; an awaitable while some wait to be committed."""
+        outcomes: dict[TopicPartition, ErrorCode] = {}
+        waiting: list[tuple[TopicPartition, Partition, int]] = []
+        for topic, index in partitions:
+            try:
+                partition, result = self._append(topic, index, marker)
+            except KafkaError as error:
+                outcomes[topic, index] = _told(error.code)
+                continue
+            except DiskFailure as failure:
+                logger.error("%s-%d: %s", topic, index, failure)  # noqa: TRY400 the failure says all
+                outcomes[topic, index] = ErrorCode.KAFKA_STORAGE_ERROR
+                continue
+            outcomes[topic, index] = ErrorCode.NONE
+            if partition.high_watermark <= result.last_offset:
+                waiting.append(((topic, index), partition, result.last_offset))
+        return _when_committed(outcomes, waiting) if waiting else outcomes
+
+    def _append(self, topic: str, index: int, marker: Marker) -> tuple[Partition, AppendResult]:
+        partition = self._partitions.find(topic, index)
+        if topic == GROUP_OFFSETS_TOPIC:
+            return partition, self._offsets.end_transaction(index, marker)
+        return partition, append_marker(partition, marker, self._clock.wall_ms())
+
+
+def _told(code: ErrorCode) -> ErrorCode:
+    """What a transaction coordinator is told for what it would not understand of a group coordinator."""
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_COORDINATING else code
+
+
+async def _when_committed(
+    outcomes: dict[TopicPartition, ErrorCode], waiting: list[tuple[TopicPartition, Partition, int]]
+) -> Outcomes:
+    for key, partition, last_offset in waiting:
+        try:
+            await committed(partition, last_offset)
+        except KafkaError as error:
+            outcomes[key] = error.code
+    return outcomes
+
+
+class LocalMarkers:
+    """The way to leaders while there is one broker: all partitions are its own."""
+
+    def __init__(self, writer: MarkerWriter) -> None:
+        self._writer = writer
+
+    def write(self, leader_id: int, marker: Marker, partitions: Iterable[TopicPartition]) -> Answer[Outcomes]:
+        return self._writer.write(marker, partitions)

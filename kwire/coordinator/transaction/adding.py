@@ -1,0 +1,38 @@
+"""AddPartitionsToTxn's and AddOffsetsToTxn's rules, and those of verification: what belongs to a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from kwire.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from kwire.coordinator.transaction.transaction import TopicPartition, Transaction
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+
+
+def check_producer(transaction: Transaction | None, producer_id: int, epoch: int) -> Transaction:
+    """The transaction, if it is this producer's and not ending; raises KafkaError else."""
+    if transaction is None or transaction.producer_id != producer_id:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if transaction.producer_epoch != epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if transaction.state in PREPARED:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return transaction
+
+
+def with_partitions(
+    transaction: Transaction, partitions: Collection[TopicPartition], *, now_ms: int, client_version: int
+) -> Transaction:
+    """The transaction with these partitions, begun by them if none was open; itself if it has them all."""
+    if transaction.state is TransactionState.ONGOING and transaction.partitions.issuperset(partitions):
+        return transaction
+    return replace(
+        transaction,
+        previous_producer_id=transaction.producer_id,
+        state=TransactionState.ONGOING,
+        partitions=transaction.partitions.union(partitions),
+        start_ms=now_ms if transaction.state in AT_REST else transaction.start_ms,
+        last_update_ms=now_ms,
+        client_version=client_version,
+    )

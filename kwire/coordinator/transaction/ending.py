@@ -1,0 +1,140 @@
+"""EndTxn's rules: the decision, its repetition, and the end that follows when all markers are written.
+
+With version 2 every end has the next epoch, so the epoch tells a repeated EndTxn from the next one:
+
+                        abort                commit
+    the client's epoch  last     present     last     present
+    Empty               fenced   ends        fenced   invalid state
+    CompleteAbort       repeats  ends        invalid  invalid
+    CompleteCommit      invalid  ends        repeats  invalid
+
+An abort of nothing "ends" too: it raises the epoch, so that what was sent in it and has not arrived is refused later.
+The classic version knows the repetition of a complete one only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kwire.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from kwire.coordinator.transaction.transaction import (
+    CLASSIC,
+    EPOCH_MAX,
+    EPOCH_PER_TRANSACTION,
+    Transaction,
+)
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+_S = TransactionState
+_PREPARED = {True: _S.PREPARE_COMMIT, False: _S.PREPARE_ABORT}
+_COMPLETE = {True: _S.COMPLETE_COMMIT, False: _S.COMPLETE_ABORT}
+
+
+def ended_classic(
+    transaction: Transaction | None, producer_id: int, epoch: int, *, is_commit: bool, now_ms: int
+) -> Transaction:
+    """The transaction with its decision, or itself if it has ended so before. Raises KafkaError."""
+    if transaction is None or transaction.producer_id != producer_id:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if transaction.producer_epoch != epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if transaction.state is _S.ONGOING:
+        return _decided(transaction, is_commit=is_commit, client_version=CLASSIC, now_ms=now_ms)
+    return _repeated(transaction, is_commit=is_commit)
+
+
+def needs_next_producer_id(transaction: Transaction | None) -> bool:
+    """Whether an end in version 2 uses the last epoch."""
+    return transaction is not None and transaction.state not in PREPARED and transaction.is_exhausted
+
+
+def ended(
+    transaction: Transaction | None,
+    producer_id: int,
+    epoch: int,
+    *,
+    is_commit: bool,
+    next_producer_id: int = NO_PRODUCER_ID,
+    now_ms: int,
+) -> Transaction:
+    """As ended_classic, in version 2; next_producer_id only if it is needed. Raises KafkaError."""
+    if transaction is None:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    used_the_last_epoch = (
+        transaction.previous_producer_id == producer_id and epoch == EPOCH_MAX - 1 and transaction.producer_epoch == 0
+    )
+    if transaction.producer_id != producer_id and not used_the_last_epoch:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    is_repeated = transaction.producer_epoch == epoch + 1 or used_the_last_epoch
+    is_present = transaction.producer_epoch == epoch and transaction.producer_id == producer_id
+    may_repeat = transaction.state in PREPARED or transaction.state in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
+    may_end = transaction.state not in PREPARED
+    if not (is_repeated and may_repeat) and not (is_present and may_end):
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if is_repeated:
+        return _repeated(transaction, is_commit=is_commit)
+    if is_commit and transaction.state is not _S.ONGOING:
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+    return _decided(
+        replace(
+            transaction,
+            producer_epoch=epoch + 1,
+            last_producer_epoch=epoch,
+            next_producer_id=next_producer_id,
+            start_ms=now_ms if transaction.state in AT_REST else transaction.start_ms,
+        ),
+        is_commit=is_commit,
+        client_version=EPOCH_PER_TRANSACTION,
+        now_ms=now_ms,
+    )
+
+
+def fenced(transaction: Transaction, *, version: int, now_ms: int) -> Transaction:
+    """An open transaction that the coordinator aborts: its producer's epoch is over."""
+    assert transaction.state is _S.ONGOING
+    assert transaction.producer_epoch < EPOCH_MAX
+    return _decided(
+        replace(
+            transaction,
+            producer_epoch=transaction.producer_epoch + 1,
+            last_producer_epoch=(transaction.producer_epoch if version >= EPOCH_PER_TRANSACTION else NO_PRODUCER_EPOCH),
+        ),
+        is_commit=False,
+        client_version=EPOCH_PER_TRANSACTION if version >= EPOCH_PER_TRANSACTION else CLASSIC,
+        now_ms=now_ms,
+    )
+
+
+def completed(transaction: Transaction, *, now_ms: int) -> Transaction:
+    """The transaction when every partition has its marker."""
+    changes_id = transaction.next_producer_id != NO_PRODUCER_ID
+    return replace(
+        transaction,
+        producer_id=transaction.next_producer_id if changes_id else transaction.producer_id,
+        producer_epoch=0 if changes_id else transaction.producer_epoch,
+        previous_producer_id=transaction.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        state=_COMPLETE[transaction.state is _S.PREPARE_COMMIT],
+        partitions=frozenset(),
+        last_update_ms=now_ms,
+    )
+
+
+def _decided(transaction: Transaction, *, is_commit: bool, client_version: int, now_ms: int) -> Transaction:
+    return replace(
+        transaction,
+        previous_producer_id=transaction.producer_id,
+        state=_PREPARED[is_commit],
+        client_version=client_version,
+        last_update_ms=now_ms,
+    )
+
+
+def _repeated(transaction: Transaction, *, is_commit: bool) -> Transaction:
+    """Itself, if it has ended as it is asked to end."""
+    if transaction.state is _COMPLETE[is_commit]:
+        return transaction
+    if transaction.state is _PREPARED[is_commit]:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    raise KafkaError(ErrorCode.INVALID_TXN_STATE)

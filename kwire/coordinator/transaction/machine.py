@@ -1,0 +1,128 @@
+"""The transaction coordinator's state in one shard: its transactional ids, rebuilt by replay."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from kwire.coordinator.shard import Step, Write
+from kwire.coordinator.timers import Timers
+from kwire.coordinator.transaction.config import TransactionConfig
+from kwire.coordinator.transaction.ending import fenced
+from kwire.coordinator.transaction.memory import TransactionMemory
+from kwire.coordinator.transaction.records import (
+    TransactionRecord,
+    decode_transaction_record,
+    encode_transaction_record,
+)
+from kwire.coordinator.transaction.states import AT_REST, PREPARED
+from kwire.coordinator.transaction.transaction import Transaction
+from kwire.protocol.error_codes import KafkaError
+from kwire.seams import Clock
+
+logger = logging.getLogger("kwire.coordinator")
+
+T = TypeVar("T")
+
+FLEXIBLE_SINCE = 1
+"""The transaction.version from which values are written that have room for more."""
+
+
+class TransactionMachine:
+    """All transactional ids that belong to one partition of __transaction_state."""
+
+    def __init__(
+        self,
+        timers: Timers[Step[TransactionRecord]],
+        *,
+        config: TransactionConfig,
+        version: Callable[[], int],
+        clock: Clock,
+        memory: TransactionMemory,
+        decided: Callable[[Transaction], None],
+    ) -> None:
+        """What `version` gives is the cluster's transaction.version; `decided` is told whose markers are due."""
+        self.transactions: dict[str, Transaction] = {}
+        self.version = version
+        self._timers = timers
+        self._config = config
+        self._clock = clock
+        self._memory = memory
+        self._decided = decided
+
+    # --- the runtime's side
+
+    def encode(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
+        return encode_transaction_record(record, version=1 if self.version() >= FLEXIBLE_SINCE else 0)
+
+    def decode(self, key: bytes, value: bytes | None) -> TransactionRecord:
+        return decode_transaction_record(key, value)
+
+    def replay(self, record: TransactionRecord, offset: int, producer_id: int) -> None:
+        transactional_id, transaction = record
+        self._memory.count(self.transactions.get(transactional_id), transaction)
+        if transaction is None:
+            self.transactions.pop(transactional_id, None)
+        else:
+            self.transactions[transactional_id] = transaction
+
+    def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
+        """Nobody writes into this topic in a transaction."""
+
+    def loaded(self) -> None:
+        """Go on with what was decided; look after timeouts from now on."""
+        for transaction in list(self.transactions.values()):
+            if transaction.state in PREPARED:
+                self._decided(transaction)
+        self._schedule_abortion()
+        self._schedule_expiration()
+
+    def unloaded(self) -> None:
+        """Markers that are under way find the shard closed."""
+        for transaction in self.transactions.values():
+            self._memory.count(transaction, None)
+        self.transactions.clear()
+
+    # --- what time does
+
+    def _schedule_abortion(self) -> None:
+        self._timers.schedule("abortion", self._config.abort_interval_ms, self._abort_timed_out)
+
+    def _abort_timed_out(self) -> Write[TransactionRecord, None] | None:
+        """Abort one that is open for longer than its producer wanted, and look for the next; the producer is fenced."""
+        now_ms = self._clock.wall_ms()
+        late = next((each for each in self.transactions.values() if each.has_timed_out(now_ms)), None)
+        if late is None:
+            self._schedule_abortion()
+            return None
+        self._timers.schedule("abortion", 0, self._abort_timed_out)
+        logger.info("%s has timed out and is aborted", late)
+        return self.write_decision(fenced(late, version=self.version(), now_ms=now_ms), None)
+
+    def _schedule_expiration(self) -> None:
+        self._timers.schedule("expiration", self._config.expiration_interval_ms, self._expire)
+
+    def _expire(self) -> Write[TransactionRecord, None] | None:
+        """Forget the transactional ids that nobody has used for long."""
+        self._schedule_expiration()
+        tombstones = [TransactionRecord(transactional_id, None) for transactional_id in self._expired()]
+        return Write(answer=None, records=tombstones, atomic=False) if tombstones else None
+
+    def _expired(self) -> Iterator[str]:
+        due_ms = self._clock.wall_ms() - self._config.expiration_ms
+        for transaction in self.transactions.values():
+            if transaction.state in AT_REST and transaction.last_update_ms <= due_ms:
+                yield transaction.transactional_id
+
+    # --- decisions
+
+    def write_decision(self, decision: Transaction, answer: T) -> Write[TransactionRecord, T]:
+        """Store how a transaction ends. Its markers are due when, and not before, that is durable."""
+
+        def outcome(error: KafkaError | None) -> None:
+            if error is None:
+                self._decided(decision)
+
+        record = TransactionRecord(decision.transactional_id, decision)
+        return Write(answer=answer, records=[record], outcome=outcome)

@@ -1,0 +1,74 @@
+"""One transactional id: what the coordinator knows of it, and what it must be.
+
+A transaction is a value. The rules (initialising, adding, ending) make the next one of it, the shard stores that, and
+replay puts it in the old one's place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kwire.coordinator.transaction.states import PREPARED, TransactionState, may_follow
+from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+TopicPartition = tuple[str, int]
+
+NO_TIMESTAMP: Final = -1
+EPOCH_MAX: Final = 2**15 - 1
+CLASSIC: Final = 0
+"""The transaction version of clients whose epoch stays the same from one transaction to the next."""
+EPOCH_PER_TRANSACTION: Final = 2
+"""The transaction version of clients that get a new epoch with every EndTxn (KIP-890)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """The last known state of a transactional id."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    """The epoch before the present one, by which a client may ask again; not stored, as in Kafka."""
+    previous_producer_id: int = NO_PRODUCER_ID
+    """That of the state before this one: after a change of it, a client may ask again by it."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """What the producer goes on with when the transaction that ends has used the last epoch."""
+    timeout_ms: int
+    state: TransactionState
+    partitions: frozenset[TopicPartition] = frozenset()
+    start_ms: int = NO_TIMESTAMP
+    last_update_ms: int
+    client_version: int = CLASSIC
+    """The transaction version that the client spoke when the state was reached."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the producer id has no epoch left to give to a client: the very last one is kept for fencing."""
+        return is_exhausted(self.producer_epoch)
+
+    def has_timed_out(self, now_ms: int) -> bool:
+        return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
+
+
+def is_exhausted(epoch: int) -> bool:
+    return epoch >= EPOCH_MAX - 1
+
+
+def check_step(before: Transaction | None, after: Transaction) -> None:
+    """Assert what must hold from one stored state to the next."""
+    assert after.producer_id >= 0, f"{after} has no producer"
+    assert 0 <= after.producer_epoch <= EPOCH_MAX, f"{after} has no epoch"
+    assert (after.state is TransactionState.ONGOING or after.state in PREPARED) or not after.partitions
+    if before is None:
+        assert after.state is TransactionState.EMPTY, f"a transactional id begins as {after}"
+        return
+    assert may_follow(before.state, after.state), f"{after} cannot follow {before}"
+    assert after.previous_producer_id == before.producer_id, f"{after} does not name the producer of {before}"
+    if after.producer_id == before.producer_id:
+        assert after.producer_epoch >= before.producer_epoch, f"the epoch of {before} goes back in {after}"
+    else:
+        assert after.producer_epoch == 0, f"the new producer of {after} has an epoch already"
+    if after.state is TransactionState.ONGOING or after.state in PREPARED:
+        assert after.partitions >= before.partitions, f"{after} has lost a partition of {before}"

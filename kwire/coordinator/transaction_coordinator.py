@@ -1,0 +1,319 @@
+"""The transaction coordinator: finds the shard of a transactional id and lets its rules answer.
+
+Every method returns what the API answers, at once or as an awaitable when the answer has to wait until it is durable.
+Errors are raised by awaitables, too; the APIs put them where their answers have room for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import TypeVar
+
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.partition import Partition
+from kwire.cluster.partitions import Partitions
+from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
+from kwire.coordinator.answers import Answer
+from kwire.coordinator.key_hash import partition_of
+from kwire.coordinator.runtime import CoordinatorRuntime
+from kwire.coordinator.shard import Shard, ShardState, Step, Write
+from kwire.coordinator.timers import Timers
+from kwire.coordinator.transaction.adding import check_producer, with_partitions
+from kwire.coordinator.transaction.completion import RETRY_PAUSE_S, MarkerChannel, Markers
+from kwire.coordinator.transaction.config import TransactionConfig
+from kwire.coordinator.transaction.ending import (
+    completed,
+    ended,
+    ended_classic,
+    fenced,
+    needs_next_producer_id,
+)
+from kwire.coordinator.transaction.initialising import (
+    Producer,
+    check_may_initialise,
+    initialised,
+    needs_producer_id,
+    new_transaction,
+)
+from kwire.coordinator.transaction.listing import ListingFilter
+from kwire.coordinator.transaction.machine import TransactionMachine
+from kwire.coordinator.transaction.memory import TransactionMemory
+from kwire.coordinator.transaction.records import TransactionRecord
+from kwire.coordinator.transaction.states import TransactionState
+from kwire.coordinator.transaction.transaction import (
+    EPOCH_PER_TRANSACTION,
+    TopicPartition,
+    Transaction,
+    check_step,
+)
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kwire.seams import Clock
+
+__all__ = ["TransactionConfig", "TransactionCoordinator"]
+
+logger = logging.getLogger("kwire.coordinator")
+
+T = TypeVar("T")
+START_PATIENCE_S = 0.2
+"""How long the start waits for loading, so that clients of a small broker are not sent away."""
+NOBODY = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+"""What EndTxn answers to classic clients, which keep their epoch."""
+
+TransactionShard = Shard[TransactionRecord, TransactionMachine]
+
+
+class TransactionCoordinator:
+    """Transactional ids of the partitions of __transaction_state that this broker leads."""
+
+    def __init__(
+        self,
+        *,
+        config: TransactionConfig,
+        partitions: Partitions,
+        image: Callable[[], MetadataImage],
+        clock: Clock,
+        next_producer_id: Callable[[], Awaitable[int]],
+        version: Callable[[], int],
+        channel: MarkerChannel,
+    ) -> None:
+        """Version is the cluster's transaction.version; channel leads to the brokers that markers are written by."""
+        self._config = config
+        self._partitions = partitions
+        self._image = image
+        self._clock = clock
+        self._next_producer_id = next_producer_id
+        self._version = version
+        self._runtime: CoordinatorRuntime[TransactionRecord, TransactionMachine] = CoordinatorRuntime(
+            make=self._make_machine, clock=clock
+        )
+        self._memory = TransactionMemory(config.memory_bytes_max)
+        self._markers = Markers(channel=channel, image=image)
+
+    def _make_machine(self, timers: Timers[Step[TransactionRecord]]) -> TransactionMachine:
+        return TransactionMachine(
+            timers,
+            config=self._config,
+            version=self._version,
+            clock=self._clock,
+            memory=self._memory,
+            decided=self._send_markers,
+        )
+
+    # --- life
+
+    async def start(self) -> None:
+        """Serve the partitions that this broker leads; what takes long to load is loaded behind."""
+        for partition in self._partitions:
+            self.partition_led(partition)
+        await self._runtime.loaded(START_PATIENCE_S)
+
+    async def loaded(self) -> None:
+        """Wait until everything that is led has been loaded."""
+        await self._runtime.loaded()
+
+    def stop(self) -> None:
+        """Answer everybody who waits, and end."""
+        self._runtime.stop()
+        self._markers.stop()
+
+    def partition_led(self, partition: Partition) -> None:
+        """Serve a partition from now on; those of other topics are no business of the coordinator."""
+        if partition.topic == TRANSACTION_STATE_TOPIC:
+            self._runtime.lead(partition)
+
+    def topic_deleted(self, partition: Partition) -> None:
+        """A partition is gone; what was stored in it is forgotten."""
+        if partition.topic == TRANSACTION_STATE_TOPIC and (shard := self._runtime.find(partition.index)) is not None:
+            for transactional_id in shard.machine.transactions:
+                self._markers.forget(transactional_id)
+            self._runtime.resign(partition.index)
+
+    # --- finding
+
+    def partition_for(self, transactional_id: str) -> int:
+        """The partition of __transaction_state that an id belongs to; NOT_COORDINATOR while there is no such topic."""
+        topic = self._image().topics.get(TRANSACTION_STATE_TOPIC)
+        if topic is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return partition_of(transactional_id, len(topic.partitions))
+
+    def _shard(self, transactional_id: str) -> TransactionShard:
+        index = self.partition_for(transactional_id)
+        if self._runtime.find(index) is None:
+            partition = self._partitions.get(TRANSACTION_STATE_TOPIC, index)
+            if partition is not None:
+                self._runtime.lead(partition)
+        return self._runtime.active(index)
+
+    def _shard_of_named(self, transactional_id: str) -> TransactionShard:
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        return self._shard(transactional_id)
+
+    # --- beginning
+
+    async def initialise(self, transactional_id: str, timeout_ms: int, expected: Producer | None) -> Producer:
+        """The producer id and epoch to go on with; whoever had them before is fenced, what it left open is aborted.
+
+        expected is what the client thinks that it is, if it says so. Raises KafkaError, CONCURRENT_TRANSACTIONS while
+        an earlier transaction is ending.
+        """
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self._config.timeout_max_ms:
+            raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        new_producer_id = NO_PRODUCER_ID
+        while True:
+            shard = self._shard(transactional_id)
+            before = shard.machine.transactions.get(transactional_id)
+            if before is not None:
+                check_may_initialise(before, expected)
+            elif not self._memory.has_room:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            if new_producer_id != NO_PRODUCER_ID or not needs_producer_id(before, expected):
+                break
+            new_producer_id = await self._next_producer_id()
+        now_ms = self._clock.wall_ms()
+        if before is None:
+            after = new_transaction(transactional_id, new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
+        elif before.state is TransactionState.ONGOING:
+            await _settled(self._decide(shard, before, fenced(before, version=self._version(), now_ms=now_ms), None))
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        else:
+            after = initialised(before, expected, new_producer_id=new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
+        producer = Producer(after.producer_id, after.producer_epoch)
+        return await _settled(self._store(shard, before, after, producer))
+
+    # --- adding
+
+    def add(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        *,
+        client_version: int,
+    ) -> Answer[None]:
+        """Take partitions into the transaction, which begins by that if none is open. Raises KafkaError."""
+        shard = self._shard_of_named(transactional_id)
+        before = check_producer(shard.machine.transactions.get(transactional_id), *producer)
+        after = with_partitions(before, partitions, now_ms=self._clock.wall_ms(), client_version=client_version)
+        if after is before:
+            return shard.read(None)
+        if not self._memory.has_room:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._store(shard, before, after, None)
+
+    def verify(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
+    ) -> Answer[dict[TopicPartition, ErrorCode]]:
+        """TRANSACTION_ABORTABLE for those that are not in the producer's transaction. Raises KafkaError."""
+        shard = self._shard_of_named(transactional_id)
+        transaction = check_producer(shard.machine.transactions.get(transactional_id), *producer)
+        answer = {
+            partition: ErrorCode.NONE if partition in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in partitions
+        }
+        return shard.read(answer)
+
+    # --- ending
+
+    def end(
+        self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
+    ) -> Answer[Producer]:
+        """Decide a transaction; what the producer goes on as, which is NOBODY for classic ones. Raises KafkaError."""
+        shard = self._shard_of_named(transactional_id)
+        if client_version < EPOCH_PER_TRANSACTION:
+            before = shard.machine.transactions.get(transactional_id)
+            after = ended_classic(before, *producer, is_commit=is_commit, now_ms=self._clock.wall_ms())
+            assert before is not None
+            return shard.read(NOBODY) if after is before else self._decide(shard, before, after, NOBODY)
+        if needs_next_producer_id(shard.machine.transactions.get(transactional_id)):
+            return self._end_with_new_id(transactional_id, producer, is_commit=is_commit)
+        return self._end(shard, transactional_id, producer, NO_PRODUCER_ID, is_commit=is_commit)
+
+    async def _end_with_new_id(self, transactional_id: str, producer: Producer, *, is_commit: bool) -> Producer:
+        next_producer_id = await self._next_producer_id()
+        shard = self._shard(transactional_id)
+        if not needs_next_producer_id(shard.machine.transactions.get(transactional_id)):
+            next_producer_id = NO_PRODUCER_ID
+        return await _settled(self._end(shard, transactional_id, producer, next_producer_id, is_commit=is_commit))
+
+    def _end(
+        self,
+        shard: TransactionShard,
+        transactional_id: str,
+        producer: Producer,
+        next_producer_id: int,
+        *,
+        is_commit: bool,
+    ) -> Answer[Producer]:
+        now_ms = self._clock.wall_ms()
+        before = shard.machine.transactions.get(transactional_id)
+        after = ended(before, *producer, is_commit=is_commit, next_producer_id=next_producer_id, now_ms=now_ms)
+        assert before is not None
+        if after is before:
+            return shard.read(Producer(after.producer_id, after.producer_epoch))
+        complete = completed(after, now_ms=now_ms)
+        return self._decide(shard, before, after, Producer(complete.producer_id, complete.producer_epoch))
+
+    def _send_markers(self, decided: Transaction) -> None:
+        """The decision is durable: tell the partitions, then note that it is done."""
+        partition = self._partitions.get(TRANSACTION_STATE_TOPIC, self.partition_for(decided.transactional_id))
+        assert partition is not None, f"{decided} is decided here, and its partition is not"
+        self._markers.send(
+            decided, coordinator_epoch=partition.leader_epoch, done=lambda: self._complete(decided.transactional_id)
+        )
+
+    def _complete(self, transactional_id: str) -> None:
+        try:
+            shard = self._shard(transactional_id)
+        except KafkaError:
+            return  # whoever coordinates it now sends the markers again
+        decided = shard.machine.transactions[transactional_id]
+        after = completed(decided, now_ms=self._clock.wall_ms())
+        check_step(decided, after)
+
+        def outcome(error: KafkaError | None) -> None:
+            if error is not None and shard.state is ShardState.ACTIVE:
+                logger.warning("the end of %s cannot be stored yet: %s", decided, error)
+                asyncio.get_running_loop().call_later(RETRY_PAUSE_S, self._complete, transactional_id)
+
+        shard.attempt(Write(answer=None, records=[TransactionRecord(transactional_id, after)], outcome=outcome))
+
+    # --- administration
+
+    def describe(self, transactional_id: str) -> Transaction:
+        """The transaction; one that is ending with the partitions that still wait for a marker. Raises KafkaError."""
+        transaction = self._shard_of_named(transactional_id).machine.transactions.get(transactional_id)
+        if transaction is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return self._markers.with_remaining(transaction)
+
+    def list_transactions(self, wanted: ListingFilter) -> list[Transaction]:
+        """All transactional ids here that pass; raises COORDINATOR_LOAD_IN_PROGRESS while some are not known yet."""
+        now_ms = self._clock.wall_ms()
+        listed: list[Transaction] = []
+        for shard in self._runtime:
+            if shard.state is ShardState.LOADING:
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            if shard.state is ShardState.ACTIVE:
+                listed += (each for each in shard.machine.transactions.values() if wanted.lets_through(each, now_ms))
+        return listed
+
+    # --- storing
+
+    def _store(self, shard: TransactionShard, before: Transaction | None, after: Transaction, answer: T) -> Answer[T]:
+        check_step(before, after)
+        return shard.write(Write(answer=answer, records=[TransactionRecord(after.transactional_id, after)]))
+
+    def _decide(self, shard: TransactionShard, before: Transaction, after: Transaction, answer: T) -> Answer[T]:
+        check_step(before, after)
+        return shard.write(shard.machine.write_decision(after, answer))
+
+
+async def _settled(answer: Answer[T]) -> T:
+    return await answer if isinstance(answer, Awaitable) else answer

@@ -1,0 +1,37 @@
+"""EndTxn: commit or abort a transaction; from version 5 on the producer goes on with the next epoch (KIP-890)."""
+
+from __future__ import annotations
+
+from kwire.coordinator.answers import Answer
+from kwire.coordinator.transaction.initialising import Producer
+from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kwire.server.authorization import ResourceType
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+from kwire.server.transactional_ids import refusing, told
+
+FENCED_SINCE = 2
+NEXT_EPOCH_SINCE = 5
+
+
+def handle(request: EndTxnRequest, context: RequestContext) -> Answer[EndTxnResponse]:
+    def refuse(error: KafkaError) -> EndTxnResponse:
+        return EndTxnResponse(error_code=told(error.code, context.version >= FENCED_SINCE))
+
+    if not context.allows(ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return refuse(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    return refusing(
+        lambda: context.services.transactions.end(
+            request.transactional_id,
+            Producer(request.producer_id, request.producer_epoch),
+            is_commit=request.committed,
+            client_version=EPOCH_PER_TRANSACTION if context.version >= NEXT_EPOCH_SINCE else CLASSIC,
+        ),
+        lambda producer: EndTxnResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch),
+        refuse,
+    )
+
+
+API = Api(request=EndTxnRequest, response=EndTxnResponse, handle=handle)

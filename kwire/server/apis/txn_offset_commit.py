@@ -1,0 +1,123 @@
+"""TxnOffsetCommit: offsets of a group that count when a transaction commits (KIP-98, KIP-447)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kwire.coordinator.answers import Answer
+from kwire.coordinator.errors import coordinator_error
+from kwire.coordinator.group_coordinator import refused_transactional_commit
+from kwire.coordinator.transaction.gate import Entry, Visa
+from kwire.coordinator.transaction.initialising import Producer
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponseTopic,
+)
+from kwire.server.authorization import ResourceType
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+LOADING_SINCE = 2
+"""Older clients take COORDINATOR_LOAD_IN_PROGRESS for the end."""
+ABORTABLE_SINCE = 4
+ADDS_SINCE = 5
+
+Topics = list[TxnOffsetCommitResponseTopic]
+
+
+def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Answer[TxnOffsetCommitResponse]:
+    code = _refusal(request, context)
+    if code is not ErrorCode.NONE:
+        return TxnOffsetCommitResponse(topics=refused_transactional_commit(request.topics, code))
+    accepted, refused = _sorted(request, context)
+    if not accepted:
+        return TxnOffsetCommitResponse(topics=refused)
+    return _commit(request, accepted, refused, context)
+
+
+async def _commit(
+    request: TxnOffsetCommitRequest,
+    accepted: list[TxnOffsetCommitRequestTopic],
+    refused: Topics,
+    context: RequestContext,
+) -> TxnOffsetCommitResponse:
+    try:
+        await _enter(request, context)
+        answer = context.services.groups.commit_offsets_in_transaction(request, accepted)
+        committed = answer if isinstance(answer, list) else await answer
+    except KafkaError as error:
+        code = coordinator_error(error).code
+        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < LOADING_SINCE:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        committed = refused_transactional_commit(accepted, code)
+    return TxnOffsetCommitResponse(topics=_merged(refused, committed))
+
+
+async def _enter(request: TxnOffsetCommitRequest, context: RequestContext) -> None:
+    """Return when the group's partition is in the transaction. Raises KafkaError."""
+    services = context.services
+    partition = services.groups.offsets_partition(request.group_id)
+    producer = Producer(request.producer_id, request.producer_epoch)
+    adds = context.version >= ADDS_SINCE
+    if services.gate.is_open(partition, producer, adds=adds):
+        return
+    entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def settle(error: KafkaError | None) -> None:
+        if entered.done():
+            return
+        if error is None:
+            entered.set_result(None)
+        else:
+            entered.set_exception(error)
+
+    visa = Visa(
+        transactional_id=request.transactional_id, adds=adds, knows_abortable=context.version >= ABORTABLE_SINCE
+    )
+    services.gate.enter(visa, [Entry(partition, producer, settle)])
+    await entered
+
+
+def _refusal(request: TxnOffsetCommitRequest, context: RequestContext) -> ErrorCode:
+    if not context.allows(ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not context.allows_group(request.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+def _sorted(
+    request: TxnOffsetCommitRequest, context: RequestContext
+) -> tuple[list[TxnOffsetCommitRequestTopic], Topics]:
+    """(topics with what exists of them, refusals)."""
+    accepted: list[TxnOffsetCommitRequestTopic] = []
+    refused: Topics = []
+    for topic in request.topics:
+        if not context.allows_topic(topic.name):
+            refused += refused_transactional_commit([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            continue
+        image = context.services.image.topics.get(topic.name)
+        count = 0 if image is None else len(image.partitions)
+        known = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
+        unknown = [partition for partition in topic.partitions if not 0 <= partition.partition_index < count]
+        if unknown or not known:
+            rest = TxnOffsetCommitRequestTopic(name=topic.name, partitions=unknown)
+            refused += refused_transactional_commit([rest], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if known:
+            accepted.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=known))
+    return accepted, refused
+
+
+def _merged(refused: Topics, committed: Topics) -> Topics:
+    """One entry for each topic, though some of its partitions were refused and others committed."""
+    by_name = {topic.name: topic for topic in refused}
+    for topic in committed:
+        if (present := by_name.get(topic.name)) is not None:
+            present.partitions += topic.partitions
+    return refused + [topic for topic in committed if topic.name not in by_name]
+
+
+API = Api(request=TxnOffsetCommitRequest, response=TxnOffsetCommitResponse, handle=handle)

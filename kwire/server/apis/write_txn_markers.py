@@ -1,0 +1,56 @@
+"""WriteTxnMarkers: end transactions in partitions that this broker leads; for coordinators and kafka-transactions."""
+
+from __future__ import annotations
+
+from kwire.coordinator.answers import Answer, when_all_answered
+from kwire.coordinator.markers import Marker, Outcomes
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+
+def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Answer[WriteTxnMarkersResponse]:
+    def finish(all_outcomes: list[Outcomes]) -> WriteTxnMarkersResponse:
+        return WriteTxnMarkersResponse(
+            markers=[_result(marker, outcomes) for marker, outcomes in zip(request.markers, all_outcomes, strict=True)]
+        )
+
+    return when_all_answered([_write(marker, context) for marker in request.markers], finish)
+
+
+def _write(marker: WritableTxnMarker, context: RequestContext) -> Answer[Outcomes]:
+    partitions = dict.fromkeys((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
+    if not context.allows_cluster():
+        return dict.fromkeys(partitions, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return context.services.markers.write(
+        Marker(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            is_commit=marker.transaction_result,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+        ),
+        partitions,
+    )
+
+
+def _result(marker: WritableTxnMarker, outcomes: Outcomes) -> WritableTxnMarkerResult:
+    by_topic: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+    for (topic, index), code in outcomes.items():
+        result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+        by_topic.setdefault(topic, []).append(result)
+    return WritableTxnMarkerResult(
+        producer_id=marker.producer_id,
+        topics=[WritableTxnMarkerTopicResult(name=name, partitions=results) for name, results in by_topic.items()],
+    )
+
+
+API = Api(request=WriteTxnMarkersRequest, response=WriteTxnMarkersResponse, handle=handle)
