@@ -22,6 +22,8 @@ SETTINGS: Mapping[str, str] = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "4",
+    # Transactions that are over their time end soon after it.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",

@@ -1,0 +1,45 @@
+"""What transactional producers write in these suites, and what a reader of committed records has to see of it."""
+
+from dataclasses import dataclass
+
+PARTITIONS = 2
+RECORDS = 6
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+
+
+@dataclass(slots=True, kw_only=True, frozen=True)
+class Transaction:
+    commits: bool
+    records: tuple[tuple[Place, bytes], ...]
+
+
+def places_of(*topics: str) -> list[Place]:
+    return [(topic, partition) for topic in topics for partition in range(PARTITIONS)]
+
+
+def alternating(places: list[Place], count: int) -> list[Transaction]:
+    """Transactions over all places; every third one is aborted, the first and the last are not."""
+    plan = []
+    for number in range(count):
+        commits = number % 3 != 1
+        word = "commit" if commits else "abort"
+        records = [(places[each % len(places)], f"{word} {number} {each}".encode()) for each in range(RECORDS)]
+        plan.append(Transaction(commits=commits, records=tuple(records)))
+    assert plan[-1].commits
+    return plan
+
+
+def expected(plan: list[Transaction], *, committed_only: bool = True) -> dict[Place, list[bytes]]:
+    """The values of each place in their order."""
+    values: dict[Place, list[bytes]] = {}
+    for transaction in plan:
+        for place, value in transaction.records:
+            if transaction.commits or not committed_only:
+                values.setdefault(place, []).append(value)
+    return values
+
+
+def count(values: dict[Place, list[bytes]]) -> int:
+    return sum(len(each) for each in values.values())
