@@ -1,0 +1,211 @@
+"""Both coordinators, the gate and the writer of markers over real logs in a directory, with virtual time.
+
+Requests go through the handlers of kwire.server.apis, which get no connection: everybody may do everything. The whole
+can be stopped and started again; flushes can be held, and partitions can be told to refuse appends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.group_commit import GroupCommit
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.partition import Partition
+from kwire.cluster.partitions import Partitions
+from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
+from kwire.coordinator.markers import LocalMarkers, MarkerWriter
+from kwire.coordinator.transaction.gate import TransactionGate
+from kwire.coordinator.transaction.machine import TransactionMachine
+from kwire.coordinator.transaction.records import TransactionRecord, decode_transaction_record
+from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
+from kwire.log.disk import Disk, RealDisk
+from kwire.log.log_manager import LogManager
+from kwire.log.recovery import Surroundings
+from kwire.protocol.records import decode_all
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+from tests.cluster.world import InlineWorkers
+from tests.coordinator.world import BROKER_ID, no_failure, topic_image
+from tests.log.support import FixedChance
+from tests.virtual_loop import VirtualClock
+
+FIRST_PRODUCER_ID = 1000
+TOPICS = ((GROUP_OFFSETS_TOPIC, 1), (TRANSACTION_STATE_TOPIC, 1), ("t", 2), ("u", 2))
+
+
+class Allowed:
+    """The circumstances of a request whose client may do everything."""
+
+    def __init__(self, services: Any, version: int, client_id: str) -> None:
+        self.services = services
+        self.version = version
+        self.client_id = client_id
+
+    def allows(self, resource: object, name: str) -> bool:
+        return True
+
+    def allows_topic(self, name: str) -> bool:
+        return True
+
+    def allows_group(self, name: str) -> bool:
+        return True
+
+    def allows_cluster(self) -> bool:
+        return True
+
+
+class HeldWorkers(InlineWorkers):
+    """Flushes that wait while they are held, more than once."""
+
+    def hold(self) -> None:
+        self.held = True
+        self._gate.clear()
+
+
+class ProducerIdBlock:
+    """Producer ids one after the other; those given out stay given out when the world starts again."""
+
+    def __init__(self) -> None:
+        self.next_id = FIRST_PRODUCER_ID
+
+    async def next(self) -> int:
+        self.next_id += 1
+        return self.next_id - 1
+
+
+class TransactionWorld:
+    """What a broker gives its coordinators, and a way to ask them."""
+
+    def __init__(
+        self, directory: Path | str, loop: asyncio.AbstractEventLoop, disk: Disk | None = None, **settings: Any
+    ) -> None:
+        """Settings are the broker's, by their dotted names."""
+        self.clock = VirtualClock(loop)
+        self.config = TransactionConfig()
+        self.version = 2
+        self.verifies = True
+        self.producer_ids = ProducerIdBlock()
+        self.workers = HeldWorkers()
+        self._disk = disk or RealDisk()
+        self._settings = default_settings() | settings
+        self._directory = str(directory)
+        topics = [topic_image(name, 100 + number, count) for number, (name, count) in enumerate(TOPICS)]
+        self.image = MetadataImage(
+            topics={topic.name: topic for topic in topics},
+            topic_names={topic.topic_id: topic.name for topic in topics},
+        )
+        self._read_up_to = 0
+
+    # --- life
+
+    async def start(self) -> None:
+        surroundings = Surroundings(disk=self._disk, clock=self.clock, chance=FixedChance())
+        self.logs = LogManager([self._directory], surroundings)
+        self.partitions = Partitions(
+            broker_id=BROKER_ID,
+            logs=self.logs,
+            group_commit=GroupCommit(self.logs, self.workers, failed=no_failure),
+            settings_of=lambda _: self._settings,
+        )
+        self.logs.load_all(lambda topic: self.partitions.config_of(topic, self.image))
+        self.partitions.start(self.image)
+        self.groups = GroupCoordinator(
+            config=GroupConfig(),
+            partitions=self.partitions,
+            image=lambda: self.image,
+            clock=self.clock,
+            chance=FixedChance(),
+        )
+        self.partitions.watch_removals(self.groups.topic_deleted)
+        await self.groups.start()
+        self.markers = MarkerWriter(partitions=self.partitions, offsets=self.groups, clock=self.clock)
+        self.transactions = TransactionCoordinator(
+            config=self.config,
+            partitions=self.partitions,
+            image=lambda: self.image,
+            clock=self.clock,
+            next_producer_id=self.producer_ids.next,
+            version=lambda: self.version,
+            channel=LocalMarkers(self.markers),
+        )
+        self.partitions.watch_removals(self.transactions.topic_deleted)
+        await self.transactions.start()
+        self.gate = TransactionGate(
+            coordinator=self.transactions, config=self.config, clock=self.clock, verifies=lambda: self.verifies
+        )
+        await self.groups.loaded()
+        await self.transactions.loaded()
+
+    def stop(self) -> None:
+        self.gate.stop()
+        self.transactions.stop()
+        self.groups.stop()
+        self.logs.close(clean=True)
+
+    # --- asking
+
+    async def ask(self, api: Api, request: Any, version: int, *, client_id: str = "client") -> Any:
+        """What the API's handler answers."""
+        context = cast("RequestContext", Allowed(self._services(), version, client_id))
+        answer = api.handle(request, context)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def _services(self) -> SimpleNamespace:
+        return SimpleNamespace(
+            image=self.image,
+            partitions=self.partitions,
+            groups=self.groups,
+            transactions=self.transactions,
+            gate=self.gate,
+            markers=self.markers,
+            producer_ids=self.producer_ids,
+        )
+
+    # --- what happens around them
+
+    def partition(self, name: str) -> Partition:
+        """By a name such as t-0."""
+        topic, _, index = name.rpartition("-")
+        return self.partitions.find(topic, int(index))
+
+    def delete_topic(self, name: str) -> None:
+        topics = {key: topic for key, topic in self.image.topics.items() if key != name}
+        old, self.image = self.image, dataclasses.replace(self.image, topics=topics)
+        self.partitions.follow(old, self.image)
+
+    def refuse_appends(self, name: str, *, refuse: bool) -> None:
+        """With more in-sync replicas asked for than there are, a partition takes nothing."""
+        partition = self.partition(name)
+        partition.image = dataclasses.replace(partition.image, replicas=(BROKER_ID, BROKER_ID + 1))
+        config = dataclasses.replace(partition.log.config, min_insync_replicas=2 if refuse else 1)
+        partition.log.update_config(config)
+
+    # --- looking
+
+    def machine(self) -> TransactionMachine:
+        """The state behind the interface."""
+        return self.transactions._runtime.active(0).machine
+
+    def records(self, offset: int = 0) -> Iterator[TransactionRecord]:
+        """What was stored from an offset on."""
+        log = self.partition(f"{TRANSACTION_STATE_TOPIC}-0").log
+        while offset < log.log_end_offset:
+            for record in decode_all(log.read(offset, 1 << 20)):
+                if record.offset >= offset:
+                    offset = record.offset + 1
+                    assert record.key is not None
+                    yield decode_transaction_record(record.key, record.value)
+
+    def new_records(self) -> Iterator[TransactionRecord]:
+        """What was stored since the last call."""
+        for record in self.records(self._read_up_to):
+            self._read_up_to += 1
+            yield record
