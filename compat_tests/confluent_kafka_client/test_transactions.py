@@ -1,4 +1,4 @@
-"""Transactions: what is committed is read once and in order, what is aborted never, over fencing, timeouts and kills."""
+"""Transactions: what commits is read once and in order, what aborts never; fencing, timeouts, kills."""
 
 import threading
 
