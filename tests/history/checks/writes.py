@@ -1,0 +1,79 @@
+"""Writes that are gone, doubled, or not where they were acknowledged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tests.history.findings import Finding
+from tests.history.operations import COMMITTED, UNCOMMITTED, Send
+from tests.history.timeline import LEVELS, Place, Timeline
+
+
+def lost_writes(timeline: Timeline) -> Iterator[Finding]:
+    """Readers of a level came past the offset of a value that must be there, and none of them saw it."""
+    for send in timeline.sends:
+        for level in LEVELS:
+            if _is_passed(timeline, send, level) and send.value not in timeline.seen[level]:
+                text = f"{send.value} is at {send.key}:{send.offset}, and no {level} reader saw it"
+                yield Finding("lost write", text, transactions=timeline.names([send.value]))
+                break
+
+
+def _is_passed(timeline: Timeline, send: Send, level: str) -> bool:
+    if send.offset is None or not timeline.is_certain(send, level):
+        return False
+    return send.offset <= timeline.highest[level].get(send.key, -1)
+
+
+def unseen(timeline: Timeline) -> Iterator[Finding]:
+    """A value that must be there was not seen by the final reads, and nobody knows of anything behind it."""
+    for send in timeline.sends:
+        for level in LEVELS:
+            is_due = timeline.is_certain(send, level) and send.key in timeline.ends[level]
+            if is_due and send.value not in timeline.seen[level] and not _is_passed(timeline, send, level):
+                text = f"{send.value} was acknowledged for {send.key}, and no {level} reader ever saw it"
+                yield Finding("unseen", text, transactions=timeline.names([send.value]))
+                break
+
+
+def _known_places(timeline: Timeline) -> dict[str, set[Place]]:
+    """Where each value is, as its acknowledgement and its readers say."""
+    found: dict[str, set[Place]] = defaultdict(set)
+    for value, places in timeline.places.items():
+        found[value] |= places
+    for send in timeline.sends:
+        if send.offset is not None:
+            found[send.value].add((send.key, send.offset))
+    return found
+
+
+def duplicates(timeline: Timeline) -> Iterator[Finding]:
+    """One value at several places."""
+    for value, places in _known_places(timeline).items():
+        if len(places) > 1:
+            where = ", ".join(f"{key}:{offset}" for key, offset in sorted(places))
+            yield Finding("duplicate", f"{value} is at {where}", transactions=timeline.names([value]))
+
+
+def inconsistent_offsets(timeline: Timeline) -> Iterator[Finding]:
+    """Several values at one place."""
+    values: dict[Place, set[str]] = defaultdict(set)
+    for value, places in _known_places(timeline).items():
+        for place in places:
+            values[place].add(value)
+    for (key, offset), here in values.items():
+        if len(here) > 1:
+            text = f"{', '.join(sorted(here))} are all at {key}:{offset}"
+            yield Finding("inconsistent offsets", text, transactions=timeline.names(here))
+
+
+def spurious_offsets(timeline: Timeline) -> Iterator[Finding]:
+    """The final reads covered the offset that was acknowledged, and the value was not found there."""
+    for send in timeline.sends:
+        if send.offset is None or (send.key, send.offset) in timeline.places.get(send.value, ()):
+            continue
+        levels = [level for level in (UNCOMMITTED, COMMITTED) if timeline.is_certain(send, level)]
+        if any(send.offset < timeline.ends[level].get(send.key, 0) for level in levels):
+            text = f"{send.value} was acknowledged at {send.key}:{send.offset}, where nobody found it"
+            yield Finding("spurious offset", text, transactions=timeline.names([send.value]))

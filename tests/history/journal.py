@@ -1,0 +1,46 @@
+"""Writes a history down while it happens: a line when something is invoked, a line when it is known what came of it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from tests.history.operations import OK
+
+Complete = Callable[..., None]
+"""complete("ok", offset=3)"""
+
+
+class Journal:
+    """One file. Each line is written through at once, so that kill -9 loses none that was finished."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", buffering=1)
+        self._numbers = itertools.count()
+        self._lock = Lock()
+
+    def invoke(self, process: str, kind: str, **known: Any) -> Complete:
+        """What is told is called with the outcome, once."""
+        number = next(self._numbers)
+        self._write({"type": "invoke", "process": process, "op": number, "f": kind} | known)
+
+        def complete(outcome: str, **more: Any) -> None:
+            self._write({"type": outcome, "process": process, "op": number} | more)
+
+        return complete
+
+    def note(self, process: str, kind: str, **known: Any) -> None:
+        """Something that is over as soon as it is known."""
+        self.invoke(process, kind, **known)(OK)
+
+    def _write(self, event: dict[str, Any]) -> None:
+        with self._lock:
+            self._file.write(json.dumps(event | {"time": time.monotonic_ns()}) + "\n")
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,92 @@
+"""Each anomaly is found where it is, and not where something only looks like it: tests/history/cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.history.checker import check
+from tests.history.findings import ALLOWED, BAD, KNOWN, REPORTED
+from tests.history.operations import BrokenHistoryError
+from tests.history.text import history
+
+CASES = Path(__file__).parent / "cases"
+FINE = "fine"
+AT_LEAST = 5
+
+
+def cases() -> Iterator[tuple[str, str, str, str]]:
+    """(anomaly, verdict, sentence, history)"""
+    for path in sorted(CASES.glob("*.txt")):
+        for section in path.read_text().split("## ")[1:]:
+            heading, _, text = section.partition("\n")
+            verdict, _, sentence = heading.partition(": ")
+            yield path.stem, verdict, sentence, text
+
+
+ALL = list(cases())
+VERDICTS = {
+    anomaly: {verdict for name, verdict, _, _ in ALL if name == anomaly and verdict != FINE} for anomaly, *_ in ALL
+}
+
+
+def found(anomaly: str, text: str) -> set[str]:
+    """The verdicts of the findings of that name."""
+    findings = check(history(text)).findings
+    return {finding.verdict for finding in findings if finding.name.lower().replace(" ", "-") == anomaly}
+
+
+@pytest.mark.parametrize(("anomaly", "verdict", "text"), [pytest.param(a, v, t, id=f"{a}: {s}") for a, v, s, t in ALL])
+def test_case(anomaly: str, verdict: str, text: str) -> None:
+    if verdict == FINE:
+        assert not found(anomaly, text) & VERDICTS[anomaly]
+    else:
+        assert verdict in found(anomaly, text)
+
+
+def test_each_anomaly_has_enough_cases() -> None:
+    assert len(VERDICTS) == 22
+    for anomaly, verdicts in VERDICTS.items():
+        assert verdicts <= {BAD, ALLOWED, REPORTED}
+        told = [verdict for name, verdict, _, _ in ALL if name == anomaly]
+        assert told.count(FINE) >= AT_LEAST, anomaly
+        assert len(told) - told.count(FINE) >= AT_LEAST, anomaly
+
+
+A_HELD_COMMIT = """
+    1-2 p begin T1 of payments {protocol}
+    2-3 p send a=x 0 in T1
+    3- p commit T1 info
+    4-12 - hold payments
+    5-6 p commit T1
+    7-8 p begin T2 of {second} {protocol}
+    9-10 p send a=y 2 in T2
+    13-14 p send a=z 4 in T2
+    15-16 p abort T2
+    17-18 r poll a:0=x a:2=y
+    19-20 r final a 6
+"""
+
+
+def verdicts_of_a_held_commit(protocol: str, second: str) -> set[str]:
+    report = check(history(A_HELD_COMMIT.format(protocol=protocol, second=second)))
+    return {finding.verdict for finding in report.findings if finding.name in {"aborted read", "torn transaction"}}
+
+
+def test_what_a_held_commit_does_to_the_next_transaction_is_known_of_v1() -> None:
+    assert verdicts_of_a_held_commit("v1", "payments") == {KNOWN}
+
+
+def test_a_transaction_with_its_own_epoch_has_no_such_excuse() -> None:
+    assert verdicts_of_a_held_commit("v2", "payments") == {BAD}
+
+
+def test_nor_has_a_transaction_of_somebody_else() -> None:
+    assert verdicts_of_a_held_commit("v1", "orders") == {BAD}
+
+
+def test_a_value_that_is_sent_twice_is_no_history() -> None:
+    with pytest.raises(BrokenHistoryError):
+        check(history("p send a=x 0\np send a=x 1"))
