@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from kwire.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
-from kwire.coordinator.transaction.transaction import TopicPartition, Transaction
+from kwire.coordinator.transaction.transaction import EPOCH_MAX, TopicPartition, Transaction
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 
@@ -14,7 +14,7 @@ def check_producer(transaction: Transaction | None, producer_id: int, epoch: int
     """The transaction, if it is this producer's and not ending; raises KafkaError else."""
     if transaction is None or transaction.producer_id != producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.producer_epoch != epoch:
+    if transaction.producer_epoch != epoch or epoch == EPOCH_MAX:  # the very last one is nobody's
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if transaction.state in PREPARED:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)

@@ -37,7 +37,7 @@ def ended_classic(
     """The transaction with its decision, or itself if it has ended so before. Raises KafkaError."""
     if transaction is None or transaction.producer_id != producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.producer_epoch != epoch:
+    if transaction.producer_epoch != epoch or epoch == EPOCH_MAX:  # the very last one is nobody's
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if transaction.state is _S.ONGOING:
         return _decided(transaction, is_commit=is_commit, client_version=CLASSIC, now_ms=now_ms)
@@ -67,7 +67,7 @@ def ended(
     if transaction.producer_id != producer_id and not used_the_last_epoch:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_repeated = transaction.producer_epoch == epoch + 1 or used_the_last_epoch
-    is_present = transaction.producer_epoch == epoch and transaction.producer_id == producer_id
+    is_present = transaction.producer_epoch == epoch < EPOCH_MAX and transaction.producer_id == producer_id
     may_repeat = transaction.state in PREPARED or transaction.state in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
     may_end = transaction.state not in PREPARED
     if not (is_repeated and may_repeat) and not (is_present and may_end):

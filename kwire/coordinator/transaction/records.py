@@ -1,7 +1,6 @@
 """The records of __transaction_state: a transactional id and its state, or a tombstone.
 
-Kafka declares fields for a change of the producer id, reads them and does not write them: its producers lose their
-transactional id if the coordinator goes away at that moment. They are written here, when there is such a change.
+In version 1 the producer id before is always written, the one after only when the epochs are used up, as Kafka does.
 """
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ def _value(transaction: Transaction, version: int) -> TransactionLogValue:
         transaction_start_timestamp_ms=transaction.start_ms,
     )
     if version >= 1:
-        if transaction.previous_producer_id != transaction.producer_id:
-            value.previous_producer_id = transaction.previous_producer_id
+        value.previous_producer_id = transaction.previous_producer_id
         value.next_producer_id = transaction.next_producer_id
         value.client_transaction_version = transaction.client_version
     return value
