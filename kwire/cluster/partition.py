@@ -40,8 +40,8 @@ class Verification:
     __slots__ = ("is_void", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: list[Callable[[KafkaError | None], None]] = []
-        """Told what came of it, in the order in which they came."""
+        self.waiting: list[tuple[int, Callable[[KafkaError | None], None]]] = []
+        """(sequence, told what came of it), in the order in which they came."""
         self.is_void = False
         """Whether the transaction has ended meanwhile."""
 
@@ -59,6 +59,7 @@ class Partition:
         "is_removed",
         "leader_id",
         "log",
+        "refused_sequences",
         "topic",
         "topic_id",
         "verifications",
@@ -90,6 +91,9 @@ class Partition:
         """Of appends that wait for a flush."""
         self.verifications: dict[tuple[int, int], Verification] = {}
         """By producer id and epoch, what waits to become part of a transaction."""
+        self.refused_sequences: dict[int, tuple[int, int]] = {}
+        """By producer id, (epoch, lowest sequence) of what was not let in: it will come again, and before what
+        follows it."""
         log.assign_epoch_start(image.leader_epoch, log.log_end_offset)
 
     @property
@@ -133,6 +137,7 @@ class Partition:
             origin=AppendOrigin.COORDINATOR,
             transaction_version=transaction_version,
         )
+        self.refused_sequences.pop(producer_id, None)
         for (waiting_id, epoch), verification in self.verifications.items():
             # With an epoch per transaction the marker has the next one, which the next transaction may wait with.
             is_over = epoch < producer_epoch or (epoch == producer_epoch and transaction_version < EPOCH_BUMP_SINCE)

@@ -116,11 +116,11 @@ class ProducerState:
         if entry is None:
             # All that was known of it is gone (retention, expiration): any sequence number is taken.
             if header.producer_epoch < NO_PRODUCER_EPOCH:
-                self._check_epoch(ProducerEntry(producer_id=header.producer_id), header)
+                _check_epoch(ProducerEntry(producer_id=header.producer_id), header.producer_epoch)
             return None
         if from_client and (duplicate := entry.find_duplicate(header)) is not None:
             return duplicate
-        self._check_epoch(entry, header)
+        _check_epoch(entry, header.producer_epoch)
         if from_client:
             _check_sequence(entry, header)
         if entry.current_transaction_first_offset != NO_TRANSACTION and not header.attributes & TRANSACTIONAL_FLAG:
@@ -134,7 +134,7 @@ class ProducerState:
         entry = self.entries.get(header.producer_id)
         if entry is None:
             return
-        self._check_epoch(entry, header)
+        _check_epoch(entry, header.producer_epoch)
         is_open = entry.current_transaction_first_offset != NO_TRANSACTION
         if supports_epoch_bump and header.producer_epoch == entry.producer_epoch and is_open:
             # KIP-890: the coordinator bumps the epoch before it ends a transaction, so a marker of the epoch that
@@ -149,14 +149,11 @@ class ProducerState:
                 f"coordinator epoch {marker.coordinator_epoch} is older than {entry.coordinator_epoch}",
             )
 
-    @staticmethod
-    def _check_epoch(entry: ProducerEntry, header: BatchHeader) -> None:
-        if header.producer_epoch < entry.producer_epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"epoch {header.producer_epoch} of producer {header.producer_id} is smaller than the last seen epoch "
-                f"{entry.producer_epoch}",
-            )
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
+        """Refuse an epoch that is over, before anything else is asked about a batch; raises KafkaError."""
+        entry = self.entries.get(producer_id)
+        if entry is not None:
+            _check_epoch(entry, epoch)
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
         """Take in a stored data batch; base_offset is where it was put."""
@@ -215,6 +212,15 @@ class ProducerState:
             and entry.current_transaction_first_offset != NO_TRANSACTION
         )
 
+    def check_begins(self, header: BatchHeader) -> None:
+        """Refuse the first batch of a transaction of its own epoch whose predecessors are missing (KIP-890)."""
+        entry = self.entries.get(header.producer_id)
+        if header.base_sequence != 0 and (entry is None or not entry.batches):
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id}, of whom nothing is known, begins with sequence {header.base_sequence}",
+            )
+
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers without an open transaction that were silent for so long; returns their number."""
         expired = [
@@ -234,6 +240,14 @@ class ProducerState:
         self.entries[entry.producer_id] = entry
         if entry.current_transaction_first_offset != NO_TRANSACTION:
             self._ongoing[entry.producer_id] = entry.current_transaction_first_offset
+
+
+def _check_epoch(entry: ProducerEntry, epoch: int) -> None:
+    if epoch < entry.producer_epoch:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"epoch {epoch} of producer {entry.producer_id} is smaller than the last seen epoch {entry.producer_epoch}",
+        )
 
 
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:

@@ -135,9 +135,7 @@ class GroupMachine:
     def delete_records(self, group_id: str) -> list[GroupRecord]:
         """Tombstones of a group and its offsets."""
         records = [
-            offset_tombstone(group_id, topic, partition)
-            for topic, partitions in self.offsets.of_group(group_id).items()
-            for partition in partitions
+            offset_tombstone(group_id, topic, partition) for topic, partition in self.offsets.known_of_group(group_id)
         ]
         return [*records, group_tombstone(group_id)]
 

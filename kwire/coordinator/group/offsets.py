@@ -34,6 +34,15 @@ class Offsets:
     def find(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None:
         return self._committed.get(group_id, _NOTHING).get(topic, {}).get(partition)
 
+    def known_of_group(self, group_id: str) -> Iterator[tuple[str, int]]:
+        """The partitions that the group has committed an offset of, or is about to."""
+        found: dict[tuple[str, int], None] = {}
+        for groups in (self._committed, *self._pending.values()):
+            for topic, partitions in groups.get(group_id, _NOTHING).items():
+                for partition in partitions:
+                    found[topic, partition] = None
+        return iter(found)
+
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction is about to commit this offset."""
         return any(partition in groups.get(group_id, _NOTHING).get(topic, {}) for groups in self._pending.values())

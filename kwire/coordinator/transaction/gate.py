@@ -22,6 +22,8 @@ from kwire.coordinator.transaction.transaction import EPOCH_PER_TRANSACTION, Top
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
 
+REFUSED_MAX = 1_000
+"""Producers of which a partition remembers what it did not let in."""
 NOT_ADDED = "Partition was not added to the transaction"
 _NOT_KNOWN_YET = frozenset(
     {
@@ -64,6 +66,8 @@ class Entry(NamedTuple):
 
     partition: Partition
     producer: Producer
+    sequence: int
+    """Of the batch's first record; -1 if sequences do not count."""
     entered: Entered
 
 
@@ -91,13 +95,13 @@ class TransactionGate:
     def enter(self, visa: Visa, entries: Sequence[Entry]) -> None:
         """Have each entry told what came of it: maybe before this returns, and in order for each producer."""
         asked: dict[Producer, dict[TopicPartition, tuple[Partition, Verification]]] = {}
-        for partition, producer, entered in entries:
+        for partition, producer, sequence, entered in entries:
             verification = partition.verifications.get(producer)
             if verification is None:
                 verification = partition.verifications[producer] = Verification()
                 key = (partition.topic, partition.index)
                 asked.setdefault(producer, {})[key] = partition, verification
-            verification.waiting.append(entered)
+            verification.waiting.append((sequence, entered))
         for producer, verifications in asked.items():
             self._ask(visa, producer, verifications)
 
@@ -178,8 +182,36 @@ def _settle(
             error = _refusal(error.code, visa)
         elif verification.is_void:
             error = KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
-        for entered in verification.waiting:
-            entered(error)
+        if error is not None:
+            _remember(partition, producer, verification)
+        for sequence, entered in verification.waiting:
+            entered(error or _out_of_order(partition, producer, sequence))
+
+
+def _remember(partition: Partition, producer: Producer, verification: Verification) -> None:
+    """What is refused now comes again: a later batch of the producer must not be taken for its first one."""
+    lowest = min(sequence for sequence, _ in verification.waiting)
+    epoch, before = partition.refused_sequences.pop(producer.producer_id, (producer.epoch, lowest))
+    if lowest < 0 or epoch > producer.epoch:
+        return
+    partition.refused_sequences[producer.producer_id] = (
+        producer.epoch,
+        min(before, lowest) if epoch == producer.epoch else lowest,
+    )
+    if len(partition.refused_sequences) > REFUSED_MAX:
+        del partition.refused_sequences[next(iter(partition.refused_sequences))]
+
+
+def _out_of_order(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
+    """The error of a batch before which a refused one has to come; None lets it in."""
+    epoch, lowest = partition.refused_sequences.get(producer.producer_id, (-1, 0))
+    if epoch == producer.epoch and sequence > lowest:
+        return KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {producer.producer_id}: sequence {sequence} comes before {lowest}, which was refused",
+        )
+    partition.refused_sequences.pop(producer.producer_id, None)
+    return None
 
 
 def _refusal(code: ErrorCode, visa: Visa) -> KafkaError:

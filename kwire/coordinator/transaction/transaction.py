@@ -60,7 +60,9 @@ def check_step(before: Transaction | None, after: Transaction) -> None:
     """Assert what must hold from one stored state to the next."""
     assert after.producer_id >= 0, f"{after} has no producer"
     assert 0 <= after.producer_epoch <= EPOCH_MAX, f"{after} has no epoch"
-    assert (after.state is TransactionState.ONGOING or after.state in PREPARED) or not after.partitions
+    assert after.state is TransactionState.ONGOING or after.state in PREPARED or not after.partitions, (
+        f"{after} is over"
+    )
     if before is None:
         assert after.state is TransactionState.EMPTY, f"a transactional id begins as {after}"
         return

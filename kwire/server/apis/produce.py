@@ -29,7 +29,7 @@ from kwire.protocol.produce_exchange import (
     exchange_decoder,
     exchange_framer,
 )
-from kwire.protocol.records import CODEC_MASK, NO_PRODUCER_ID, TRANSACTIONAL_FLAG
+from kwire.protocol.records import CODEC_MASK, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, BatchHeader
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api, HandWrittenCodec
@@ -60,6 +60,12 @@ _WITHOUT_LOG_START: Final = frozenset(
 )
 """Refusals that Kafka answers without the start of the log; with all others of an existing partition it comes."""
 _ACKS: Final = (-1, 0, 1)
+AtGate = tuple[Partition, ProducedPartition, BatchHeader]
+"""A batch that begins its transaction in a partition."""
+
+
+class _FencedError(KafkaError):
+    """A batch whose epoch is over before anything else is asked about it: Kafka then tells nothing of the log."""
 
 
 def handle(exchange: ProduceExchange, context: RequestContext) -> ProduceExchange | Awaitable[ProduceExchange] | None:
@@ -70,7 +76,7 @@ def handle(exchange: ProduceExchange, context: RequestContext) -> ProduceExchang
     if is_transactional or acks not in _ACKS:
         refused = _refusal(exchange, context)
     waiting: list[Append] = []
-    at_gate: list[tuple[Partition, ProducedPartition, Producer]] = []
+    at_gate: list[AtGate] = []
     for topic in exchange.topics:
         name, why = _resolve(topic, context, refused)
         for data in topic.partitions:
@@ -93,7 +99,7 @@ def handle(exchange: ProduceExchange, context: RequestContext) -> ProduceExchang
 
 def _enter(
     exchange: ProduceExchange,
-    at_gate: list[tuple[Partition, ProducedPartition, Producer]],
+    at_gate: list[AtGate],
     waiting: list[Append],
     context: RequestContext,
 ) -> Awaitable[ProduceExchange] | None:
@@ -101,23 +107,27 @@ def _enter(
     assert exchange.transactional_id is not None
     admission = Admission(exchange, waiting, len(at_gate), context.services.partitions)
 
-    def entry(partition: Partition, data: ProducedPartition, producer: Producer) -> Entry:
-        def entered(error: KafkaError | None) -> None:
-            if error is not None:
-                _refuse(data, error)
-            elif partition.is_removed:
-                _refuse(data, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            else:
-                _store(partition, data, exchange.acks, waiting)
-            admission.settled()
-
-        return Entry(partition, producer, entered)
-
     visa = Visa(
         transactional_id=exchange.transactional_id,
         adds=context.version >= ADDS_TO_TRANSACTION_SINCE,
         knows_abortable=context.version >= ABORTABLE_SINCE,
     )
+
+    def entry(partition: Partition, data: ProducedPartition, header: BatchHeader) -> Entry:
+        def entered(error: KafkaError | None) -> None:
+            if error is not None and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                _refuse_in(partition, data, error)
+            elif error is not None:
+                _refuse(data, error)
+            elif partition.is_removed:
+                _refuse(data, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            else:
+                _store(partition, data, exchange.acks, waiting, begins=header if visa.adds else None)
+            admission.settled()
+
+        producer = Producer(header.producer_id, header.producer_epoch)
+        return Entry(partition, producer, header.base_sequence, entered)
+
     context.services.gate.enter(visa, [entry(*each) for each in at_gate])
     return admission.answer()
 
@@ -161,7 +171,7 @@ def _append(
     context: RequestContext,
     is_transactional: bool,
     waiting: list[Append],
-    at_gate: list[tuple[Partition, ProducedPartition, Producer]],
+    at_gate: list[AtGate],
 ) -> None:
     """Append one batch, unless it begins a transaction in its partition: then it is put on the list at the gate."""
     partition = None
@@ -180,23 +190,45 @@ def _append(
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
         if attributes & TRANSACTIONAL_FLAG:
             header = check_frame(records)
-            producer = Producer(header.producer_id, header.producer_epoch)
-            adds = context.version >= ADDS_TO_TRANSACTION_SINCE
-            if header.producer_id != NO_PRODUCER_ID and not context.services.gate.is_open(
-                partition, producer, adds=adds
-            ):
-                at_gate.append((partition, data, producer))
+            if not _is_through(partition, header, context):
+                at_gate.append((partition, data, header))
                 return
+    except _FencedError as fenced:
+        _refuse(data, fenced)
+        return
     except KafkaError as error:
         _refuse_in(partition, data, error)
         return
     _store(partition, data, acks, waiting)
 
 
-def _store(partition: Partition, data: ProducedPartition, acks: int, waiting: list[Append]) -> None:
-    """Append a batch. What is stored and not durable, though it should be, is put on the list of those that wait."""
+def _is_through(partition: Partition, header: BatchHeader, context: RequestContext) -> bool:
+    """Whether a transaction's batch may be appended without a question."""
+    if header.producer_id == NO_PRODUCER_ID:
+        return True
+    try:
+        partition.log.producers.check_epoch(header.producer_id, header.producer_epoch)
+    except KafkaError as error:
+        raise _FencedError(error.code, error.message) from error
+    producer = Producer(header.producer_id, header.producer_epoch)
+    return context.services.gate.is_open(partition, producer, adds=context.version >= ADDS_TO_TRANSACTION_SINCE)
+
+
+def _store(
+    partition: Partition,
+    data: ProducedPartition,
+    acks: int,
+    waiting: list[Append],
+    begins: BatchHeader | None = None,
+) -> None:
+    """Append a batch. What is stored and not durable, though it should be, is put on the list of those that wait.
+
+    begins is the batch's header if it has just added its partition to a transaction.
+    """
     assert data.records is not None
     try:
+        if begins is not None:
+            partition.log.producers.check_begins(begins)
         result = partition.append(data.records, acks)
     except KafkaError as error:
         _refuse_in(partition, data, error)

@@ -16,6 +16,7 @@ from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponseTopic,
 )
+from kwire.protocol.records import NO_SEQUENCE
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
@@ -62,6 +63,7 @@ async def _enter(request: TxnOffsetCommitRequest, context: RequestContext) -> No
     partition = services.groups.offsets_partition(request.group_id)
     producer = Producer(request.producer_id, request.producer_epoch)
     adds = context.version >= ADDS_SINCE
+    partition.log.producers.check_epoch(*producer)
     if services.gate.is_open(partition, producer, adds=adds):
         return
     entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -77,7 +79,7 @@ async def _enter(request: TxnOffsetCommitRequest, context: RequestContext) -> No
     visa = Visa(
         transactional_id=request.transactional_id, adds=adds, knows_abortable=context.version >= ABORTABLE_SINCE
     )
-    services.gate.enter(visa, [Entry(partition, producer, settle)])
+    services.gate.enter(visa, [Entry(partition, producer, NO_SEQUENCE, settle)])
     await entered
 
 
