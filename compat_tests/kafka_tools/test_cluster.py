@@ -78,18 +78,6 @@ def test_a_reassignment_to_where_it_is(both, new_topic, json_file):
     assert "Unknown broker id 7" in refused.said
 
 
-def test_producers_and_transactions(both, new_topic):
-    name = new_topic()
-    both.run("kafka-console-producer", "--topic", name, text="a\nb\n")
-    seen = both.run(
-        "kafka-transactions", "describe-producers", "--topic", name, "--partition", "0", change=without_numbers
-    )
-    assert seen.lines[1].split()[3] == "1"
-    hanging = both.run("kafka-transactions", "find-hanging", "--broker-id", "1")
-    assert len(hanging.lines) == 1
-    assert len(both.run("kafka-transactions", "list").lines) == 1
-
-
 def test_replicas_are_verified(both, new_topic, tmp_path):
     name = new_topic()
     both.run("kafka-console-producer", "--topic", name, text="a\nb\n")
