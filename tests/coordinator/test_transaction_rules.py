@@ -1,0 +1,275 @@
+"""The rules of transactions as functions: steps that may not be, ends by the table, what a list lets through."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kwire.coordinator.transaction.ending import completed, ended, ended_classic, fenced, needs_next_producer_id
+from kwire.coordinator.transaction.initialising import Producer, check_may_initialise, initialised, needs_producer_id
+from kwire.coordinator.transaction.listing import KNOWN_STATES, ListingFilter
+from kwire.coordinator.transaction.memory import TransactionMemory
+from kwire.coordinator.transaction.states import TransactionState, may_follow
+from kwire.coordinator.transaction.transaction import EPOCH_MAX, Transaction, check_step
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+
+S = TransactionState
+HELD = frozenset({("t", 0)})
+OPEN = (S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT)
+
+
+def transaction(state: TransactionState, **more: Any) -> Transaction:
+    given: dict[str, Any] = {
+        "transactional_id": "x",
+        "producer_id": 5,
+        "previous_producer_id": 5,
+        "producer_epoch": 7,
+        "timeout_ms": 1000,
+        "state": state,
+        "partitions": HELD if state in OPEN else frozenset(),
+        "start_ms": 100,
+        "last_update_ms": 100,
+    }
+    return Transaction(**(given | more))
+
+
+def code_of(call: Any) -> ErrorCode | TransactionState:
+    """What a rule comes to: a state or a refusal."""
+    try:
+        found: Transaction = call()
+    except KafkaError as error:
+        return error.code
+    return found.state
+
+
+# --- steps
+
+STEPS = {
+    (S.EMPTY, S.EMPTY),
+    (S.EMPTY, S.ONGOING),
+    (S.EMPTY, S.PREPARE_ABORT),
+    (S.ONGOING, S.ONGOING),
+    (S.ONGOING, S.PREPARE_COMMIT),
+    (S.ONGOING, S.PREPARE_ABORT),
+    (S.PREPARE_COMMIT, S.COMPLETE_COMMIT),
+    (S.PREPARE_ABORT, S.COMPLETE_ABORT),
+    *((done, after) for done in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT) for after in (S.EMPTY, S.ONGOING)),
+    *((done, S.PREPARE_ABORT) for done in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT)),
+}
+STORED = [state for state in S if state not in (S.DEAD, S.PREPARE_EPOCH_FENCE)]
+
+
+@pytest.mark.parametrize("before", STORED)
+@pytest.mark.parametrize("after", STORED)
+def test_only_some_states_follow_each_other(before: TransactionState, after: TransactionState) -> None:
+    assert may_follow(before, after) is ((before, after) in STEPS)
+    first = transaction(before, partitions=frozenset())
+    second = transaction(after, partitions=frozenset())
+    if (before, after) in STEPS:
+        check_step(first, second)
+    else:
+        with pytest.raises(AssertionError, match="cannot follow"):
+            check_step(first, second)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (None, transaction(S.ONGOING), "begins as"),
+        (None, transaction(S.EMPTY, producer_id=-1), "has no producer"),
+        (None, transaction(S.EMPTY, producer_epoch=-1), "has no epoch"),
+        (None, transaction(S.EMPTY, producer_epoch=EPOCH_MAX + 1), "has no epoch"),
+        (transaction(S.EMPTY), transaction(S.EMPTY, producer_epoch=6), "goes back"),
+        (transaction(S.EMPTY), transaction(S.EMPTY, producer_id=6), "has an epoch already"),
+        (transaction(S.EMPTY), transaction(S.EMPTY, previous_producer_id=6), "does not name the producer"),
+        (transaction(S.ONGOING), transaction(S.ONGOING, partitions=frozenset()), "has lost a partition"),
+        (transaction(S.ONGOING), transaction(S.PREPARE_COMMIT, partitions=frozenset()), "has lost a partition"),
+        (transaction(S.PREPARE_COMMIT), transaction(S.COMPLETE_COMMIT, partitions=HELD), "is over"),
+    ],
+)
+def test_steps_that_may_not_be(before: Transaction | None, after: Transaction, why: str) -> None:
+    with pytest.raises(AssertionError, match=why):
+        check_step(before, after)
+
+
+# --- ends
+
+FENCED, INVALID, AGAIN = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE, ErrorCode.CONCURRENT_TRANSACTIONS
+ENDS = {
+    # state: (abort of the last epoch, abort of the present one, commit of the last, commit of the present)
+    S.EMPTY: (FENCED, S.PREPARE_ABORT, FENCED, INVALID),
+    S.ONGOING: (FENCED, S.PREPARE_ABORT, FENCED, S.PREPARE_COMMIT),
+    S.PREPARE_COMMIT: (INVALID, FENCED, AGAIN, FENCED),
+    S.PREPARE_ABORT: (AGAIN, FENCED, INVALID, FENCED),
+    S.COMPLETE_COMMIT: (INVALID, S.PREPARE_ABORT, S.COMPLETE_COMMIT, INVALID),
+    S.COMPLETE_ABORT: (S.COMPLETE_ABORT, S.PREPARE_ABORT, INVALID, INVALID),
+}
+CLASSIC_ENDS = {
+    # state: (abort, commit)
+    S.EMPTY: (INVALID, INVALID),
+    S.ONGOING: (S.PREPARE_ABORT, S.PREPARE_COMMIT),
+    S.PREPARE_COMMIT: (INVALID, AGAIN),
+    S.PREPARE_ABORT: (AGAIN, INVALID),
+    S.COMPLETE_COMMIT: (INVALID, S.COMPLETE_COMMIT),
+    S.COMPLETE_ABORT: (S.COMPLETE_ABORT, INVALID),
+}
+
+
+@pytest.mark.parametrize("state", ENDS)
+def test_every_cell_of_the_table(state: TransactionState) -> None:
+    found = tuple(
+        code_of(lambda epoch=epoch, commit=commit: ended(transaction(state), 5, epoch, is_commit=commit, now_ms=200))
+        for commit in (False, True)
+        for epoch in (6, 7)
+    )
+    assert found == ENDS[state]
+
+
+@pytest.mark.parametrize("state", ENDS)
+@pytest.mark.parametrize("epoch", [5, 8, -1])
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_other_epochs_are_fenced(state: TransactionState, epoch: int, is_commit: bool) -> None:
+    assert code_of(lambda: ended(transaction(state), 5, epoch, is_commit=is_commit, now_ms=200)) is FENCED
+
+
+@pytest.mark.parametrize("state", CLASSIC_ENDS)
+def test_every_cell_of_the_classic_table(state: TransactionState) -> None:
+    found = tuple(
+        code_of(lambda commit=commit: ended_classic(transaction(state), 5, 7, is_commit=commit, now_ms=200))
+        for commit in (False, True)
+    )
+    assert found == CLASSIC_ENDS[state]
+    for epoch in (6, 8):
+        assert code_of(lambda e=epoch: ended_classic(transaction(state), 5, e, is_commit=True, now_ms=200)) is FENCED
+
+
+@pytest.mark.parametrize("state", [S.ONGOING, S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
+def test_an_end_is_a_step_and_so_is_its_completion(state: TransactionState) -> None:
+    before = transaction(state)
+    after = ended(before, 5, 7, is_commit=False, now_ms=200)
+    check_step(before, after)
+    assert (after.producer_epoch, after.last_producer_epoch, after.partitions) == (8, 7, before.partitions)
+    assert after.start_ms == (100 if state is S.ONGOING else 200)
+    done = completed(after, now_ms=300)
+    check_step(after, done)
+    assert (done.producer_id, done.producer_epoch, done.state) == (5, 8, S.COMPLETE_ABORT)
+
+
+def test_the_last_epoch_brings_another_producer_id() -> None:
+    before = transaction(S.ONGOING, producer_epoch=EPOCH_MAX - 1)
+    assert needs_next_producer_id(before)
+    assert not needs_next_producer_id(transaction(S.ONGOING))
+    assert not needs_next_producer_id(transaction(S.PREPARE_COMMIT, producer_epoch=EPOCH_MAX))
+    after = ended(before, 5, EPOCH_MAX - 1, is_commit=True, next_producer_id=9, now_ms=200)
+    check_step(before, after)
+    assert (after.producer_id, after.producer_epoch, after.next_producer_id) == (5, EPOCH_MAX, 9)
+    assert code_of(lambda: ended(after, 5, EPOCH_MAX - 1, is_commit=True, now_ms=200)) is AGAIN
+    done = completed(after, now_ms=300)
+    check_step(after, done)
+    assert (done.producer_id, done.producer_epoch, done.previous_producer_id) == (9, 0, 5)
+    assert ended(done, 5, EPOCH_MAX - 1, is_commit=True, now_ms=400) is done
+    for producer, epoch in ((5, EPOCH_MAX - 2), (5, EPOCH_MAX), (6, EPOCH_MAX - 1)):
+        found = code_of(lambda p=producer, e=epoch: ended(done, p, e, is_commit=True, now_ms=400))
+        assert found is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_nobody_ends_what_is_not_theirs() -> None:
+    mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert code_of(lambda: ended(None, 5, 7, is_commit=True, now_ms=1)) is mapping
+    assert code_of(lambda: ended_classic(None, 5, 7, is_commit=True, now_ms=1)) is mapping
+    assert code_of(lambda: ended(transaction(S.ONGOING), 6, 7, is_commit=True, now_ms=1)) is mapping
+    assert code_of(lambda: ended_classic(transaction(S.ONGOING), 6, 7, is_commit=True, now_ms=1)) is mapping
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_fencing_raises_the_epoch(version: int) -> None:
+    before = transaction(S.ONGOING)
+    after = fenced(before, version=version, now_ms=200)
+    check_step(before, after)
+    assert (after.state, after.producer_epoch) == (S.PREPARE_ABORT, 8)
+    assert code_of(lambda: ended_classic(after, 5, 7, is_commit=True, now_ms=200)) is FENCED
+
+
+# --- beginnings
+
+INITS = [
+    # (expected, transaction's changes) -> (producer id, epoch) or a refusal
+    (None, {}, (5, 8)),
+    ((5, 7), {}, (5, 8)),
+    ((5, 6), {"last_producer_epoch": 6}, (5, 7)),
+    ((5, 6), {}, FENCED),
+    ((5, 8), {}, FENCED),
+    ((4, 7), {}, FENCED),
+    ((4, EPOCH_MAX - 1), {"previous_producer_id": 4, "last_producer_epoch": EPOCH_MAX - 1}, (5, 7)),
+    ((4, 7), {"previous_producer_id": 4, "last_producer_epoch": 7}, FENCED),
+    (None, {"producer_epoch": EPOCH_MAX - 1}, (9, 0)),
+    ((5, EPOCH_MAX - 1), {"producer_epoch": EPOCH_MAX - 1}, (9, 0)),
+    (None, {"producer_epoch": EPOCH_MAX}, (9, 0)),
+    (None, {"producer_epoch": EPOCH_MAX - 2}, (5, EPOCH_MAX - 1)),
+]
+
+
+@pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
+@pytest.mark.parametrize(("expected", "changes", "outcome"), INITS)
+def test_the_next_epoch(
+    state: TransactionState, expected: tuple[int, int] | None, changes: dict[str, int], outcome: Any
+) -> None:
+    before = transaction(state, **changes)
+    producer = None if expected is None else Producer(*expected)
+    try:
+        check_may_initialise(before, producer)
+        new_id = 9 if needs_producer_id(before, producer) else -1
+        after = initialised(before, producer, new_producer_id=new_id, timeout_ms=50, now_ms=200)
+    except KafkaError as error:
+        assert error.code is outcome
+        return
+    check_step(before, after)
+    assert (after.producer_id, after.producer_epoch) == outcome
+    assert (after.state, after.timeout_ms, after.start_ms, after.partitions) == (S.EMPTY, 50, -1, frozenset())
+
+
+@pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
+def test_nobody_begins_while_one_ends(state: TransactionState) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        check_may_initialise(transaction(state), None)
+    assert refusal.value.code is AGAIN
+
+
+# --- lists and bounds
+
+
+@pytest.mark.parametrize(
+    ("wanted", "passes"),
+    [
+        (ListingFilter(), True),
+        (ListingFilter(states=frozenset({"Ongoing", "Empty"})), True),
+        (ListingFilter(states=frozenset({"Empty"})), False),
+        (ListingFilter(producer_ids=frozenset({5})), True),
+        (ListingFilter(producer_ids=frozenset({6})), False),
+        (ListingFilter(longer_than_ms=0), True),
+        (ListingFilter(longer_than_ms=899), True),
+        (ListingFilter(longer_than_ms=900), False),
+        (ListingFilter(is_wanted_id=lambda name: name == "x"), True),
+        (ListingFilter(is_wanted_id=lambda name: name == "y"), False),
+        (ListingFilter(states=frozenset({"Ongoing"}), producer_ids=frozenset({6})), False),
+    ],
+)
+def test_what_a_list_lets_through(wanted: ListingFilter, passes: bool) -> None:
+    assert wanted.lets_through(transaction(S.ONGOING), 1000) is passes
+
+
+def test_all_stored_states_have_names() -> None:
+    assert len(KNOWN_STATES) == len(S)
+
+
+def test_memory_is_given_back() -> None:
+    memory = TransactionMemory(1000)
+    first = transaction(S.EMPTY)
+    second = replace(first, partitions=frozenset({("t", 0), ("t", 1)}))
+    room = []
+    for before, after in ((None, first), (first, second), (second, None)):
+        memory.count(before, after)
+        room.append(memory.has_room)
+    assert room == [True, False, True]
