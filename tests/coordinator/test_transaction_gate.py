@@ -1,0 +1,332 @@
+"""The gate: who waits for whom, what ends a wait, and what producers are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.partition import Partition
+from kwire.coordinator.answers import Answer
+from kwire.coordinator.markers import Marker, append_marker
+from kwire.coordinator.transaction.config import TransactionConfig
+from kwire.coordinator.transaction.gate import REFUSED_MAX, Entry, TransactionGate, Visa
+from kwire.coordinator.transaction.initialising import Producer
+from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION, TopicPartition
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from tests.coordinator.transaction_script import settle
+from tests.coordinator.world import no_group_commit, topic_image
+from tests.log.support import NOW_MS, batch, open_at
+from tests.virtual_loop import VirtualClock, VirtualLoop, virtual_loop
+
+FIRST, SECOND = Producer(1, 0), Producer(2, 0)
+Codes = Mapping[TopicPartition, ErrorCode]
+Outcome = KafkaError | Codes | None
+
+
+class SlowCoordinator:
+    """Answers when the test says so; or at once, what `now` has."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Producer, list[TopicPartition]]] = []
+        self.waiting: list[asyncio.Future[Codes | None]] = []
+        self.now: list[Outcome] = []
+
+    def add(
+        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], *, client_version: int
+    ) -> Answer[None]:
+        assert client_version == EPOCH_PER_TRANSACTION
+        return self._asked("add", transactional_id, producer, partitions)  # type: ignore[return-value]
+
+    def verify(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> Answer[Codes]:
+        return self._asked("verify", transactional_id, producer, partitions)  # type: ignore[return-value]
+
+    def _asked(
+        self, what: str, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+    ) -> Answer[Codes | None]:
+        self.asked.append((what, transactional_id, producer, list(partitions)))
+        if self.now:
+            outcome = self.now.pop(0)
+            if isinstance(outcome, KafkaError):
+                raise outcome
+            return outcome
+        future: asyncio.Future[Codes | None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(future)
+        return future
+
+    def answers(self, outcome: Outcome = None, index: int = 0) -> None:
+        future = self.waiting.pop(index)
+        if isinstance(outcome, KafkaError):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
+class Door:
+    """Two partitions behind a gate, and what was told at it."""
+
+    def __init__(self, directory: Path, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.coordinator = SlowCoordinator()
+        self.verifies = True
+        self.told: list[str] = []
+        self.gate = TransactionGate(
+            coordinator=self.coordinator,
+            config=TransactionConfig(),
+            clock=VirtualClock(loop),
+            verifies=lambda: self.verifies,
+        )
+        image = topic_image("t", 1, 1).partitions[0]
+        self.partitions = [
+            Partition(
+                topic="t",
+                topic_id=UUID(int=1),
+                index=index,
+                image=image,
+                log=open_at(directory / f"t-{index}"),
+                group_commit=no_group_commit(),
+            )
+            for index in range(2)
+        ]
+
+    def entry(self, name: str, producer: Producer = FIRST, index: int = 0, sequence: int = -1) -> Entry:
+        """A batch that is written when it may be."""
+        partition = self.partitions[index]
+
+        def entered(error: KafkaError | None) -> None:
+            if error is None:
+                try:
+                    self.write(producer, name, index)
+                except KafkaError as refusal:
+                    error = refusal
+            self.told.append(name if error is None else f"{name} {error.code.name}")
+
+        return Entry(partition, producer, sequence, entered)
+
+    def write(self, producer: Producer, value: str, index: int = 0) -> None:
+        partition = self.partitions[index]
+        entry = partition.log.producers.entries.get(producer.producer_id)
+        known = entry is not None and entry.producer_epoch == producer.epoch
+        sequence = entry.last_sequence + 1 if entry is not None and known else 0
+        records = batch(
+            value.encode(),
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            sequence=sequence,
+            transactional=True,
+        )
+        partition.append(records, acks=-1)
+
+    def mark(self, producer: Producer, *, version: int) -> None:
+        marker = Marker(*producer, is_commit=True, coordinator_epoch=0, transaction_version=version)
+        append_marker(self.partitions[0], marker, NOW_MS)
+
+    def enter(self, *entries: Entry, adds: bool = True, knows_abortable: bool = True) -> None:
+        async def call() -> None:
+            self.gate.enter(Visa(transactional_id="x", adds=adds, knows_abortable=knows_abortable), entries)
+            await settle()
+
+        self.loop.run_until_complete(call())
+
+    def answers(self, outcome: Outcome = None, index: int = 0) -> None:
+        async def call() -> None:
+            self.coordinator.answers(outcome, index)
+            await settle()
+
+        self.loop.run_until_complete(call())
+
+    def wait(self, seconds: float) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[Door]:
+    with virtual_loop() as loop:
+        yield Door(tmp_path, loop)
+
+
+def test_what_comes_behind_a_waiting_batch_waits_in_order(door: Door) -> None:
+    door.enter(door.entry("a"))
+    door.enter(door.entry("b"))
+    door.enter(door.entry("c"))
+    assert not door.told
+    assert door.coordinator.asked == [("add", "x", FIRST, [("t", 0)])]
+    assert not door.gate.is_open(door.partitions[0], FIRST, adds=True)
+    door.answers()
+    assert door.told == ["a", "b", "c"]
+    assert door.gate.is_open(door.partitions[0], FIRST, adds=True)
+    assert not door.partitions[0].verifications
+
+
+def test_others_do_not_wait(door: Door) -> None:
+    door.enter(door.entry("a"))
+    door.enter(door.entry("b", SECOND))
+    door.enter(door.entry("c", index=1))
+    door.enter(door.entry("d", Producer(1, 1)))
+    assert len(door.coordinator.asked) == 4
+    for index in (3, 2, 1, 0):
+        door.answers(index=index)
+    assert door.told == ["d", "c", "b", "a INVALID_PRODUCER_EPOCH"]
+
+
+def test_one_request_asks_once_for_its_partitions(door: Door) -> None:
+    door.enter(door.entry("a"), door.entry("b", index=1), door.entry("c", SECOND))
+    assert [asked[2:] for asked in door.coordinator.asked] == [(FIRST, [("t", 0), ("t", 1)]), (SECOND, [("t", 0)])]
+
+
+def test_an_open_transaction_passes(door: Door) -> None:
+    partition = door.partitions[0]
+    assert not door.gate.is_open(partition, FIRST, adds=False)
+    door.write(FIRST, "a")
+    assert door.gate.is_open(partition, FIRST, adds=False)
+    assert not door.gate.is_open(partition, Producer(1, 1), adds=False)
+    assert not door.gate.is_open(partition, SECOND, adds=True)
+
+
+def test_without_verification_only_those_that_add_wait(door: Door) -> None:
+    door.verifies = False
+    assert door.gate.is_open(door.partitions[0], FIRST, adds=False)
+    assert not door.gate.is_open(door.partitions[0], FIRST, adds=True)
+
+
+@pytest.mark.parametrize(
+    ("marker", "version", "is_void"),
+    [
+        (Producer(1, 0), CLASSIC, True),  # a classic transaction ends with its own epoch
+        (Producer(1, 1), CLASSIC, True),  # fenced
+        (Producer(1, 1), EPOCH_PER_TRANSACTION, True),
+        (Producer(1, 0), EPOCH_PER_TRANSACTION, False),  # the end of the transaction before
+        (Producer(2, 0), CLASSIC, False),
+    ],
+)
+def test_a_marker_makes_a_wait_void(door: Door, marker: Producer, version: int, is_void: bool) -> None:
+    door.enter(door.entry("a"))
+    door.enter(door.entry("b"))
+    door.mark(marker, version=version)
+    door.answers()
+    assert door.told == (["a INVALID_TXN_STATE", "b INVALID_TXN_STATE"] if is_void else ["a", "b"])
+
+
+def test_a_batch_after_a_void_wait_asks_anew(door: Door) -> None:
+    door.enter(door.entry("a"))
+    door.mark(FIRST, version=CLASSIC)
+    door.answers()
+    door.enter(door.entry("b"))
+    door.answers()
+    assert door.told == ["a INVALID_TXN_STATE", "b"]
+
+
+def test_verification_is_told_for_each_partition(door: Door) -> None:
+    door.enter(door.entry("a"), door.entry("b", index=1), adds=False)
+    assert door.coordinator.asked[0][0] == "verify"
+    door.answers({("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.TRANSACTION_ABORTABLE})
+    assert door.told == ["a", "b TRANSACTION_ABORTABLE"]
+
+
+def test_an_answer_at_once_lets_through_at_once(door: Door) -> None:
+    door.coordinator.now = [None]
+    door.enter(door.entry("a"))
+    assert door.told == ["a"]
+    door.coordinator.now = [KafkaError(ErrorCode.PRODUCER_FENCED)]
+    door.enter(door.entry("b", SECOND))
+    assert door.told == ["a", "b INVALID_PRODUCER_EPOCH"]
+
+
+E = ErrorCode
+TOLD = [
+    # (the coordinator's code, what one that adds is told, one that verifies, an old one that verifies)
+    (E.NOT_COORDINATOR, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS),
+    (E.COORDINATOR_NOT_AVAILABLE, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS),
+    (E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS),
+    (E.NETWORK_EXCEPTION, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS),
+    (E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_EPOCH),
+    (E.INVALID_PRODUCER_ID_MAPPING, *[E.INVALID_PRODUCER_ID_MAPPING] * 3),
+    (E.TRANSACTION_ABORTABLE, E.TRANSACTION_ABORTABLE, E.TRANSACTION_ABORTABLE, E.INVALID_TXN_STATE),
+]
+
+
+@pytest.mark.parametrize(("code", "adding", "verifying", "old"), TOLD)
+def test_what_producers_are_told(door: Door, code: E, adding: E, verifying: E, old: E) -> None:
+    for name, adds, knows_abortable in (("a", True, True), ("b", False, True), ("c", False, False)):
+        door.enter(door.entry(name), adds=adds, knows_abortable=knows_abortable)
+        door.answers(KafkaError(code))
+    assert door.told == [f"a {adding.name}", f"b {verifying.name}", f"c {old.name}"]
+
+
+def test_one_that_verifies_is_told_to_come_again_while_a_transaction_ends(door: Door) -> None:
+    door.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)]
+    door.enter(door.entry("a"), adds=False)
+    assert door.told == ["a NOT_ENOUGH_REPLICAS"]
+
+
+def test_an_end_under_way_is_waited_for(door: Door) -> None:
+    ending = KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    door.coordinator.now = [ending, ending, ending, None]
+    door.enter(door.entry("a"))
+    door.enter(door.entry("b"))
+    door.wait(0.041)
+    assert not door.told
+    door.wait(0.02)
+    assert door.told == ["a", "b"]
+    assert len(door.coordinator.asked) == 4
+
+
+def test_an_end_that_takes_too_long_is_not_waited_for(door: Door) -> None:
+    door.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)] * 100
+    door.enter(door.entry("a"))
+    door.wait(0.099)
+    assert not door.told
+    door.wait(0.05)
+    assert door.told == ["a CONCURRENT_TRANSACTIONS"]
+    assert len(door.coordinator.asked) == 6
+    assert not door.partitions[0].verifications
+
+
+def test_another_refusal_while_waiting_ends_it(door: Door) -> None:
+    door.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), KafkaError(ErrorCode.PRODUCER_FENCED)]
+    door.enter(door.entry("a"))
+    door.wait(0.021)
+    assert door.told == ["a INVALID_PRODUCER_EPOCH"]
+
+
+def test_the_end_of_the_broker_answers_all(door: Door) -> None:
+    door.enter(door.entry("a"))
+    door.enter(door.entry("b"))
+    door.gate.stop()
+    door.wait(0)
+    assert door.told == ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS"]
+
+
+def test_what_was_refused_must_come_before_what_follows_it(door: Door) -> None:
+    door.enter(door.entry("a", sequence=3))
+    door.enter(door.entry("b", sequence=4))
+    door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
+    door.enter(door.entry("b", sequence=4))
+    door.answers()
+    door.enter(door.entry("a", sequence=3))
+    door.answers()
+    door.enter(door.entry("b", SECOND, sequence=4))
+    door.answers()
+    refused = ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS", "b OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert door.told == [*refused, "a", "b"]
+
+
+def test_what_was_refused_does_not_matter_after_a_marker(door: Door) -> None:
+    door.enter(door.entry("a", sequence=3))
+    door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
+    door.mark(FIRST, version=CLASSIC)
+    door.enter(door.entry("b", sequence=4))
+    door.answers()
+    assert door.told == ["a NOT_ENOUGH_REPLICAS", "b"]
+
+
+def test_so_many_refusals_are_remembered(door: Door) -> None:
+    visa = Visa(transactional_id="x", adds=True, knows_abortable=True)
+    for number in range(REFUSED_MAX + 5):
+        door.coordinator.now = [KafkaError(ErrorCode.NOT_COORDINATOR)]
+        producer = Producer(number, 0)
+        door.gate.enter(visa, [door.entry("a", producer, sequence=0)])
+    assert len(door.partitions[0].refused_sequences) == REFUSED_MAX
