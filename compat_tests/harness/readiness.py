@@ -32,4 +32,4 @@ def is_ready(address: tuple[str, int]) -> bool:
     """True once ApiVersions is answered without an error and Metadata names at least one broker."""
     (error,) = struct.unpack_from(">h", ask(address, API_VERSIONS, 0, b""))
     (brokers,) = struct.unpack_from(">i", ask(address, METADATA, 1, struct.pack(">i", 0)))
-    return error == 0 and brokers > 0
+    return bool(error == 0 and brokers > 0)

@@ -24,23 +24,23 @@ class Journal:
         self._numbers = itertools.count()
         self._lock = Lock()
 
-    def invoke(self, process: str, kind: str, **known: Any) -> Complete:
-        """What is told is called with the outcome, once."""
+    def invoke(self, process: str, kind: str, *, at: int | None = None, **known: Any) -> Complete:
+        """What is told is called with the outcome, once. `at` is when it began, if that was before."""
         number = next(self._numbers)
-        self._write({"type": "invoke", "process": process, "op": number, "f": kind} | known)
+        self._write({"type": "invoke", "process": process, "op": number, "f": kind} | known, at)
 
         def complete(outcome: str, **more: Any) -> None:
             self._write({"type": outcome, "process": process, "op": number} | more)
 
         return complete
 
-    def note(self, process: str, kind: str, **known: Any) -> None:
+    def note(self, process: str, kind: str, *, at: int | None = None, **known: Any) -> None:
         """Something that is over as soon as it is known."""
-        self.invoke(process, kind, **known)(OK)
+        self.invoke(process, kind, at=at, **known)(OK)
 
-    def _write(self, event: dict[str, Any]) -> None:
+    def _write(self, event: dict[str, Any], at: int | None = None) -> None:
         with self._lock:
-            self._file.write(json.dumps(event | {"time": time.monotonic_ns()}) + "\n")
+            self._file.write(json.dumps(event | {"time": at or time.monotonic_ns()}) + "\n")
 
     def close(self) -> None:
         self._file.close()

@@ -41,6 +41,8 @@ class Send(Operation):
     value: str
     transaction: str | None = None
     offset: int | None = None
+    source: str | None = None
+    """The value that it is the only copy of."""
 
 
 @dataclass(slots=True, kw_only=True)

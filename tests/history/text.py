@@ -1,6 +1,7 @@
 """Histories in words, for tests: a line for each operation, one after the other unless times are given.
 
     p begin T1 of payments v1     p send a=x 0 in T1     p send a=y info     p commit T1     p abort T1 fail
+    p send a=y 4 from x
     r poll a:0=x a:1=y                r poll uncommitted subscribe rebalanced in T2 a:0=x
     r assign a b                      r final a 3                r final uncommitted a 3
     m own group 4 a b                 m lose group 4 a           m store group 4 a=7 fail        m restore group a=7
@@ -59,16 +60,22 @@ def _operation(line: str, number: int) -> Operation:
         invoked, completed = float(timed[1]), float(timed[2]) if timed[2] else NEVER
         line = timed[3]
     process, verb, *words = line.split()
-    transaction = None
-    if "in" in words:
-        place = words.index("in")
-        transaction = words[place + 1]
-        del words[place : place + 2]
+    known: dict[str, Any] = {"process": process} | _named(words, "in", "transaction") | _named(words, "from", "source")
     outcome = words.pop() if words and words[-1] in {OK, FAIL, INFO} else OK
-    made = VERBS[verb](words, {"process": process} | ({"transaction": transaction} if transaction else {}))
+    made = VERBS[verb](words, known)
     made.invoked, made.outcome = invoked * SECOND, outcome if verb != "lose" else INFO
     made.completed = NEVER if outcome == INFO else completed * SECOND
     return made
+
+
+def _named(words: Words, word: str, name: str) -> dict[str, str]:
+    """What follows the word, which is taken out."""
+    if word not in words:
+        return {}
+    place = words.index(word)
+    value = words[place + 1]
+    del words[place : place + 2]
+    return {name: value}
 
 
 def _send(words: Words, known: dict[str, Any]) -> Operation:

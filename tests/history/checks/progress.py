@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import accumulate
 
@@ -33,27 +34,46 @@ class Clock:
         return max(0.0, now - self._since[place]) if place < len(self._since) else 0.0
 
 
+class Readers:
+    """How far the assigned readers are behind, poll by poll."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._clocks = {key: Clock(timeline, key) for key in {send.key for send in timeline.sends}}
+        self._positions: dict[str, dict[str, int]] = defaultdict(dict)
+        self._caught_up: set[tuple[str, str]] = set()
+        self.worst = 0.0
+        self.last: dict[tuple[str, str], float] = {}
+        """Seconds of each (process, key) at its newest poll."""
+
+    def assign(self, assign: Assign) -> None:
+        self._positions[assign.process] = dict.fromkeys(assign.keys, -1)
+
+    def poll(self, poll: Poll) -> None:
+        positions = self._positions[poll.process]
+        positions |= {key: offset for key, offset, _ in poll.records}
+        for key, position in positions.items():
+            if key in self._clocks:
+                lag = self.last[poll.process, key] = self._clocks[key].lag(position, poll.invoked) / SECOND
+                if (poll.process, key) in self._caught_up:
+                    self.worst = max(self.worst, lag)
+                elif lag == 0:
+                    self._caught_up.add((poll.process, key))
+
+
 def realtime_lag(timeline: Timeline) -> Iterator[Finding]:
-    """A lower bound of how stale polls were; a reader that is still behind after the healing is stuck."""
-    clocks = {key: Clock(timeline, key) for key in {send.key for send in timeline.sends}}
-    positions: dict[tuple[str, str], int] = {}
-    worst, last = 0.0, dict[tuple[str, str], float]()
+    """A lower bound of how stale polls were, from when a reader has caught up; after the healing none may be stuck."""
+    readers = Readers(timeline)
     healed = min((each.invoked for each in timeline.all(Healed)), default=float("inf"))
+    stopped: dict[str, float] = {}
     for operation in timeline.operations:
         if isinstance(operation, Assign):
-            positions |= {(operation.process, key): -1 for key in operation.keys}
-            last |= {(operation.process, key): 0.0 for key in operation.keys}
-        if not isinstance(operation, Poll) or operation.mode != ASSIGN or operation.outcome != OK:
-            continue
-        positions |= {(operation.process, key): offset for key, offset, _ in operation.records}
-        for (process, key), position in positions.items():
-            if process == operation.process and key in clocks:
-                lag = clocks[key].lag(position, operation.invoked) / SECOND
-                worst = max(worst, lag)
-                last[process, key] = lag if operation.invoked > healed else 0.0
-    yield Finding("realtime lag", f"at most {worst:.1f} s", REPORTED)
-    for (process, key), lag in last.items():
-        if lag > LAG_SECONDS_MAX:
+            readers.assign(operation)
+        elif isinstance(operation, Poll) and operation.mode == ASSIGN and operation.outcome == OK:
+            readers.poll(operation)
+            stopped[operation.process] = operation.invoked
+    yield Finding("realtime lag", f"at most {readers.worst:.1f} s", REPORTED)
+    for (process, key), lag in readers.last.items():
+        if lag > LAG_SECONDS_MAX and stopped[process] > healed:
             yield Finding("realtime lag", f"{process} is {lag:.1f} s behind in {key} after the healing")
 
 

@@ -49,11 +49,20 @@ def _known_places(timeline: Timeline) -> dict[str, set[Place]]:
 
 
 def duplicates(timeline: Timeline) -> Iterator[Finding]:
-    """One value at several places."""
+    """One value at several places, or several committed copies of one value."""
     for value, places in _known_places(timeline).items():
         if len(places) > 1:
             where = ", ".join(f"{key}:{offset}" for key, offset in sorted(places))
             yield Finding("duplicate", f"{value} is at {where}", transactions=timeline.names([value]))
+
+    copies: dict[str, list[str]] = defaultdict(list)
+    for send in timeline.sends:
+        if send.source is not None and (send.value in timeline.seen[COMMITTED] or timeline.is_certain(send, COMMITTED)):
+            copies[send.source].append(send.value)
+    for source, values in copies.items():
+        if len(values) > 1:
+            text = f"{', '.join(values)} are all copies of {source}"
+            yield Finding("duplicate", text, transactions=timeline.names(values))
 
 
 def inconsistent_offsets(timeline: Timeline) -> Iterator[Finding]:

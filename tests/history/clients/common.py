@@ -1,0 +1,82 @@
+"""What every client of a history needs: its place in the run, a name for each incarnation, and when to stop."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.history.journal import Journal
+
+TOPIC = "history"
+COPIES = "copies"
+PARTITIONS = 3
+TRANSACTION_TIMEOUT_MS = 6_000
+REQUEST_SECONDS = 1.5
+"""Shorter than most faults: clients have to give up and try again."""
+ABORTS = 0.25
+"""The share of transactions that are aborted on purpose."""
+
+
+def key_of(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"
+
+
+def partition_of(key: str) -> tuple[str, int]:
+    topic, _, partition = key.rpartition("-")
+    return topic, int(partition)
+
+
+KEYS = [key_of(topic, partition) for topic in (TOPIC, COPIES) for partition in range(PARTITIONS)]
+
+
+@dataclass(slots=True)
+class Session:
+    """One client program, from its start to its end or its kill."""
+
+    name: str
+    bootstrap_server: str
+    journal: Journal
+    chance: random.Random
+    stopping: threading.Event = field(default_factory=threading.Event)
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    @property
+    def id(self) -> str:
+        """The same for all incarnations: transactional id, client id, member of a group."""
+        return self.name.partition(".")[0]
+
+    def number(self) -> int:
+        return next(self._numbers)
+
+    def value(self) -> str:
+        """One that nobody else writes."""
+        return f"{self.name}:{self.number()}"
+
+    def plan(self) -> tuple[list[str], bool]:
+        """The keys of the next transaction's records, and whether to commit it."""
+        keys = [key_of(TOPIC, self.chance.randrange(PARTITIONS)) for _ in range(self.chance.randint(2, 5))]
+        return keys, self.chance.random() >= ABORTS
+
+    def pause(self) -> None:
+        self.stopping.wait(self.chance.uniform(0.005, 0.03))
+
+
+def run(main: Callable[[Session], None], description: str | None) -> None:
+    """Run a client until it is told to stop by SIGTERM."""
+    arguments = argparse.ArgumentParser(description=description)
+    arguments.add_argument("--name", required=True, help="what it is, and which incarnation: payments.3")
+    arguments.add_argument("--bootstrap-server", required=True)
+    arguments.add_argument("--journal", type=Path, required=True)
+    arguments.add_argument("--seed", type=int, required=True)
+    given = arguments.parse_args()
+    journal = Journal(given.journal)
+    session = Session(given.name, given.bootstrap_server, journal, random.Random(f"{given.seed} {given.name}"))
+    signal.signal(signal.SIGTERM, lambda *_: session.stopping.set())
+    main(session)
+    journal.close()

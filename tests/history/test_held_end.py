@@ -1,0 +1,24 @@
+"""What a delayed EndTxn does to a producer's next transaction: the checker sees it with v1; v2 has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.history.findings import KNOWN, REPORTED
+
+pytest.importorskip("confluent_kafka", reason="reads what the history ends with")
+
+from tests.history.held_end import play
+
+
+def test_with_v1_a_held_end_ends_the_next_transaction(tmp_path: Path) -> None:
+    report = play("kwire", "v1", tmp_path / "run")
+    assert {finding.name for finding in report.of(KNOWN)} == {"aborted read", "torn transaction", "unseen"}
+    assert not report.bad
+
+
+def test_with_v2_a_held_end_is_refused(tmp_path: Path) -> None:
+    report = play("kwire", "v2", tmp_path / "run")
+    assert {finding.verdict for finding in report.findings} == {REPORTED}
