@@ -187,7 +187,7 @@ def _settle(player: Player) -> None:
     """Wait until no transaction is ending."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
-        states = player.ask(DescribeTransactionsRequest(transactional_ids=list(IDS)), 0).transaction_states
+        states = player.ask(DescribeTransactionsRequest(transactional_ids=[*IDS, "unknown"]), 0).transaction_states
         if not any(each.transaction_state.startswith("Prepare") for each in states):
             return
     raise TimeoutError(f"a transaction of {player.side.name} does not end")

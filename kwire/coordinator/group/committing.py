@@ -96,10 +96,13 @@ class Committing:
                     OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
                 )
             responses.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answered))
-        if not records and request.group_id not in self._groups:
-            # Nothing is stored that would make the group, and yet there is one from now on.
-            self._groups[request.group_id] = ClassicGroup(request.group_id, state_timestamp_ms=now_ms)
+        self._know(request.group_id, records, now_ms)
         return Write(answer=responses, records=records)
+
+    def _know(self, group_id: str, records: list[GroupRecord], now_ms: int) -> None:
+        """Where nothing is stored that would make the group, there is one all the same from now on, as in Kafka."""
+        if not records and group_id not in self._groups:
+            self._groups[group_id] = ClassicGroup(group_id, state_timestamp_ms=now_ms)
 
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, topics: Iterable[TxnOffsetCommitRequestTopic]
@@ -139,6 +142,7 @@ class Committing:
                     TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
                 )
             responses.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answered))
+        self._know(request.group_id, records, now_ms)
         return Write(
             answer=responses,
             records=records,
