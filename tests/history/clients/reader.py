@@ -30,6 +30,7 @@ def consumer(bootstrap_server: str, level: str, **more: Any) -> Any:
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 200,
             "log_level": 0,
+            "metadata.recovery.strategy": "none",
         }
         | {name.replace("_", "."): value for name, value in more.items()}
     )

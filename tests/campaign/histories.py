@@ -1,0 +1,113 @@
+"""Histories of transactional clients under faults, run after run, each judged by tests/history.
+
+    python -m tests.campaign.histories --runs 30 --seconds 60 --seed 1
+
+Each run takes the next seed, and a row of docs/evidence/histories.md is written when it ends; seeds that the page
+already has at this commit, with at least this length, are not run again, so that a campaign that was broken off goes
+on. Before the runs a held EndTxn is played with both protocols, on Apache Kafka, too, where there is Java: the checker
+has to find what v1 is known for, and nothing with v2. Journals of runs with something bad are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.campaign.evidence import FOLDER, EvidencePage, current_commit
+from tests.history.checker import Report
+from tests.history.findings import ALLOWED, BAD, KNOWN
+from tests.history.held_end import play
+from tests.history.run import run
+
+EVIDENCE = EvidencePage(
+    "histories.md",
+    "# Histories of transactions\n\nWritten by `make campaign`; docs/histories.md tells what is run and looked for.\n"
+    "`held v1`, `held v2`: an EndTxn is held back until the producer's next transaction, with that protocol.",
+    "commit | broker | seed | seconds | operations | faults | outcome",
+)
+
+
+def said(report: Report) -> str:
+    """What was found, except what Kafka's model allows anyway."""
+    counts = [
+        f"{count} {name}{' (known of v1)' if verdict == KNOWN else ''}"
+        for verdict in (BAD, KNOWN)
+        for name, count in sorted(Counter(finding.name for finding in report.of(verdict)).items())
+    ]
+    lag = next((finding.text for finding in report.findings if finding.name == "realtime lag"), "")
+    return f"{', '.join(counts) or 'nothing'}; lag {lag}; {len(report.of(ALLOWED))} allowed"
+
+
+def already_done(broker: str, commit: str, seconds: float) -> set[int]:
+    """Seeds that have a row, at this commit and this long."""
+    path = FOLDER / EVIDENCE.name
+    rows = [line.strip("| ").split(" | ") for line in path.read_text().splitlines()] if path.exists() else []
+    return {
+        int(row[2]) for row in rows if row[:2] == [commit, broker] and row[2].isdigit() and float(row[3]) >= seconds
+    }
+
+
+class Campaign:
+    """All runs of one call."""
+
+    def __init__(self, directory: Path, *, with_evidence: bool) -> None:
+        self._directory = directory
+        self._with_evidence = with_evidence
+        self.failures: list[str] = []
+
+    def held(self, broker: str, protocol: str) -> None:
+        """The checker's own proof: exactly v1 shows the anomaly."""
+        commit, began = current_commit(), time.monotonic()
+        directory = self._directory / f"held-{broker}-{protocol}"
+        report = play(broker, protocol, directory)
+        if bool(report.of(KNOWN)) != (protocol == "v1") or report.bad:
+            self.failures.append(f"held {protocol} on {broker}: {said(report)}; kept in {directory}")
+        else:
+            shutil.rmtree(directory)
+        self._note(commit, broker, f"held {protocol}", time.monotonic() - began, report, "hold 2")
+
+    def torment(self, broker: str, seed: int, seconds: float) -> None:
+        commit, directory = current_commit(), self._directory / f"{broker}-{seed}"
+        result = run(broker, seconds, seed, directory)
+        if result.report.bad:
+            self.failures.append(f"seed {seed} on {broker}: {said(result.report)}; kept in {directory}")
+        else:
+            shutil.rmtree(directory)
+        faults = ", ".join(f"{name} {count}" for name, count in sorted(result.faults.items()))
+        self._note(commit, broker, seed, seconds, result.report, faults)
+
+    def _note(self, commit: str, broker: str, seed: int | str, seconds: float, report: Report, faults: str) -> None:
+        cells = (commit, broker, seed, f"{seconds:.0f}", sum(report.operations.values()), faults, said(report))
+        print(*cells, sep=" | ", flush=True)
+        if self._with_evidence:
+            EVIDENCE.append(*cells)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--runs", type=int, default=30)
+    arguments.add_argument("--seconds", type=float, default=60)
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--broker", choices=("kwire", "kafka"), default="kwire")
+    arguments.add_argument("--directory", type=Path, help="where runs are kept; by default a new temporary one")
+    arguments.add_argument("--no-evidence", action="store_true", help="write nothing into docs/evidence")
+    given = arguments.parse_args()
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="kwire-histories-"))
+    campaign = Campaign(directory, with_evidence=not given.no_evidence)
+    for broker in ["kwire", "kafka"] if shutil.which("java") else ["kwire"]:
+        for protocol in ("v1", "v2"):
+            campaign.held(broker, protocol)
+    done = already_done(given.broker, current_commit(), given.seconds)
+    for seed in range(given.seed, given.seed + given.runs):
+        if seed not in done:
+            campaign.torment(given.broker, seed, given.seconds)
+    print(f"{len(campaign.failures)} with something bad", *campaign.failures, sep="\n  ")
+    raise SystemExit(bool(campaign.failures))
+
+
+if __name__ == "__main__":
+    main()
