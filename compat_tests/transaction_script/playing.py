@@ -77,6 +77,8 @@ class Player:
             return value >= 0
         if name == "timestamp" and value > TIMESTAMP_MS:
             return "when a marker was written"
+        if name == "group_state" and value in ("Dead", "Empty"):
+            return "nobody"  # a group without records is seen on Kafka when something else is stored
         if name == "producer_id" and value >= 0:
             return self.name_of(value)
         if name == "records":

@@ -155,10 +155,6 @@ class Script:
             return lambda known: known.producer(other)
         return lambda known: (9_000_001, 0)
 
-    @staticmethod
-    def _own_producer(transactional_id: str) -> Callable[[Known], tuple[int, int]]:
-        return lambda known: known.producer(transactional_id)
-
     def _step(self, version: int, build: Callable[[Known], Any], **more: Any) -> Step:
         return Step(number=self._number, version=version, build=build, **more)
 
@@ -264,19 +260,16 @@ class Script:
         expected = self._sequences.get(key, 0)
         sequence = expected if not self._often(0.08) else self._random.choice((0, expected + 1, max(0, expected - 1)))
         count = self._random.randint(1, 3)
-        transactional, named = not self._often(0.03), not self._often(0.03)
+        named = not self._often(0.03)
         if topic == NO_TOPIC or not 0 <= index < PARTITIONS:
             named = True  # what is seen first of two mistakes differs: docs/differences.md
-        if not transactional:
-            producer = self._own_producer(name)  # a higher epoch fences the coordinator too
-            sequence = 0  # what was refused before counts for these on Kafka only: docs/differences.md
         values = [b"%d-%d" % (self._number, each) for each in range(count)]
 
         def build(known: Known) -> Any:
             producer_id, epoch = producer(known)
             batch = encode_batch(
                 [Record(value=value, timestamp=TIMESTAMP_MS) for value in values],
-                transactional=transactional,
+                transactional=True,  # what a producer writes beside its transactions differs: docs/differences.md
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 base_sequence=sequence,
