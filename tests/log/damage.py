@@ -29,6 +29,7 @@ from tests.log.random_directories import KINDS, LAST_EPOCH, Writer, random_confi
 from tests.log.support import ManualClock, batch, surroundings
 
 REFUSED: Final = "refused"
+OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE.name
 TOPICS: Final = ("plain", "codecs", "cut", "compact")
 """Kinds of tests/log/random_directories.py, one partition of each."""
 BLOCK_BYTES: Final = 512
@@ -100,6 +101,13 @@ class Scene:
             yield from self._beyond_a_prefix(topic, answers)
             return
         for name, answer in answers.items():
+            if (
+                answer == OUT_OF_RANGE
+                and isinstance(expected[name], list)
+                and answers["records"] == expected["records"]
+            ):
+                # Without its checkpoint the log may begin with its first record, where offsets were compacted away.
+                continue
             if answer != REFUSED and answer != expected[name]:
                 yield f"{name}: {_short(answer, expected[name])}"
 
