@@ -39,15 +39,17 @@ ROWS = {
     "differential": ("differential", lambda: "-"),
     "transaction-script": ("transaction_script", lambda: "-"),
     "log-format": ("log_format", lambda: KAFKA_VERSION),
+    "transactions": ("transactions", lambda: KAFKA_VERSION),
+    "streams": ("streams", lambda: KAFKA_VERSION),
     "compaction": ("compaction", lambda: "-"),
     "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
 WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "old-clients"}
 """Rows that the short form leaves out: they need Kafka's jars to compare with, or a machine that is not busy."""
-NEED_KAFKA = {"tools", "differential", "transaction-script", "log-format"}
-"""Rows whose short form starts Kafka too."""
-ONE_AT_A_TIME = {"quotas", "log-format"}
-"""Rows that measure rates, or start several Kafkas one after another: nothing else runs beside them."""
+NEED_KAFKA = {"tools", "differential", "transaction-script", "log-format", "transactions", "streams"}
+"""Rows whose short form starts Kafka too, or Kafka's own clients."""
+ONE_AT_A_TIME = {"quotas", "log-format", "transactions", "streams"}
+"""Rows that measure rates, or start several JVMs: nothing else runs beside them."""
 SUITE_SECONDS = 900
 
 console = Console(width=110)

@@ -1,8 +1,9 @@
 """confluent-kafka's transactional producers, as the tests of this folder share them."""
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from compat_tests.confluent_kafka_client.client import consumer, producer, read
+from compat_tests.harness.waiting import eventually
 
 SECONDS = 30
 
@@ -53,7 +54,46 @@ def read_places(bootstrap, places, count, isolation="read_committed"):
     """The values of each place, read until there are so many."""
     with consumer(bootstrap, isolation_level=isolation) as client:
         client.assign([TopicPartition(topic, partition, 0) for topic, partition in places])
-        values = {}
-        for message in read(client, count, SECONDS):
-            values.setdefault((message.topic(), message.partition()), []).append(message.value())
-        return values
+        return by_place(read(client, count, SECONDS))
+
+
+def by_place(messages):
+    values = {}
+    for message in messages:
+        values.setdefault((message.topic(), message.partition()), []).append(message.value())
+    return values
+
+
+def read_to_end(bootstrap, places):
+    """Every committed record of these places, from the first to the last, once no transaction is open there."""
+    wanted = {(topic, partition) for topic, partition in places}
+    received = []
+    with consumer(bootstrap, isolation_level="read_committed", enable_partition_eof=True) as client:
+        eventually(lambda: all(is_settled(bootstrap, client, *place) for place in wanted), "ends of transactions")
+        client.assign([TopicPartition(topic, partition, 0) for topic, partition in places])
+
+        def at_the_end():
+            for message in client.consume(num_messages=500, timeout=0.2):
+                if message.error() is None:
+                    received.append(message)
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    wanted.discard((message.topic(), message.partition()))
+                else:
+                    raise KafkaException(message.error())
+            return not wanted
+
+        eventually(at_the_end, "the end of each partition", SECONDS)
+    return received
+
+
+def is_settled(bootstrap, reader, topic, partition):
+    """Whether a reader of committed records may read to where all others may."""
+    where = TopicPartition(topic, partition)
+    with consumer(bootstrap, isolation_level="read_uncommitted") as client:
+        return reader.get_watermark_offsets(where, timeout=5) == client.get_watermark_offsets(where, timeout=5)
+
+
+def written_so_far(bootstrap, places):
+    """How far the logs reach, with what is not committed, and with markers."""
+    with consumer(bootstrap, isolation_level="read_uncommitted") as client:
+        return sum(client.get_watermark_offsets(TopicPartition(*place), timeout=5)[1] for place in places)

@@ -35,19 +35,24 @@ def fetched(name: str, fetch: Callable[[Path], None]) -> Path:
 
 def java_client(version: str) -> Path:
     """The directory of kafka-clients' jars."""
+    return java_jars("kafka-clients", version, name=f"java-{version}")
+
+
+def java_jars(artifact: str, version: str, name: str = "") -> Path:
+    """The directory of an artifact of Apache Kafka with all that it needs."""
 
     def fetch(directory: Path) -> None:
         install("kafka")
         (directory / "pom.xml").write_text(
             '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-            "<groupId>kwire.compat</groupId><artifactId>old-client</artifactId><version>1</version><dependencies>"
-            "<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId>"
+            "<groupId>kwire.compat</groupId><artifactId>client</artifactId><version>1</version><dependencies>"
+            f"<dependency><groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId>"
             f"<version>{version}</version></dependency></dependencies></project>\n"
         )
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={directory / 'lib'}"]
         subprocess.run(["mvn", "-q", "-B", "-f", str(directory / "pom.xml"), *goal], check=True)
 
-    return fetched(f"java-{version}", fetch) / "lib"
+    return fetched(name or f"{artifact}-{version}", fetch) / "lib"
 
 
 def java_program(source: Path, jars: Path) -> Path:
