@@ -1,11 +1,11 @@
 """Histories of transactional clients under faults, run after run, each judged by tests/history.
 
-    python -m tests.campaign.histories --runs 30 --seconds 60 --seed 1
+    python -m tests.campaign.histories --runs 30 --seconds 60 --seed 1 --directory somewhere
 
-Each run takes the next seed, and a row of docs/evidence/histories.md is written when it ends; seeds that the page
-already has at this commit, with at least this length, are not run again, so that a campaign that was broken off goes
-on. Before the runs a held EndTxn is played with both protocols, on Apache Kafka, too, where there is Java: the checker
-has to find what v1 is known for, and nothing with v2. Journals of runs with something bad are kept.
+Each run takes the next seed, and a row of docs/evidence/histories.md is written when it ends. In the same directory a
+campaign that was broken off goes on: what is done is noted there. Before the runs a held EndTxn is played with both
+protocols, on Apache Kafka, too, where there is Java: the checker has to find what v1 is known for, and nothing with v2.
+Journals of runs with something bad are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.campaign.evidence import FOLDER, EvidencePage, current_commit
+from tests.campaign.evidence import EvidencePage, current_commit
 from tests.history.checker import Report
 from tests.history.findings import ALLOWED, BAD, KNOWN
 from tests.history.held_end import play
@@ -42,27 +42,31 @@ def said(report: Report) -> str:
     return f"{', '.join(counts) or 'nothing'}; lag {lag}; {len(report.of(ALLOWED))} allowed"
 
 
-def already_done(broker: str, commit: str, seconds: float) -> set[int]:
-    """Seeds that have a row, at this commit and this long."""
-    path = FOLDER / EVIDENCE.name
-    rows = [line.strip("| ").split(" | ") for line in path.read_text().splitlines()] if path.exists() else []
-    return {
-        int(row[2]) for row in rows if row[:2] == [commit, broker] and row[2].isdigit() and float(row[3]) >= seconds
-    }
-
-
 class Campaign:
     """All runs of one call."""
 
     def __init__(self, directory: Path, *, with_evidence: bool) -> None:
         self._directory = directory
+        self._noted = directory / "done.txt"
+        self._done = set(self._noted.read_text().splitlines()) if self._noted.exists() else set()
         self._with_evidence = with_evidence
         self.failures: list[str] = []
 
+    def _is_done(self, broker: str, seed: int | str) -> bool:
+        return f"{broker} {seed}" in self._done
+
+    def _new(self, name: str) -> Path:
+        """A directory that is not there: what was broken off is thrown away."""
+        directory = self._directory / name
+        shutil.rmtree(directory, ignore_errors=True)
+        return directory
+
     def held(self, broker: str, protocol: str) -> None:
         """The checker's own proof: exactly v1 shows the anomaly."""
+        if self._is_done(broker, f"held {protocol}"):
+            return
         commit, began = current_commit(), time.monotonic()
-        directory = self._directory / f"held-{broker}-{protocol}"
+        directory = self._new(f"held-{broker}-{protocol}")
         report = play(broker, protocol, directory)
         if bool(report.of(KNOWN)) != (protocol == "v1") or report.bad:
             self.failures.append(f"held {protocol} on {broker}: {said(report)}; kept in {directory}")
@@ -71,7 +75,9 @@ class Campaign:
         self._note(commit, broker, f"held {protocol}", time.monotonic() - began, report, "hold 2")
 
     def torment(self, broker: str, seed: int, seconds: float) -> None:
-        commit, directory = current_commit(), self._directory / f"{broker}-{seed}"
+        if self._is_done(broker, seed):
+            return
+        commit, directory = current_commit(), self._new(f"{broker}-{seed}")
         result = run(broker, seconds, seed, directory)
         if result.report.bad:
             self.failures.append(f"seed {seed} on {broker}: {said(result.report)}; kept in {directory}")
@@ -82,6 +88,8 @@ class Campaign:
 
     def _note(self, commit: str, broker: str, seed: int | str, seconds: float, report: Report, faults: str) -> None:
         cells = (commit, broker, seed, f"{seconds:.0f}", sum(report.operations.values()), faults, said(report))
+        with self._noted.open("a") as file:
+            file.write(f"{broker} {seed}\n")
         print(*cells, sep=" | ", flush=True)
         if self._with_evidence:
             EVIDENCE.append(*cells)
@@ -97,14 +105,13 @@ def main() -> None:
     arguments.add_argument("--no-evidence", action="store_true", help="write nothing into docs/evidence")
     given = arguments.parse_args()
     directory = given.directory or Path(tempfile.mkdtemp(prefix="kwire-histories-"))
+    directory.mkdir(parents=True, exist_ok=True)
     campaign = Campaign(directory, with_evidence=not given.no_evidence)
     for broker in ["kwire", "kafka"] if shutil.which("java") else ["kwire"]:
         for protocol in ("v1", "v2"):
             campaign.held(broker, protocol)
-    done = already_done(given.broker, current_commit(), given.seconds)
     for seed in range(given.seed, given.seed + given.runs):
-        if seed not in done:
-            campaign.torment(given.broker, seed, given.seconds)
+        campaign.torment(given.broker, seed, given.seconds)
     print(f"{len(campaign.failures)} with something bad", *campaign.failures, sep="\n  ")
     raise SystemExit(bool(campaign.failures))
 
