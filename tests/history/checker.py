@@ -76,16 +76,15 @@ def check(operations: Iterable[Operation]) -> Report:
 
 
 def _known_of_v1(timeline: Timeline) -> set[str]:
-    """Transactions without an epoch of their own during which a held EndTxn of the same producer came through."""
+    """Transactions without an epoch of their own that began while an EndTxn of the same producer was held, and were
+    there when it came through. The one that it was meant for has no excuse."""
     held = [each for each in timeline.all(Fault) if each.what == "hold" and each.outcome == OK]
     return {
         transaction.name
         for transaction in timeline.transactions.values()
         if transaction.protocol == "v1"
         for each in held
-        if each.transactional_id == transaction.transactional_id
-        and each.invoked < transaction.ended
-        and transaction.began < each.completed
+        if each.transactional_id == transaction.transactional_id and each.invoked < transaction.began < each.completed
     }
 
 

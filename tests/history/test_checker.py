@@ -87,6 +87,14 @@ def test_nor_has_a_transaction_of_somebody_else() -> None:
     assert verdicts_of_a_held_commit("v1", "orders") == {BAD}
 
 
+def test_nor_has_the_transaction_that_the_held_request_was_meant_for() -> None:
+    torn = A_HELD_COMMIT.format(protocol="v1", second="payments").replace("p send a=x 0 in T1", "p send a=x 1 in T1")
+    report = check(history(torn + "2.5-3 p send a=w 0 in T1"))
+    found = {(finding.name, finding.verdict) for finding in report.findings if finding.transactions == ("T1",)}
+    assert ("lost write", BAD) in found
+    assert ("torn transaction", BAD) in found
+
+
 def test_a_value_that_is_sent_twice_is_no_history() -> None:
     with pytest.raises(BrokenHistoryError):
         check(history("p send a=x 0\np send a=x 1"))

@@ -63,12 +63,6 @@ class Transaction:
     def asked_to_commit(self) -> float:
         return min((end.invoked for end in self.ends if end.commit), default=float("inf"))
 
-    @property
-    def ended(self) -> float:
-        """When its last known operation was over."""
-        known = [each.completed for each in [*self.sends, *self.ends, *self.stores] if each.outcome == OK]
-        return max([self.began, *known])
-
 
 class Timeline:
     """Indices over a history, each made once."""
