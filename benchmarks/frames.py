@@ -4,11 +4,17 @@ import time
 
 from kwire.protocol.codec import encode
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.protocol.records import Record, encode_batch
 
 PRODUCE_VERSION = 7
 FETCH_VERSION = 4
+OFFSET_COMMIT_VERSION = 7
 _SIZE_AND_CORRELATION_ID = 8
 _ARRAY, _INDEX, _THROTTLE = 4, 4, 4
 
@@ -40,6 +46,13 @@ def fetch_frame(topic: str, partition: int, bytes_max: int) -> bytes:
 def fetch_error_position(topic: str) -> int:
     """The throttle time comes first, then as in Produce."""
     return produce_error_position(topic) + _THROTTLE
+
+
+def offset_commit_frame(group: str, topic: str, partition: int) -> bytes:
+    """An offset of nobody's group; the answer begins as that of a fetch."""
+    committed = OffsetCommitRequestPartition(partition_index=partition, committed_offset=1, committed_metadata="")
+    request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[committed])])
+    return _frame(8, OFFSET_COMMIT_VERSION, request)
 
 
 def _frame(key: int, version: int, request: object) -> bytes:

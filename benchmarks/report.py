@@ -25,6 +25,9 @@ WANTED: Mapping[str, tuple[str, float]] = {
     "end to end": ("at most", 0.8),
     "restart of 1,000 partitions, 5 GB, all unflushed": ("at most", 1.0),
     "compaction": ("at least", 0.5),
+    "transactions/s, 1 producers, durable": ("at least", 1.0),
+    "transactions/s, 20 producers, durable": ("at least", 1.0),
+    "offset commits/s": ("at least", 1.2),
 }
 """How a figure begins, and what kwire's median over Kafka's has to be."""
 WANTED_OF_KWIRE: Mapping[str, tuple[str, float]] = {
@@ -38,6 +41,8 @@ WANTED_OF_KWIRE: Mapping[str, tuple[str, float]] = {
     "start with 10,000 partitions": ("at most", 6.0),
     "memory of a partition among 10,000": ("at most", 5.0),
     "descriptors with 10,000 partitions": ("at most", 20_000.0),
+    "load of a million committed offsets": ("at most", 15.0),
+    "loop held while a million offsets": ("at most", 50.0),
 }
 """How a figure begins, and what kwire's own median has to be."""
 

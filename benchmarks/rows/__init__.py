@@ -9,12 +9,14 @@ from benchmarks.rows import (
     engine,
     groups,
     latency,
+    offsets,
     partitions,
     perf,
     raw,
     restarts,
     small,
     start,
+    transactions,
 )
 from benchmarks.rows.engine import Figures
 
@@ -32,6 +34,8 @@ ROWS: Mapping[str, Row] = {
     "connections": connections.idle_connections,
     "partitions": partitions.many_partitions,
     "group": groups.group_join,
+    "offset-commits": offsets.offset_commits,
+    "transactions": transactions.transactions,
 }
 ONCE: Mapping[str, Callable[[], Figures]] = {
     "log-append": engine.appends,
@@ -40,6 +44,7 @@ ONCE: Mapping[str, Callable[[], Figures]] = {
     "restart": restarts.restarts,
     "10000-partitions": restarts.many_partitions,
     "compaction": compaction.compactions,
+    "million-offsets": offsets.million_offsets,
 }
 """What is measured once in a run, on brokers and directories of its own, with repetitions of its own."""
 FIRST = ("start", "perf-100", "perf-1000", "small")

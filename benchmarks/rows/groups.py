@@ -59,7 +59,7 @@ class Member:
             while not done.is_set() and not code:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(done.wait(), HEARTBEAT_SECONDS)
-                code = await self._heartbeat()
+                code = await self.heartbeat()
 
     async def _settle(self) -> None:
         self.settled = -1
@@ -89,7 +89,7 @@ class Member:
         assert isinstance(synced, SyncGroupResponse)
         return ErrorCode(synced.error_code)
 
-    async def _heartbeat(self) -> ErrorCode:
+    async def heartbeat(self) -> ErrorCode:
         request = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
         answer = await self.ask(request, HEARTBEAT, HeartbeatResponse)
         assert isinstance(answer, HeartbeatResponse)
@@ -118,6 +118,21 @@ def group_join(run: Run) -> Mapping[str, float]:
             asyncio.run(_join_all(run, f"{GROUP}-{index}")) for index in range(ROUNDS)
         )
     }
+
+
+def wait_for_coordinator(run: Run, group: str) -> None:
+    """Have the topic of committed offsets made, and the group's coordinator ready."""
+
+    async def find() -> None:
+        member = Member(*await asyncio.open_connection(HOST, run.broker.port), group)
+        try:
+            await asyncio.wait_for(_find_coordinator(member), PATIENCE_SECONDS)
+            while await member.heartbeat() in RETRY:
+                await asyncio.sleep(HEARTBEAT_SECONDS)
+        finally:
+            member.writer.close()
+
+    asyncio.run(find())
 
 
 async def _join_all(run: Run, group: str) -> float:
