@@ -88,6 +88,8 @@ def records(spark: SparkSession, options: Options) -> DataFrame:
         .option("subscribe", options.input)
         .option("startingOffsets", options.starting_offsets)
         .option("includeHeaders", "true")
+        # What a transaction wrote counts when it is committed, and never when it is aborted.
+        .option("kafka.isolation.level", "read_committed")
     )
     if options.max_offsets_per_trigger is not None:
         reader = reader.option("maxOffsetsPerTrigger", options.max_offsets_per_trigger)

@@ -7,12 +7,13 @@ import sys
 from dataclasses import replace
 
 import pytest
+from kafka import TopicPartition
 from pyspark.errors import StreamingQueryException
 
 from compat_tests.harness.paths import ROOT
 from compat_tests.harness.payloads import Record
 from compat_tests.harness.waiting import eventually
-from compat_tests.kafka_python.client import read_from
+from compat_tests.kafka_python.client import consumer, producer, read_from, send_all
 from spark_jobs.events_job import Options, start, wait
 from spark_jobs.sample_events import iso_time, sample_events
 from spark_jobs.tests.support import SECONDS, create_topic, sent
@@ -95,6 +96,26 @@ def test_windows_are_counted_once_over_two_runs(spark, options):
     run(spark, options)
     assert files(spark, options) == FIRST_COUNTS + SECOND_COUNTS
     assert messages(options, 5) == FIRST_COUNTS + SECOND_COUNTS
+
+
+@pytest.mark.short
+def test_events_of_committed_transactions_are_counted_only(spark, options, unique):
+    with producer(options.bootstrap, transactional_id=unique("id")) as client:
+        client.init_transactions()
+        for events in (FIRST, SECOND):
+            client.begin_transaction()
+            send_all(client, options.input, [*events, Record(value=b"not an event either")])
+            client.abort_transaction()
+            run(spark, options)
+            client.begin_transaction()
+            send_all(client, options.input, events)
+            client.commit_transaction()
+            run(spark, options)
+    assert files(spark, options) == FIRST_COUNTS + SECOND_COUNTS
+    assert messages(options, 5) == FIRST_COUNTS + SECOND_COUNTS
+    with consumer(options.bootstrap, options.dead_letters) as reader:
+        letters = TopicPartition(options.dead_letters, 0)
+        assert reader.end_offsets([letters]) == {letters: 0}
 
 
 def test_what_is_no_event_goes_to_the_dead_letters_as_it_came(spark, options):
