@@ -1,0 +1,361 @@
+"""Transactions against a few sets: any client may send anything at any time, the old ones too.
+
+The model knows who has the transactional id, what is in its open transaction, and how each one has ended. What is
+promised is T3 to T10: atomic ends, an epoch for each end of the newer protocol, nothing written blind, no transaction
+left open, no decision turned, old instances fenced, markers of old coordinators refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kwire.coordinator.transaction.states import PREPARED, TransactionState
+from kwire.coordinator.transaction.transaction import check_step
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kwire.protocol.messages.end_txn import EndTxnRequest
+from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+from kwire.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from kwire.protocol.produce_exchange import ProducedPartition, ProducedTopic, ProduceExchange
+from kwire.server.apis import add_partitions_to_txn, end_txn, init_producer_id, produce, write_txn_markers
+from tests.coordinator.transaction_reading import committed_values
+from tests.coordinator.transaction_script import settle
+from tests.coordinator.transaction_world import TransactionWorld
+from tests.crash.disk import RecordingDisk
+from tests.log.support import batch
+from tests.virtual_loop import VirtualLoop
+
+IDS = ("x", "y")
+PLACES = ("t-0", "t-1", "u-0")
+TIMEOUT_MS = 1000
+ABORT_INTERVAL_MS = 500
+LONG_S = 2.0
+"""Markers that a partition refuses are tried again ten times a second: longer waits only take longer."""
+Identity = tuple[int, int]
+
+
+@dataclass
+class Owner:
+    """What the model knows of a transactional id."""
+
+    identity: Identity | None = None
+    """Who may write and end; None while nobody may."""
+    identities: list[Identity] = field(default_factory=list)
+    """All that were ever told to a client."""
+    ended_with: Identity | None = None
+    """Who ended last, or was made to: until the markers are written a late batch of it still belongs there."""
+    is_open: bool = False
+    values: list[tuple[str, bytes]] = field(default_factory=list)
+    """Of the open transaction."""
+    ended: list[tuple[str, bytes]] = field(default_factory=list)
+    """Of the one that ended last; late batches are added."""
+    ended_in_commit: bool = False
+
+    def ends(self, *, is_commit: bool) -> None:
+        """What is open has come to this."""
+        self.ended_with, self.is_open = self.identity, False
+        self.ended, self.values, self.ended_in_commit = self.values, [], is_commit
+
+
+class TransactionModel(RuleBasedStateMachine):
+    """Requests go through the handlers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = VirtualLoop()
+        self.world = TransactionWorld("/kafka", self.loop, RecordingDisk({"kafka": {}}))
+        self.world.config = replace(self.world.config, abort_interval_ms=ABORT_INTERVAL_MS)
+        self.owners = {name: Owner() for name in IDS}
+        self.committed: list[list[tuple[str, bytes]]] = []
+        """The values of committed transactions; lists that late batches may still join."""
+        self.number = 0
+        self.stores_nothing = False
+        self.sequences: dict[tuple[str, Identity], int] = {}
+        self.told: set[tuple[Identity, bool]] = set()
+        self.run(self.world.start())
+
+    def run(self, call: Any) -> Any:
+        async def run() -> Any:
+            answer = await asyncio.wait_for(call, 2 * LONG_S)
+            await settle()
+            return answer
+
+        return self.loop.run_until_complete(run())
+
+    def teardown(self) -> None:
+        self.everything_ends()
+        self.world.stop()
+        self.run(settle())
+        self.loop.close()
+
+    def ended(self, owner: Owner, *, is_commit: bool) -> None:
+        owner.ends(is_commit=is_commit)
+        if is_commit:
+            self.committed.append(owner.ended)
+
+    def pick(self, owner: Owner, age: int) -> Identity:
+        """One of the identities that were told, the newest first."""
+        return owner.identities[-1 - min(age, len(owner.identities) - 1)]
+
+    # --- beginning
+
+    @rule(name=st.sampled_from(IDS), keep=st.booleans(), age=st.integers(0, 2))
+    def init(self, name: str, keep: bool, age: int) -> None:
+        owner = self.owners[name]
+        keeps = keep and bool(owner.identities)
+        producer_id, epoch = self.pick(owner, age) if keeps else (-1, -1)
+        request = InitProducerIdRequest(
+            transactional_id=name, transaction_timeout_ms=TIMEOUT_MS, producer_id=producer_id, producer_epoch=epoch
+        )
+        answer = self.run(self.world.ask(init_producer_id.API, request, 5))
+        if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            if owner.is_open:
+                self.ended(owner, is_commit=False)
+                owner.identity = None
+            return
+        if answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            assert self.stores_nothing
+            return
+        if answer.error_code:
+            assert keeps
+            assert answer.error_code == ErrorCode.PRODUCER_FENCED
+            return
+        assert not owner.is_open
+        found = (answer.producer_id, answer.producer_epoch)
+        is_repeated = keeps and found == owner.identities[-1]
+        assert is_repeated or found not in owner.identities, "T9: nobody gets an identity that another one has had"
+        owner.identity = found
+        owner.identities.append(found)
+
+    # --- writing
+
+    @rule(name=st.sampled_from(IDS), places=st.sets(st.sampled_from(PLACES), min_size=1), age=st.integers(0, 1))
+    def add(self, name: str, places: set[str], age: int) -> None:
+        owner = self.owners[name]
+        if not owner.identities:
+            return
+        identity = self.pick(owner, age)
+        topics = [
+            AddPartitionsToTxnTopic(name=place.split("-")[0], partitions=[int(place.split("-")[1])]) for place in places
+        ]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=identity[0],
+            v3_and_below_producer_epoch=identity[1],
+            v3_and_below_topics=topics,
+        )
+        answer = self.run(self.world.ask(add_partitions_to_txn.API, request, 3))
+        codes = {
+            each.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        }
+        assert len(codes) == 1
+        if codes == {ErrorCode.NONE}:
+            assert identity == owner.identity, "T9: who has no right to it adds to a transaction"
+            owner.is_open = True
+        elif identity == owner.identity:
+            assert codes <= {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+    @rule(
+        name=st.sampled_from(IDS),
+        place=st.sampled_from(PLACES),
+        version=st.sampled_from([11, 12]),
+        age=st.integers(0, 2),
+    )
+    def write(self, name: str, place: str, version: int, age: int) -> None:
+        owner = self.owners[name]
+        if not owner.identities:
+            return
+        identity = self.pick(owner, age)
+        self.number += 1
+        value = b"%d" % self.number
+        sequence = self.sequences.get((place, identity), 0)
+        records = batch(
+            value,
+            timestamp=self.world.clock.wall_ms(),
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+            sequence=sequence,
+            transactional=True,
+        )
+        exchange = ProduceExchange(name, -1, 5000)
+        topic, index = place.split("-")
+        exchange.topics.append(ProducedTopic(topic, None))
+        data = ProducedPartition(int(index), bytes(records))
+        exchange.topics[0].partitions.append(data)
+        self.run(self.world.ask(produce.API, exchange, version))
+        if data.error_code:
+            return
+        self.sequences[place, identity] = sequence + 1
+        if identity == owner.identity and not self.is_late(owner, identity):
+            assert version == 12 or owner.is_open, "T6: written without having been added"
+            owner.is_open = True
+            owner.values.append((place, value))
+        else:
+            assert identity == owner.ended_with, "T5: written by an epoch that is over"
+            owner.ended.append((place, value))
+
+    def is_late(self, owner: Owner, identity: Identity) -> bool:
+        """Whether a batch belongs to the transaction that ends: a classic producer goes on with the same epoch."""
+        name = next(name for name, each in self.owners.items() if each is owner)
+        return identity == owner.ended_with and self.state(name) in PREPARED
+
+    # --- ending
+
+    @rule(name=st.sampled_from(IDS), is_commit=st.booleans(), version=st.sampled_from([4, 5]), age=st.integers(0, 2))
+    def end(self, name: str, is_commit: bool, version: int, age: int) -> None:
+        owner = self.owners[name]
+        if not owner.identities:
+            return
+        identity = self.pick(owner, age)
+        before = self.world.machine().transactions[name]
+        request = EndTxnRequest(
+            transactional_id=name, producer_id=identity[0], producer_epoch=identity[1], committed=is_commit
+        )
+        answer = self.run(self.world.ask(end_txn.API, request, version))
+        if answer.error_code:
+            if answer.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE and owner.is_open:
+                assert identity != owner.identity, "who has the right to end a transaction cannot"
+            return
+        after = (answer.producer_id, answer.producer_epoch)
+        if owner.is_open and identity == owner.identity:
+            self.ended(owner, is_commit=is_commit)
+        else:
+            assert not owner.is_open, "T9: somebody else ended it"
+            stays = self.world.machine().transactions[name] == before
+            assert stays or (version == 5 and not is_commit and identity == owner.identity), "a repeated end ends again"
+            assert stays is False or owner.ended_with is None or owner.ended_in_commit is is_commit, "T8: it was turned"
+            if not stays:
+                owner.ended_with, owner.ended, owner.ended_in_commit = None, [], False
+        if version == 5:
+            assert after[0] == identity[0]
+            assert after[1] == identity[1] + 1, "T5: each end has the next epoch"
+            if after not in owner.identities:
+                owner.identities.append(after)
+                owner.identity = after
+
+    # --- what happens around
+
+    @rule(seconds=st.sampled_from([0.2, 0.6, LONG_S]))
+    def wait(self, seconds: float) -> None:
+        opened = {name: self.state(name) for name in IDS}
+        self.run(asyncio.sleep(seconds))
+        for name, owner in self.owners.items():
+            if opened[name] is TransactionState.ONGOING and self.state(name) is not TransactionState.ONGOING:
+                assert owner.is_open
+                self.ended(owner, is_commit=False)
+                owner.identity = None
+            elif seconds == LONG_S and not self.stores_nothing:
+                assert not owner.is_open, "T7: it is open for longer than it may be"
+
+    @rule()
+    def restart(self) -> None:
+        self.world.stop()
+        self.run(settle())
+        self.stores_nothing = False
+        self.run(self.world.start())
+
+    @rule(place=st.sampled_from(PLACES), refuse=st.booleans())
+    def refuse(self, place: str, refuse: bool) -> None:
+        self.world.refuse_appends(place, refuse=refuse)
+
+    @rule(refuse=st.booleans())
+    def refuse_to_store(self, refuse: bool) -> None:
+        self.stores_nothing = refuse
+        self.world.refuse_appends("__transaction_state-0", refuse=refuse)
+
+    @rule(place=st.sampled_from(PLACES), name=st.sampled_from(IDS), is_commit=st.booleans())
+    def marker_of_an_old_coordinator(self, place: str, name: str, is_commit: bool) -> None:
+        owner = self.owners[name]
+        log = self.world.partition(place).log
+        if not owner.identities or log.producers.entries.get(owner.identities[-1][0]) is None:
+            return
+        entry = log.producers.entries[owner.identities[-1][0]]
+        if entry.coordinator_epoch < 0:
+            return
+        topic, index = place.split("-")
+        marker = WritableTxnMarker(
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            transaction_result=is_commit,
+            topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[int(index)])],
+            coordinator_epoch=entry.coordinator_epoch - 1,
+        )
+        end = log.log_end_offset
+        answer = self.run(self.world.ask(write_txn_markers.API, WriteTxnMarkersRequest(markers=[marker]), 2))
+        code = answer.markers[0].topics[0].partitions[0].error_code
+        assert code in (ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.NOT_ENOUGH_REPLICAS), "T10"
+        assert log.log_end_offset == end
+
+    # --- invariants
+
+    def state(self, name: str) -> TransactionState | None:
+        transaction = self.world.machine().transactions.get(name)
+        return None if transaction is None else transaction.state
+
+    def visible(self) -> dict[str, list[bytes]]:
+        return {place: committed_values(self.world.partition(place)) for place in PLACES}
+
+    @invariant()
+    def readers_see_what_was_committed(self) -> None:
+        """T3: nothing else, in the order of writing."""
+        allowed = {each for values in self.committed for each in values}
+        for place, values in self.visible().items():
+            assert {(place, value) for value in values} <= allowed
+            assert values == sorted(values, key=int)
+
+    @invariant()
+    def nothing_is_open_that_the_coordinator_does_not_know(self) -> None:
+        """T6."""
+        known = self.world.machine().transactions.values()
+        for place in PLACES:
+            topic, index = place.split("-")
+            for entry in self.world.partition(place).log.producers.entries.values():
+                if entry.current_transaction_first_offset >= 0:
+                    assert any(
+                        each.producer_id == entry.producer_id and (topic, int(index)) in each.partitions
+                        for each in known
+                    )
+
+    @invariant()
+    def what_is_stored_follows_what_was_stored(self) -> None:
+        """T8: no decision is turned, no epoch goes back."""
+        last: dict[str, Any] = {}
+        for transactional_id, transaction in self.world.records():
+            assert transaction is not None
+            before = last.get(transactional_id)
+            check_step(before, transaction)
+            if before is not None and before.state in PREPARED:
+                assert transaction.state.name.removeprefix("COMPLETE") == before.state.name.removeprefix("PREPARE")
+            last[transactional_id] = transaction
+
+    def everything_ends(self) -> None:
+        """T4, T7: in the end all of a transaction is there, or nothing, and readers come to the end."""
+        for place in (*PLACES, "__transaction_state-0"):
+            self.world.refuse_appends(place, refuse=False)
+        self.stores_nothing = False
+        self.wait(LONG_S)
+        self.wait(0.2)
+        for name in IDS:
+            assert self.state(name) not in PREPARED
+        expected = sorted(each for values in self.committed for each in values)
+        found = sorted((place, value) for place, values in self.visible().items() for value in values)
+        assert found == expected
+        for place in PLACES:
+            partition = self.world.partition(place)
+            assert partition.end_offset(1) == partition.log.log_end_offset
+
+
+TestTransactionModel = TransactionModel.TestCase
+TestTransactionModel.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
