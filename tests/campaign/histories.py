@@ -21,7 +21,7 @@ from tests.campaign.evidence import EvidencePage, current_commit
 from tests.history.checker import Report
 from tests.history.findings import ALLOWED, BAD, KNOWN
 from tests.history.held_end import play
-from tests.history.run import run
+from tests.history.run import run, stop_in_order
 
 EVIDENCE = EvidencePage(
     "histories.md",
@@ -84,6 +84,7 @@ class Campaign:
         else:
             shutil.rmtree(directory)
         faults = ", ".join(f"{name} {count}" for name, count in sorted(result.faults.items()))
+        faults += f"; did not stop: {', '.join(result.unruly)}" if result.unruly else ""
         self._note(commit, broker, seed, seconds, result.report, faults)
 
     def _note(self, commit: str, broker: str, seed: int | str, seconds: float, report: Report, faults: str) -> None:
@@ -96,6 +97,7 @@ class Campaign:
 
 
 def main() -> None:
+    stop_in_order()
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--runs", type=int, default=30)
     arguments.add_argument("--seconds", type=float, default=60)
