@@ -24,6 +24,8 @@ OWN_DEFAULT = {
     "socket.listen.backlog.size",
     "socket.receive.buffer.bytes",
     "socket.send.buffer.bytes",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.replication.factor",
 }
 #: Kafka sets it for all brokers by itself while eligible leader replicas are on, and guards it.
 OF_A_FEATURE = {"min.insync.replicas"}

@@ -9,7 +9,7 @@ MIN_INSYNC = re.compile(
 )
 
 #: The features that kwire finalises; Kafka finalises more. None is advertised before it is served.
-FINALISED = {"kraft.version", "metadata.version"}
+FINALISED = {"kraft.version", "metadata.version", "transaction.version"}
 
 
 def without_min_insync_replicas(text: str) -> str:
