@@ -34,7 +34,7 @@ MAY_REPEAT = {
 }
 #: By what an element says of which thing it speaks.
 IDENTITY = ("name", "topic", "topic_name", "group_id", "resource_type", "resource_name", "partition_index", "partition")
-IDENTITY += ("index", "entity_type", "user_name", "member_id", "feature", "key", "entity")
+IDENTITY += ("transactional_id", "index", "entity_type", "user_name", "member_id", "feature", "key", "entity")
 
 PARTITION_LISTS = {"partitions", "partition_indexes", "partition_data"}
 

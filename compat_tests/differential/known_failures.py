@@ -22,8 +22,8 @@ UNSUPPORTED_COMPRESSION_TYPE = 76
 REFUSED_LATER = (3, 17, 53, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD, 100)
 """What kwire finds first: no such topic, an internal one, a codec too new for the version, no whole batch."""
 COORDINATOR_NOT_AVAILABLE = 15
-NOT_COORDINATOR = 16
-TRANSACTION, SHARE = 1, 2
+SHARE = 2
+MANY_TRANSACTIONS_SINCE = 4
 TO_A_PARTITION = 4
 """Names before a partition of a Produce or ListOffsets answer."""
 
@@ -80,20 +80,22 @@ def _two_faults(found: Difference) -> bool:
     return len(asked[0].configs) > 1 and {found.kwire, found.kafka} == {INVALID_CONFIG, INVALID_REQUEST}
 
 
-def _transactions(found: Difference) -> bool:
-    if found.api == "DescribeTransactions":
-        return codes(found, 2)[0] == NOT_COORDINATOR
-    if found.api == "InitProducerId":
-        return found.step.request.transactional_id is not None and found.whole[0].get("error_code") in (
-            COORDINATOR_NOT_AVAILABLE,
-        )
-    if found.api == "ListTransactions":
-        return found.path == "transaction_states" and found.kwire == []
-    return found.api == "Produce" and found.step.request.transactional_id is not None
+def _no_transactions(found: Difference) -> bool:
+    """Asked about none, Kafka never answers."""
+    is_many = found.api == "AddPartitionsToTxn" and found.step.version >= MANY_TRANSACTIONS_SINCE
+    return is_many and not found.step.request.transactions and "outcome" in found.whole[1]
+
+
+def _producer_twice(found: Difference) -> bool:
+    """With two markers of one producer, Kafka never answers, or for the last of them."""
+    if found.api != "WriteTxnMarkers":
+        return False
+    producers = [str(marker.producer_id) for marker in found.step.request.markers]
+    return len(set(producers)) < len(producers)
 
 
 def _coordinators(found: Difference) -> bool:
-    if found.api != "FindCoordinator" or found.step.request.key_type not in (TRANSACTION, SHARE):
+    if found.api != "FindCoordinator" or found.step.request.key_type != SHARE:
         return False
     ours = at(found.whole[0], found.path, 2) if found.path.startswith("coordinators.") else found.whole[0]
     return ours.get("error_code") in (COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST)
@@ -169,8 +171,9 @@ def _instance(found: Difference) -> bool:
 
 RULES_OF_FAILURES: tuple[Rule, ...] = (
     Rule(name="acks that are none", excuses=_refused_acks),
-    Rule(name="no coordinator of transactions and share groups", excuses=_coordinators),
-    Rule(name="no transactions", excuses=_transactions),
+    Rule(name="no coordinator of share groups", excuses=_coordinators),
+    Rule(name="Kafka fails: two markers of one producer", excuses=_producer_twice, is_rare=True),
+    Rule(name="Kafka fails: a request about no transaction", excuses=_no_transactions, is_rare=True),
     Rule(name="a batch that cannot be read, for a topic that is not there", excuses=_unreadable),
     Rule(name="a part of a batch that the version could not carry", excuses=_zstd_in_pieces, is_rare=True),
     Rule(name="the start of the log beside an invalid record", excuses=_invalid_record),

@@ -159,7 +159,7 @@ def plain(schema: Schema, value: Any, version: int, names: Names) -> dict[str, A
 def _field(schema: Schema, spec: FieldSchema, value: Any, version: int, names: Names) -> Any:
     if spec.name in LEFT_OUT or f"{schema.name}.{spec.name}" in LEFT_OUT or value is None:
         return None
-    special = _SPECIAL.get(spec.name)
+    special = None if f"{schema.name}.{spec.name}" in ECHOED else _SPECIAL.get(spec.name)
     if special is not None:
         return special(value, names)
     if isinstance(spec.type, Schema):
@@ -252,6 +252,8 @@ def _digest(whole: bytes, position: int, header: Any) -> str:
     return hashlib.blake2b(batch_body(whole, position, header), digest_size=6).hexdigest()
 
 
+ECHOED = {"WritableTxnMarkerResult.producer_id"}
+"""What the script has made up itself."""
 _SPECIAL: dict[str, Callable[[Any, Names], Any]] = {
     "producer_id": _producer_id,
     "session_id": _numbered("session"),

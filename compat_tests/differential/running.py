@@ -15,6 +15,7 @@ from compat_tests.differential.wire import Side
 from compat_tests.harness.brokers import new_broker
 from compat_tests.harness.waiting import eventually
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -85,11 +86,22 @@ def _coordinate(side: Side) -> None:
     """Have __consumer_offsets made and every one of its partitions loaded, and producer ids at hand."""
     groups = [f"any-{number}" for number in range(24)]
     request = FindCoordinatorRequest(coordinator_keys=groups)
+    transactions = [f"any-{number}" for number in range(300)]
 
     def ready() -> bool:
         found = side.ask(request, 6).coordinators
         beats = [side.ask(HeartbeatRequest(group_id=group, member_id="nobody"), 3).error_code for group in groups]
+        side.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["any"]), 6)
+        described = side.ask(DescribeTransactionsRequest(transactional_ids=transactions), 0).transaction_states
         producer = side.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 5)
-        return all(each.error_code == 0 for each in found) and not {*beats, producer.error_code} & NOT_READY
+        return (
+            all(each.error_code == 0 for each in found)
+            and not {
+                *beats,
+                *(each.error_code for each in described),
+                producer.error_code,
+            }
+            & NOT_READY
+        )
 
     eventually(ready, f"the coordinators of {side.name}")

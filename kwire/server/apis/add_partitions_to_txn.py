@@ -110,9 +110,8 @@ def _refused(
 def _results(topics: list[AddPartitionsToTxnTopic], codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
     by_topic: dict[str, dict[int, ErrorCode]] = {}
     for topic in topics:
-        found = by_topic.setdefault(topic.name, {})
         for index in topic.partitions:
-            found[index] = codes[topic.name, index]
+            by_topic.setdefault(topic.name, {})[index] = codes[topic.name, index]
     return [
         AddPartitionsToTxnTopicResult(
             name=name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.coordinator.answers import Answer, when_all_answered
-from kwire.coordinator.markers import Marker, Outcomes
+from kwire.coordinator.markers import Marker, Outcomes, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -19,9 +19,12 @@ from kwire.server.dispatch import Api
 
 def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Answer[WriteTxnMarkersResponse]:
     def finish(all_outcomes: list[Outcomes]) -> WriteTxnMarkersResponse:
-        return WriteTxnMarkersResponse(
-            markers=[_result(marker, outcomes) for marker, outcomes in zip(request.markers, all_outcomes, strict=True)]
-        )
+        """Each producer once, as in Kafka, and those of no partition not at all."""
+        by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
+        for marker, outcomes in zip(request.markers, all_outcomes, strict=True):
+            if outcomes:
+                by_producer.setdefault(marker.producer_id, {}).update(outcomes)
+        return WriteTxnMarkersResponse(markers=[_result(*each) for each in by_producer.items()])
 
     return when_all_answered([_write(marker, context) for marker in request.markers], finish)
 
@@ -30,6 +33,8 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Answer[Outcome
     partitions = dict.fromkeys((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
     if not context.allows_cluster():
         return dict.fromkeys(partitions, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        return dict.fromkeys(partitions, ErrorCode.UNKNOWN_SERVER_ERROR)  # it is nobody's: Kafka fails over it
     return context.services.markers.write(
         Marker(
             producer_id=marker.producer_id,
@@ -42,13 +47,13 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Answer[Outcome
     )
 
 
-def _result(marker: WritableTxnMarker, outcomes: Outcomes) -> WritableTxnMarkerResult:
+def _result(producer_id: int, outcomes: Outcomes) -> WritableTxnMarkerResult:
     by_topic: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
     for (topic, index), code in outcomes.items():
         result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
         by_topic.setdefault(topic, []).append(result)
     return WritableTxnMarkerResult(
-        producer_id=marker.producer_id,
+        producer_id=producer_id,
         topics=[WritableTxnMarkerTopicResult(name=name, partitions=results) for name, results in by_topic.items()],
     )
 
