@@ -41,7 +41,7 @@ from kwire.coordinator.transaction.listing import ListingFilter
 from kwire.coordinator.transaction.machine import TransactionMachine
 from kwire.coordinator.transaction.memory import TransactionMemory
 from kwire.coordinator.transaction.records import TransactionRecord
-from kwire.coordinator.transaction.states import TransactionState
+from kwire.coordinator.transaction.states import PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import (
     EPOCH_PER_TRANSACTION,
     TopicPartition,
@@ -262,10 +262,13 @@ class TransactionCoordinator:
 
     def _send_markers(self, decided: Transaction) -> None:
         """The decision is durable: tell the partitions, then note that it is done."""
-        partition = self._partitions.get(TRANSACTION_STATE_TOPIC, self.partition_for(decided.transactional_id))
-        assert partition is not None, f"{decided} is decided here, and its partition is not"
+        transactional_id = decided.transactional_id
+        try:
+            partition = self._partitions.find(TRANSACTION_STATE_TOPIC, self.partition_for(transactional_id))
+        except KafkaError:
+            return  # the topic was deleted, and the transaction with it
         self._markers.send(
-            decided, coordinator_epoch=partition.leader_epoch, done=lambda: self._complete(decided.transactional_id)
+            decided, coordinator_epoch=partition.leader_epoch, done=lambda: self._complete(transactional_id)
         )
 
     def _complete(self, transactional_id: str) -> None:
@@ -273,7 +276,9 @@ class TransactionCoordinator:
             shard = self._shard(transactional_id)
         except KafkaError:
             return  # whoever coordinates it now sends the markers again
-        decided = shard.machine.transactions[transactional_id]
+        decided = shard.machine.transactions.get(transactional_id)
+        if decided is None or decided.state not in PREPARED:
+            return  # what was loaded since has gone on without these markers
         after = completed(decided, now_ms=self._clock.wall_ms())
         check_step(decided, after)
 

@@ -135,7 +135,7 @@ class Markers:
                 logger.warning("%s-%d refused %s: %s", *partition, ending.marker, code.name)
                 settled.add(partition)
             else:
-                logger.info("%s-%d does not take %s yet: %s", *partition, ending.marker, code.name)
+                logger.debug("%s-%d does not take %s yet: %s", *partition, ending.marker, code.name)
         ending.remaining -= settled
 
     def _finish(self, ending: _Ending) -> None:
