@@ -81,7 +81,7 @@ class Copier:
             copy, partition = self.session.value(), partition_of(key)[1]
             place = key_of(COPIES, partition)
             complete = journal.invoke(self.process, "send", key=place, value=copy, source=value, **about)
-            on_delivery = functools.partial(delivered, complete)
+            on_delivery = functools.partial(delivered, complete, [])
             self.producer.produce(COPIES, copy.encode(), partition=partition, on_delivery=on_delivery)
         self.producer.flush(REQUEST_SECONDS)
         offsets = {key: offset + 1 for key, offset, _ in records}
@@ -105,8 +105,7 @@ def transact(copier: Copier) -> None:
     copier.producer.begin_transaction()
     copier.copy(records, name)
     commit = session.chance.random() > 0.1
-    end(session, copier.process, copier.producer, commit=commit, transaction=name)
-    if not commit:
+    if not end(session, copier.process, copier.producer, commit=commit, transaction=name):
         raise UnusableError  # the consumer has to go back to what is committed
 
 

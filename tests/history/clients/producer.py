@@ -38,22 +38,25 @@ def settings(session: Session) -> dict[str, Any]:
     }
 
 
-def delivered(complete: Complete, error: Any, message: Any) -> None:
+def delivered(complete: Complete, failed: list[str], error: Any, message: Any) -> None:
+    """Whether a record was taken. One that was not is noted for the sake of what comes after it."""
     if error is None:
         complete(OK, offset=message.offset() if message.offset() >= 0 else None)
     else:
+        failed.append(error.name())
         complete(INFO, error=error.name())
 
 
-def send(session: Session, process: str, producer: Any, key: str, **about: Any) -> None:
+def send(session: Session, process: str, producer: Any, key: str, failed: list[str], **about: Any) -> None:
     topic, partition = partition_of(key)
     value = session.value()
     complete = session.journal.invoke(process, "send", key=key, value=value, **about)
-    producer.produce(topic, value.encode(), partition=partition, on_delivery=functools.partial(delivered, complete))
+    on_delivery = functools.partial(delivered, complete, failed)
+    producer.produce(topic, value.encode(), partition=partition, on_delivery=on_delivery)
 
 
-def end(session: Session, process: str, producer: Any, *, commit: bool, transaction: str) -> None:
-    """Commit or abort; a commit that fails is aborted if the client says that it can be."""
+def end(session: Session, process: str, producer: Any, *, commit: bool, transaction: str) -> bool:
+    """Commit or abort; a commit that fails is aborted if the client says that it can be. Whether it was committed."""
     complete = session.journal.invoke(process, "end", commit=commit, transaction=transaction)
     given_up = time.monotonic() + END_SECONDS
     while True:
@@ -65,24 +68,29 @@ def end(session: Session, process: str, producer: Any, *, commit: bool, transact
                 continue
             complete(INFO, error=error.name())
             if commit and error.txn_requires_abort():
-                end(session, process, producer, commit=False, transaction=transaction)
-                return
+                return end(session, process, producer, commit=False, transaction=transaction)
             raise UnusableError from raised
         complete(OK)
-        return
+        return commit
 
 
 def transact(session: Session, process: str, producer: Any) -> None:
+    """One transaction. A producer that purged a record is used no more: librdkafka 2.16 gives the sequence number of
+    one that it had sent, and taken back to send it again, to the next record, which the broker then takes for that one.
+    """
     keys, commit = session.plan()
+    failed: list[str] = []
     name = f"{process}/{session.number()}"
     session.journal.note(process, "begin", transaction=name, transactional_id=session.id, protocol="v1")
     producer.begin_transaction()
     for key in keys:
-        send(session, process, producer, key, transaction=name)
+        send(session, process, producer, key, failed, transaction=name)
         if session.chance.random() < 0.5:
             producer.flush(REQUEST_SECONDS)
     producer.flush(REQUEST_SECONDS)
     end(session, process, producer, commit=commit, transaction=name)
+    if failed:
+        raise UnusableError
 
 
 def main(session: Session) -> None:
