@@ -57,6 +57,9 @@ def begin(log: PartitionLog) -> FlushJob:
     files: list[DiskFile] = []
     for segment in log.segments.from_offset(log.recovery_point):
         files += [segment.file, *segment.write_indexes()]
+        if segment.transaction_index.has_new_name:
+            segment.transaction_index.has_new_name = False
+            log.unsynced_paths.add(log.directory)
     epochs = log.leader_epochs
     epochs.write()
     paths = sorted(log.unsynced_paths - {log.directory})

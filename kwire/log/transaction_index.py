@@ -44,6 +44,9 @@ class TransactionIndex:
         """Whether what was found in the file was compared with the log; what was appended since needs no comparison."""
         self.is_malformed = False
         """Whether the file has something else than whole entries."""
+        self.has_new_name = False
+        """Whether the file was made and its directory is not synced since; a flush sees to that. A power cut after a
+        clean shutdown would take the name, and nobody would look for it."""
 
     @property
     def path(self) -> str:
@@ -72,6 +75,7 @@ class TransactionIndex:
         """Append what is pending. Raises DiskFullError."""
         if self._pending:
             if self._file is None:
+                self.has_new_name |= not self._disk.exists(self.path)
                 self._file = self._disk.open(self.path, create=True)
             self._file.append(self._pending)
             self._pending = bytearray()
