@@ -35,6 +35,11 @@ class DurableAnswer:
         if not self._waiting and not self.future.done():
             self.future.set_result(self._exchange)
 
+    def look(self) -> None:
+        """Find out what has happened since the appends: a flush that is over tells nobody."""
+        for waiting in list(self._waiting):
+            waiting.more_data(0)
+
     def _stop(self, _: asyncio.Future[ProduceExchange]) -> None:
         """Also when the client has left: its records are stored all the same."""
         for waiting in self._waiting:
@@ -68,7 +73,9 @@ class Admission:
     async def _later(self, all_through: asyncio.Future[None]) -> ProduceExchange:
         await all_through
         if self._appends:
-            await DurableAnswer(self._exchange, self._appends, self._partitions).future
+            durable = DurableAnswer(self._exchange, self._appends, self._partitions)
+            durable.look()
+            await durable.future
         return self._exchange
 
 
