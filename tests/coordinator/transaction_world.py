@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,11 +20,13 @@ from kwire.cluster.image import MetadataImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.coordinator.answers import Answer
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
-from kwire.coordinator.markers import LocalMarkers, MarkerWriter
+from kwire.coordinator.markers import LocalMarkers, Marker, MarkerWriter, Outcomes
 from kwire.coordinator.transaction.gate import TransactionGate
 from kwire.coordinator.transaction.machine import TransactionMachine
 from kwire.coordinator.transaction.records import TransactionRecord, decode_transaction_record
+from kwire.coordinator.transaction.transaction import TopicPartition
 from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
 from kwire.log.disk import Disk, RealDisk
 from kwire.log.log_manager import LogManager
@@ -70,6 +72,13 @@ class HeldWorkers(InlineWorkers):
         self._gate.clear()
 
 
+class InOrder(LocalMarkers):
+    """Markers in the order of their partitions' names: a set's order is another one in each process."""
+
+    def write(self, leader_id: int, marker: Marker, partitions: Iterable[TopicPartition]) -> Answer[Outcomes]:
+        return super().write(leader_id, marker, sorted(partitions))
+
+
 class ProducerIdBlock:
     """Producer ids one after the other; those given out stay given out when the world starts again."""
 
@@ -109,10 +118,11 @@ class TransactionWorld:
     async def start(self) -> None:
         surroundings = Surroundings(disk=self._disk, clock=self.clock, chance=FixedChance())
         self.logs = LogManager([self._directory], surroundings)
+        self.group_commit = GroupCommit(self.logs, self.workers, failed=no_failure)
         self.partitions = Partitions(
             broker_id=BROKER_ID,
             logs=self.logs,
-            group_commit=GroupCommit(self.logs, self.workers, failed=no_failure),
+            group_commit=self.group_commit,
             settings_of=lambda _: self._settings,
         )
         self.logs.load_all(lambda topic: self.partitions.config_of(topic, self.image))
@@ -134,7 +144,7 @@ class TransactionWorld:
             clock=self.clock,
             next_producer_id=self.producer_ids.next,
             version=lambda: self.version,
-            channel=LocalMarkers(self.markers),
+            channel=InOrder(self.markers),
         )
         self.partitions.watch_removals(self.transactions.topic_deleted)
         await self.transactions.start()
@@ -145,10 +155,20 @@ class TransactionWorld:
         await self.transactions.loaded()
 
     def stop(self) -> None:
+        self.kill()
+        self.logs.close(clean=True)
+
+    async def shut_down(self) -> None:
+        """Stop as a broker does, which waits for flushes."""
+        self.kill()
+        await self.group_commit.close()
+        self.logs.close(clean=True)
+
+    def kill(self) -> None:
+        """Nothing happens any more, and the logs are left as they are."""
         self.gate.stop()
         self.transactions.stop()
         self.groups.stop()
-        self.logs.close(clean=True)
 
     # --- asking
 
@@ -189,6 +209,11 @@ class TransactionWorld:
         partition.log.update_config(config)
 
     # --- looking
+
+    def group_offset(self, group_id: str, topic: str, index: int) -> int | None:
+        """What a group has committed."""
+        found = self.groups._runtime.active(0).machine.offsets.find(group_id, topic, index)
+        return None if found is None else found.offset
 
     def machine(self) -> TransactionMachine:
         """The state behind the interface."""

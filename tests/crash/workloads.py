@@ -11,10 +11,12 @@ from tests.crash.compaction_workload import CompactionScript
 from tests.crash.explore import Outcome, Workload, explore
 from tests.crash.node_workloads import NodeScript
 from tests.crash.partition_workloads import Script
+from tests.crash.transaction_workload import TransactionScript
 
 WORKLOADS: dict[str, Callable[[int], Workload]] = {
     **{name: partial(Script, name) for name in partition_workloads.WEIGHTS},
     "compaction": CompactionScript,
+    "coordinator": TransactionScript,
     **{name: partial(NodeScript, name) for name in node_workloads.WEIGHTS},
 }
 """By name: what makes the workload that a seed draws."""

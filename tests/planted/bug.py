@@ -30,7 +30,16 @@ INVARIANTS: Final = {
     "D1": "a directory that was formatted keeps its identity",
     "T1": "each of a producer's last five batches is answered with its own offset when it is repeated",
     "T2": "sequence numbers have no gap, wrap after 2^31 - 1, and an older epoch is fenced",
+    "T3": "readers of committed records never see what was aborted",
+    "T4": "a transaction is there as a whole, in all partitions and with its offsets, or not at all",
+    "T5": "each transaction has an epoch of its own, and what comes late from an older one is refused",
+    "T6": "nothing is written into a partition that the transaction's coordinator does not know of",
+    "T7": "no transaction stays open for longer than its timeout, over restarts too",
+    "T8": "a decision is durable before its first marker, and is never lost or turned",
+    "T9": "a new instance of a transactional id fences the old one",
+    "T10": "a marker of an older coordinator is refused",
     "T13": "a transaction is open until its marker, and readers are told which ones were aborted",
+    "G5": "offsets of an open transaction are hidden, and who wants stable ones is told to wait",
 }
 
 

@@ -10,8 +10,11 @@ from tests.planted.crash_bugs import CRASH_BUGS
 from tests.planted.disk_bugs import DISK_BUGS
 from tests.planted.recovery_bugs import RECOVERY_BUGS
 from tests.planted.state_bugs import STATE_BUGS
+from tests.planted.transaction_bugs import TRANSACTION_BUGS
 
-LOG_BUGS: Final[dict[str, PlantedBug]] = DISK_BUGS.bugs | RECOVERY_BUGS.bugs | STATE_BUGS.bugs | CLEANING_BUGS.bugs
+LOG_BUGS: Final[dict[str, PlantedBug]] = (
+    DISK_BUGS.bugs | RECOVERY_BUGS.bugs | STATE_BUGS.bugs | CLEANING_BUGS.bugs | TRANSACTION_BUGS.bugs
+)
 """Those that ordinary tests find."""
 
 BUGS: Final[dict[str, PlantedBug]] = LOG_BUGS | CRASH_BUGS

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from kwire.cluster import formatting
+from kwire.coordinator.transaction.machine import TransactionMachine
 from kwire.log import flushing, recovery, truncation
 from kwire.log.checkpoints import CLEAN_SHUTDOWN_FILE
 from kwire.log.leader_epochs import LeaderEpochs
@@ -56,8 +57,29 @@ def _begin_with_the_active_segment(log: PartitionLog) -> flushing.FlushJob:
     return job
 
 
+def _begin_without_new_names(log: PartitionLog) -> flushing.FlushJob:
+    for segment in log.segments.from_offset(0):
+        segment.transaction_index.has_new_name = False
+    return _BEGIN(log)
+
+
 def _make_without_sync(disk: Any, directory: str) -> None:
     disk.make_directory(directory)
+
+
+_WRITE_DECISION = TransactionMachine.write_decision
+
+
+def _decide_at_once(machine: TransactionMachine, decision: Any, answer: Any) -> Any:
+    machine._decided(decision)
+    write = _WRITE_DECISION(machine, decision, answer)
+    write.outcome = None
+    return write
+
+
+def _load_and_wait(machine: TransactionMachine) -> None:
+    machine._schedule_abortion()
+    machine._schedule_expiration()
 
 
 _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
@@ -178,6 +200,33 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         formatting,
         "make_durably",
         _make_without_sync,
+    ),
+    (
+        "a new list of aborted transactions has no name",
+        "The directory is not synced after a segment's first aborted transaction.",
+        "T3",
+        "coordinator",
+        flushing,
+        "begin",
+        _begin_without_new_names,
+    ),
+    (
+        "markers go out before their decision",
+        "A transaction's markers are sent when its end is asked for, not when that is durable.",
+        "T8",
+        "coordinator",
+        TransactionMachine,
+        "write_decision",
+        _decide_at_once,
+    ),
+    (
+        "a decided transaction is not resumed",
+        "A restart leaves PrepareCommit and PrepareAbort as they are.",
+        "T8",
+        "coordinator",
+        TransactionMachine,
+        "loaded",
+        _load_and_wait,
     ),
 ]
 """Name, what is wrong, the invariant, the workload; what is replaced, and by what."""

@@ -17,7 +17,8 @@ _INTRODUCTION: Final = """\
 # Planted bugs
 
 What a suite is worth shows when the code is wrong. `tests/planted` holds {count} ways of being wrong: small changes to
-the log that a test run makes for itself, of which the code in `kwire` knows nothing. Each must be found.
+the log and the coordinator of transactions that a test run makes for itself, of which the code in `kwire` knows
+nothing. Each must be found.
 
     pytest --planted-bug "an older value wins" tests/log    any run of the suite, with that bug in the code
     python -m tests.planted.run                             every bug against the tests that should find it
