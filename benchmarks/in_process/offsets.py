@@ -5,6 +5,7 @@ The log is what a broker has after a million first commits: nothing in it can be
 
 import asyncio
 import contextlib
+import gc
 import json
 import tempfile
 import time
@@ -70,7 +71,7 @@ async def longest_hold(held: list[float]) -> None:
 
 
 async def load(directory: str) -> dict[str, float]:
-    server = BrokerServer(make_config(settings(directory)))
+    server = BrokerServer(make_config(settings(directory)), keep=gc.freeze)
     held: list[float] = []
     started = time.perf_counter()
     await server.start()  # while this runs nobody is served, and nobody is held up

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import resource
 import signal
@@ -87,7 +88,7 @@ async def _serve(config: BrokerConfig) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         # Before anybody is told that the broker serves: from then on a signal must find it ready to stop cleanly.
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    broker = BrokerServer(config)
+    broker = BrokerServer(config, keep=gc.freeze)
     await broker.start()
     click.echo(
         f"kwire: serving Kafka on {broker.bootstrap_server}, node {config.node_id}, "

@@ -76,6 +76,7 @@ class GroupCoordinator:
         image: Callable[[], MetadataImage],
         clock: Clock,
         chance: Chance,
+        keep: Callable[[], None] = lambda: None,
     ) -> None:
         self._config = config
         self._partitions = partitions
@@ -83,7 +84,7 @@ class GroupCoordinator:
         self._clock = clock
         self._chance = chance
         self._runtime: CoordinatorRuntime[GroupRecord, GroupMachine] = CoordinatorRuntime(
-            make=self._make_machine, clock=clock
+            make=self._make_machine, clock=clock, keep=keep
         )
         self._memory = GroupMemory(config.memory_bytes_max, self._all_groups, clock)
 

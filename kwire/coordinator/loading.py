@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TypeVar
 
 from kwire.cluster.partition import Partition
@@ -28,10 +29,14 @@ RECORDS_BETWEEN_LOOKS = 64
 class Loader:
     """Loads one partition; `run` may be cancelled at any of its pauses."""
 
-    def __init__(self, partition: Partition, machine: Machine[R], clock: Clock) -> None:
+    def __init__(
+        self, partition: Partition, machine: Machine[R], clock: Clock, *, keep: Callable[[], None] = lambda: None
+    ) -> None:
+        """Call `keep` at each pause: all that is there stays, and need not be searched for garbage again."""
         self._partition = partition
         self._machine: Machine[R] = machine
         self._clock = clock
+        self._keep = keep
         self._slice_started_ms = clock.monotonic_ms()
         self._records = 0
         self._unknown: set[str] = set()
@@ -78,5 +83,6 @@ class Loader:
         if self._records % RECORDS_BETWEEN_LOOKS:
             return
         if self._clock.monotonic_ms() - self._slice_started_ms >= SLICE_MS:
+            self._keep()
             await asyncio.sleep(0)
             self._slice_started_ms = self._clock.monotonic_ms()

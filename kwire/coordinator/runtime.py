@@ -30,9 +30,13 @@ M = TypeVar("M", bound="Machine[Any]")
 class CoordinatorRuntime(Generic[R, M]):
     """The shards of one coordinator, by partition index."""
 
-    def __init__(self, *, make: Callable[[Timers[Step[R]]], M], clock: Clock) -> None:
+    def __init__(
+        self, *, make: Callable[[Timers[Step[R]]], M], clock: Clock, keep: Callable[[], None] = lambda: None
+    ) -> None:
+        """What `keep` is for, kwire.coordinator.loading tells."""
         self._make = make
         self._clock = clock
+        self._keep = keep
         self._shards: dict[int, Shard[R, M]] = {}
         self._to_load: deque[Shard[R, M]] = deque()
         self._loading: asyncio.Task[None] | None = None
@@ -101,7 +105,7 @@ class CoordinatorRuntime(Generic[R, M]):
             return
         started_ms = self._clock.monotonic_ms()
         try:
-            records = await Loader(shard.partition, shard.machine, self._clock).run()
+            records = await Loader(shard.partition, shard.machine, self._clock, keep=self._keep).run()
         except (KafkaError, DiskFailure, ProtocolError, InvalidRecordsError):
             # Requests are told that this is not their coordinator; other shards and the broker go on.
             logger.exception("%r cannot be loaded", shard)

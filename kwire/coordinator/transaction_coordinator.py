@@ -78,6 +78,7 @@ class TransactionCoordinator:
         next_producer_id: Callable[[], Awaitable[int]],
         version: Callable[[], int],
         channel: MarkerChannel,
+        keep: Callable[[], None] = lambda: None,
     ) -> None:
         """Version is the cluster's transaction.version; channel leads to the brokers that markers are written by."""
         self._config = config
@@ -87,7 +88,7 @@ class TransactionCoordinator:
         self._next_producer_id = next_producer_id
         self._version = version
         self._runtime: CoordinatorRuntime[TransactionRecord, TransactionMachine] = CoordinatorRuntime(
-            make=self._make_machine, clock=clock
+            make=self._make_machine, clock=clock, keep=keep
         )
         self._memory = TransactionMemory(config.memory_bytes_max)
         self._markers = Markers(channel=channel, image=image)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -76,13 +76,16 @@ class BrokerServer:
         disk: Disk | None = None,
         workers: Workers | None = None,
         rounds: Rounds | None = None,
+        keep: Callable[[], None] = lambda: None,
     ) -> None:
+        """Keep is called while much is made that stays; a process that is only a broker gives `gc.freeze`."""
         self.config = config
         self._clock = clock or SystemClock()
         self._chance = chance or SystemChance()
         self._disk = disk or RealDisk()
         self._workers = workers or ThreadWorkers()
         self._rounds = rounds or ProcessRounds()
+        self._keep = keep
         self._listeners: list[Listener] = []
         self._table = ConnectionTable()
         self._tasks: list[asyncio.Task[None]] = []
@@ -203,6 +206,7 @@ class BrokerServer:
             image=lambda: self._metadata_log.image,
             clock=self._clock,
             chance=self._chance,
+            keep=self._keep,
         )
 
     def _transaction_config(self) -> TransactionConfig:
@@ -225,6 +229,7 @@ class BrokerServer:
             next_producer_id=self._producer_ids.next,
             version=lambda: self._metadata_log.image.features.get(TRANSACTION_VERSION, 0),
             channel=LocalMarkers(self._marker_writer),
+            keep=self._keep,
         )
 
     def _make_services(self) -> Services:
