@@ -129,7 +129,7 @@ def _enter(
         return Entry(partition, producer, header.base_sequence, entered)
 
     context.services.gate.enter(visa, [entry(*each) for each in at_gate])
-    return admission.answer()
+    return admission.answer() if exchange.acks else None  # nobody waits for an answer
 
 
 def _close_on_error(topics: list[ProducedTopic]) -> None:

@@ -1,0 +1,308 @@
+"""Transactions as clients of a running broker see them, the oldest and the newest, and those that mean harm."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import pytest
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersTopicRequest
+from kwire.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.protocol.messages.end_txn import EndTxnRequest
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+from kwire.protocol.messages.list_transactions import ListTransactionsRequest
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.log.support import batch
+from tests.support.raw_client import RawClient
+from tests.support.requests import create_topic, fetch, unique, values_in
+from tests.support.running import RunningBroker
+
+TRANSACTION = 1
+"""FindCoordinator's type for transactional ids."""
+
+
+class Producer(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+def find(client: RawClient, transactional_id: str) -> Any:
+    request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[transactional_id])
+    return client.ask(request, 4).coordinators[0]
+
+
+def init(client: RawClient, transactional_id: str = "", version: int = 5) -> Producer:
+    transactional_id = transactional_id or unique("id")
+    assert find(client, transactional_id).error_code == 0
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
+    while (answer := client.ask(request, version)).error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
+        pass
+    assert answer.error_code == 0
+    return Producer(transactional_id, answer.producer_id, answer.producer_epoch)
+
+
+def add(client: RawClient, producer: Producer, topic: str, *partitions: int, version: int = 3) -> list[ErrorCode]:
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=producer.transactional_id,
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))],
+    )
+    results = client.ask(request, version).results_by_topic_v3_and_below
+    return [ErrorCode(each.partition_error_code) for topic in results for each in topic.results_by_partition]
+
+
+def send_request(producer: Producer, topic: str, value: bytes, sequence: int, *, acks: int = -1) -> ProduceRequest:
+    records = batch(
+        value, producer_id=producer.producer_id, producer_epoch=producer.epoch, sequence=sequence, transactional=True
+    )
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=bytes(records))])
+    return ProduceRequest(transactional_id=producer.transactional_id, acks=acks, timeout_ms=5000, topic_data=[data])
+
+
+def send(
+    client: RawClient, producer: Producer, topic: str, value: bytes = b"v", sequence: int = 0, *, version: int = 12
+) -> Any:
+    """The answer of the one partition."""
+    answer = client.ask(send_request(producer, topic, value, sequence), version)
+    return answer.responses[0].partition_responses[0]
+
+
+def end(client: RawClient, producer: Producer, *, commit: bool, version: int = 5) -> Any:
+    request = EndTxnRequest(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        committed=commit,
+    )
+    return client.ask(request, version)
+
+
+def ended(client: RawClient, producer: Producer, *, commit: bool) -> Producer:
+    """What the producer goes on as."""
+    answer = end(client, producer, commit=commit)
+    assert answer.error_code == 0
+    return Producer(producer.transactional_id, answer.producer_id, answer.producer_epoch)
+
+
+def describe(client: RawClient, transactional_id: str) -> Any:
+    return client.ask(DescribeTransactionsRequest(transactional_ids=[transactional_id]), 0).transaction_states[0]
+
+
+def described_at_rest(client: RawClient, producer: Producer) -> Any:
+    """Its description when its markers are written."""
+    deadline = time.monotonic() + 10
+    while (found := describe(client, producer.transactional_id)).transaction_state.startswith("Prepare"):
+        assert time.monotonic() < deadline
+    return found
+
+
+def test_the_coordinator_is_found_and_its_topic_made(client: RawClient) -> None:
+    found = find(client, "somebody")
+    assert (found.error_code, found.node_id) == (0, 1)
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name="__transaction_state")])
+    (topic,) = client.ask(asked, 9).topics
+    assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (0, True, 50)
+
+
+def test_transaction_version_is_finalised(client: RawClient) -> None:
+    answer = client.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
+    finalised = {each.name: each.max_version_level for each in answer.finalized_features}
+    assert finalised["transaction.version"] == 2
+
+
+def test_a_transaction_of_a_new_client(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    producer = init(client)
+    assert [send(client, producer, topic, b"a").base_offset, send(client, producer, topic, b"b", 1).base_offset] == [
+        0,
+        1,
+    ]
+    assert fetch(client, topic, isolation_level=1).last_stable_offset == 0
+    after = ended(client, producer, commit=True)
+    assert after == producer._replace(epoch=1)
+    described_at_rest(client, producer)
+    read = fetch(client, topic, isolation_level=1)
+    assert values_in(read.records)[:2] == [b"a", b"b"]
+    assert (read.last_stable_offset, read.aborted_transactions) == (3, [])
+    assert send(client, after, topic, b"c").base_offset == 3
+
+
+def test_a_transaction_of_an_old_client(client: RawClient) -> None:
+    topic, _ = create_topic(client, 2)
+    producer = init(client, version=1)
+    assert send(client, producer, topic, version=3).error_code == ErrorCode.INVALID_TXN_STATE
+    assert send(client, producer, topic, version=11).error_code == ErrorCode.TRANSACTION_ABORTABLE
+    assert add(client, producer, topic, 0, 1, version=0) == [ErrorCode.NONE] * 2
+    assert send(client, producer, topic, version=3).base_offset == 0
+    assert end(client, producer, commit=True, version=0).error_code == 0
+    described_at_rest(client, producer)
+    assert add(client, producer, topic, 0, version=0) == [ErrorCode.NONE]
+    assert send(client, producer, topic, b"w", 1, version=3).base_offset == 2
+    assert end(client, producer, commit=False, version=0).error_code == 0
+
+
+def test_aborted_transactions_are_listed_to_readers_of_committed_records(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    producer = init(client)
+    for number, commit in enumerate((False, True, False)):
+        assert send(client, producer, topic, b"%d" % number).error_code == 0
+        producer = ended(client, producer, commit=commit)
+        described_at_rest(client, producer)
+    read = fetch(client, topic, isolation_level=1)
+    assert [(each.producer_id, each.first_offset) for each in read.aborted_transactions] == [
+        (producer.producer_id, 0),
+        (producer.producer_id, 4),
+    ]
+    assert fetch(client, topic, isolation_level=0).aborted_transactions is None
+
+
+def test_a_batch_that_comes_again_gets_its_offset(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    producer = init(client)
+    for _ in range(2):
+        assert send(client, producer, topic, b"a").base_offset == 0
+    after = ended(client, producer, commit=True)
+    described_at_rest(client, producer)
+    assert send(client, producer, topic, b"a").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert send(client, after, topic, b"b").base_offset == 2
+    assert send(client, after, topic, b"b").base_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("new", "code"), [(False, ErrorCode.INVALID_PRODUCER_EPOCH), (True, ErrorCode.PRODUCER_FENCED)]
+)
+def test_old_clients_are_told_of_fencing_in_their_words(client: RawClient, new: bool, code: ErrorCode) -> None:
+    topic, _ = create_topic(client)
+    old = init(client)
+    init(client, old.transactional_id)
+    assert add(client, old, topic, 0, version=2 if new else 1) == [code]
+    assert end(client, old, commit=True, version=2 if new else 1).error_code == code
+    offsets = AddOffsetsToTxnRequest(
+        transactional_id=old.transactional_id, producer_id=old.producer_id, producer_epoch=old.epoch, group_id="g"
+    )
+    assert client.ask(offsets, 2 if new else 1).error_code == code
+    keep = InitProducerIdRequest(
+        transactional_id=old.transactional_id,
+        transaction_timeout_ms=1000,
+        producer_id=old.producer_id,
+        producer_epoch=old.epoch,
+    )
+    assert client.ask(keep, 4 if new else 3).error_code == code
+    assert send(client, old, topic).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_nobody_answers_without_acks(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    producer = init(client)
+    client.send_bytes(client.frame(send_request(producer, topic, b"a", 0, acks=0), 12))
+    assert send(client, producer, topic, b"b", 1).base_offset == 1
+
+
+def test_transactions_and_producers_are_described(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    producer = init(client)
+    send(client, producer, topic)
+    found = describe(client, producer.transactional_id)
+    assert (found.transaction_state, found.producer_id, found.producer_epoch) == ("Ongoing", producer.producer_id, 0)
+    assert [(each.topic, each.partitions) for each in found.topics] == [(topic, [0])]
+    listed = client.ask(ListTransactionsRequest(producer_id_filters=[producer.producer_id]), 1).transaction_states
+    assert [(each.transactional_id, each.transaction_state) for each in listed] == [
+        (producer.transactional_id, "Ongoing")
+    ]
+    asked = DescribeProducersRequest(topics=[DescribeProducersTopicRequest(name=topic, partition_indexes=[0])])
+    (known,) = client.ask(asked, 0).topics[0].partitions[0].active_producers
+    assert (known.producer_id, known.current_txn_start_offset, known.coordinator_epoch) == (producer.producer_id, 0, -1)
+    ended(client, producer, commit=True)
+    described_at_rest(client, producer)
+    (known,) = client.ask(asked, 0).topics[0].partitions[0].active_producers
+    assert (known.producer_epoch, known.current_txn_start_offset, known.coordinator_epoch) == (1, -1, 0)
+
+
+# --- those who mean harm
+
+
+@pytest.mark.parametrize("name", ["unknown", "x" * 32_000, "a\0b", "\U0001f600"])
+def test_unknown_names(client: RawClient, name: str) -> None:
+    topic, _ = create_topic(client)
+    nobody = Producer(name, 5, 0)
+    assert find(client, name).error_code == 0
+    assert add(client, nobody, topic, 0) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert end(client, nobody, commit=True).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert describe(client, name).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert send(client, nobody, topic).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert fetch(client, topic).high_watermark == 0
+
+
+@pytest.mark.parametrize("epoch", [-32768, -1, 7, 32766, 32767])
+def test_epochs_that_nobody_was_told(client: RawClient, epoch: int) -> None:
+    topic, _ = create_topic(client)
+    producer = init(client)._replace(epoch=epoch)
+    assert add(client, producer, topic, 0) == [ErrorCode.PRODUCER_FENCED]
+    for version in (4, 5):
+        assert end(client, producer, commit=True, version=version).error_code == ErrorCode.PRODUCER_FENCED
+    assert describe(client, producer.transactional_id).transaction_state == "Empty"
+
+
+@pytest.mark.parametrize("producer_id", [-(2**63), -1, 2**63 - 1])
+def test_producer_ids_that_nobody_was_told(client: RawClient, producer_id: int) -> None:
+    topic, _ = create_topic(client)
+    producer = init(client)._replace(producer_id=producer_id)
+    assert add(client, producer, topic, 0) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert end(client, producer, commit=False).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_partitions_named_more_than_once(client: RawClient) -> None:
+    topic, _ = create_topic(client, 2)
+    producer = init(client)
+    assert add(client, producer, topic, 0, 0, 1, 0) == [ErrorCode.NONE] * 2
+    assert describe(client, producer.transactional_id).topics[0].partitions == [0, 1]
+    refused = add(client, producer, topic, 0, -1, 2)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refused == [ErrorCode.OPERATION_NOT_ATTEMPTED, unknown, unknown]
+
+
+def test_markers_that_nobody_needs(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+
+    def mark(*names: str) -> list[ErrorCode]:
+        marker = WritableTxnMarker(
+            producer_id=77,
+            producer_epoch=0,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name=name, partition_indexes=[0, 9]) for name in names],
+            coordinator_epoch=0,
+        )
+        answer = client.ask(WriteTxnMarkersRequest(markers=[marker]), 1)
+        return [ErrorCode(each.error_code) for name in answer.markers[0].topics for each in name.partitions]
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert mark(topic, "nowhere") == [ErrorCode.NONE, unknown, unknown, unknown]
+    assert fetch(client, topic, isolation_level=1).last_stable_offset == 1
+
+
+def test_a_restart_goes_on(data_dir: Any) -> None:
+    with RunningBroker(data_dir) as broker, broker.client() as client:
+        topic, _ = create_topic(client)
+        producer = init(client)
+        send(client, producer, topic, b"a")
+    with RunningBroker(data_dir) as broker, broker.client() as client:
+        while describe(client, producer.transactional_id).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            pass
+        assert send(client, producer, topic, b"b", 1).base_offset == 1
+        ended(client, producer, commit=True)
+        assert described_at_rest(client, producer).transaction_state == "CompleteCommit"
+        assert fetch(client, topic, isolation_level=1).last_stable_offset == 3
