@@ -11,8 +11,8 @@ from benchmarks.topics import PARTITIONS, delete_topic, make_topic
 
 TOPIC = "committed"
 GROUPS = 20
-WARM_UP_SECONDS = 3.0
-MEASURED_SECONDS = 4.0
+WARM_UP_SECONDS = 2.0
+MEASURED_SECONDS = 3.0
 
 
 def offset_commits(run: Run) -> Mapping[str, float]:

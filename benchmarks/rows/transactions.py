@@ -1,30 +1,36 @@
 """Transactions of ten records each, by Kafka's own producer, which has an epoch for each of them (KIP-890)."""
 
 import subprocess
-from collections.abc import Mapping
+from collections import defaultdict
 from pathlib import Path
 
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from benchmarks.brokers import Run
-from benchmarks.topics import PARTITIONS, admin, delete_topic, make_topic
+from benchmarks.brokers import COMPARED, Run
+from benchmarks.rows.engine import Figures
+from benchmarks.topics import PARTITIONS, admin, make_topic
 from compat_tests.harness.reference import class_path
 
 TOPIC = "transactions"
 STATE_TOPIC = "__transaction_state"
 PROGRAM = Path(__file__).parents[1] / "Transactions.java"
 PRODUCERS = (1, 20)
-WARM_UP_SECONDS = 3.0
-MEASURED_SECONDS = 4.0
+WARM_UP_SECONDS = 2.0
+MEASURED_SECONDS = 3.0
+REPETITIONS = 2
 
 
-def transactions(run: Run) -> Mapping[str, float]:
+def transactions() -> Figures:
     """First as both ship, which is durable in kwire and not in Kafka; then durable in both."""
-    make_topic(run, TOPIC)
-    figures = {f"transactions/s, {count} producers, as shipped": _rate(run, count) for count in PRODUCERS}
-    _flush_every_decision(run)
-    figures |= {f"transactions/s, {count} producers, durable in both": _rate(run, count) for count in PRODUCERS}
-    delete_topic(run, TOPIC)
+    figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for name in COMPARED:
+        with Run(name) as run:
+            make_topic(run, TOPIC)
+            for count in PRODUCERS:
+                figures[f"transactions/s, {count} producers, as shipped"][name].append(_rate(run, count))
+            _flush_every_decision(run)
+            for count in PRODUCERS * REPETITIONS:
+                figures[f"transactions/s, {count} producers, durable in both"][name].append(_rate(run, count))
     return figures
 
 
