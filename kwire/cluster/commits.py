@@ -23,6 +23,7 @@ class _CommitWait:
         self._last_offset = last_offset
         self.future.add_done_callback(lambda _: partition.stop_waiting(self))
         partition.wait(self)
+        self.more_data(0)  # what has ended before tells nobody
 
     def more_data(self, size: int) -> None:
         if self.future.done():

@@ -7,7 +7,7 @@ for them.
 
     LOADING  -> ACTIVE    the partition's log has been replayed
     LOADING  -> CLOSED    the log could not be read, or this broker leads no longer
-    ACTIVE   -> CLOSED    this broker leads no longer, or stops
+    ACTIVE   -> CLOSED    this broker leads no longer, or stops; or the log failed before a write was durable
 """
 
 from __future__ import annotations
@@ -195,6 +195,8 @@ class Shard(Generic[R, M]):
                 waiting.future.set_result(waiting.answer)
         if not self._waiting:
             self.partition.stop_waiting(self)
+        elif size == 0 and self.partition.log.failure is not None:
+            self.close()  # what waits never will be, and the state has it already
 
     # --- changes that nobody waits for
 

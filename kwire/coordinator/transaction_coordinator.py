@@ -28,6 +28,7 @@ from kwire.coordinator.transaction.ending import (
     ended,
     ended_classic,
     fenced,
+    fencing_needs_producer_id,
     needs_next_producer_id,
 )
 from kwire.coordinator.transaction.initialising import (
@@ -91,6 +92,8 @@ class TransactionCoordinator:
             make=self._make_machine, clock=clock, keep=keep
         )
         self._memory = TransactionMemory(config.memory_bytes_max)
+        self._spare_producer_ids: list[int] = []
+        self._fetching: asyncio.Task[None] | None = None
         self._markers = Markers(channel=channel, image=image)
 
     def _make_machine(self, timers: Timers[Step[TransactionRecord]]) -> TransactionMachine:
@@ -100,6 +103,7 @@ class TransactionCoordinator:
             version=self._version,
             clock=self._clock,
             memory=self._memory,
+            take_producer_id=self._take_producer_id,
             decided=self._send_markers,
         )
 
@@ -119,6 +123,8 @@ class TransactionCoordinator:
         """Answer everybody who waits, and end."""
         self._runtime.stop()
         self._markers.stop()
+        if self._fetching is not None:
+            self._fetching.cancel()
 
     def partition_led(self, partition: Partition) -> None:
         """Serve a partition from now on; those of other topics are no business of the coordinator."""
@@ -174,19 +180,36 @@ class TransactionCoordinator:
                 check_may_initialise(before, expected)
             elif not self._memory.has_room:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            if new_producer_id != NO_PRODUCER_ID or not needs_producer_id(before, expected):
+            if new_producer_id != NO_PRODUCER_ID or not needs_producer_id(before, expected, self._version()):
                 break
             new_producer_id = await self._next_producer_id()
         now_ms = self._clock.wall_ms()
         if before is None:
             after = new_transaction(transactional_id, new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
         elif before.state is TransactionState.ONGOING:
-            await _settled(self._decide(shard, before, fenced(before, version=self._version(), now_ms=now_ms), None))
+            version = self._version()
+            next_id = new_producer_id if fencing_needs_producer_id(before, version) else NO_PRODUCER_ID
+            after = fenced(before, version=version, next_producer_id=next_id, now_ms=now_ms)
+            await _settled(self._decide(shard, before, after, None))
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         else:
             after = initialised(before, expected, new_producer_id=new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
         producer = Producer(after.producer_id, after.producer_epoch)
         return await _settled(self._store(shard, before, after, producer))
+
+    def _take_producer_id(self) -> int:
+        """One that is at hand; else NO_PRODUCER_ID, and one is fetched for the next time."""
+        if self._spare_producer_ids:
+            return self._spare_producer_ids.pop()
+        if self._fetching is None or self._fetching.done():
+            self._fetching = asyncio.get_running_loop().create_task(self._fetch_producer_id())
+        return NO_PRODUCER_ID
+
+    async def _fetch_producer_id(self) -> None:
+        try:
+            self._spare_producer_ids.append(await self._next_producer_id())
+        except KafkaError as error:
+            logger.warning("no producer id for a transaction that has to be aborted: %s", error)
 
     # --- adding
 

@@ -196,6 +196,8 @@ class TransactionModel(RuleBasedStateMachine):
         exchange.topics[0].partitions.append(data)
         self.run(self.world.ask(produce.API, exchange, version))
         if data.error_code:
+            if version == 12 and identity == owner.identity and self.state(name) is TransactionState.ONGOING:
+                owner.is_open = True  # its partition was added before it refused the batch
             return
         self.sequences[place, identity] = sequence + 1
         if identity == owner.identity and not self.is_late(owner, identity):

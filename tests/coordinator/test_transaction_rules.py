@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from kwire.coordinator.transaction.ending import completed, ended, ended_classic, fenced, needs_next_producer_id
+from kwire.coordinator.transaction.ending import (
+    completed,
+    ended,
+    ended_classic,
+    fenced,
+    fencing_needs_producer_id,
+    needs_next_producer_id,
+)
 from kwire.coordinator.transaction.initialising import Producer, check_may_initialise, initialised, needs_producer_id
 from kwire.coordinator.transaction.listing import KNOWN_STATES, ListingFilter
 from kwire.coordinator.transaction.memory import TransactionMemory
@@ -192,6 +199,20 @@ def test_fencing_raises_the_epoch(version: int) -> None:
     assert code_of(lambda: ended_classic(after, 5, 7, is_commit=True, now_ms=200)) is FENCED
 
 
+def test_fencing_with_the_last_epoch_takes_a_new_producer_id() -> None:
+    before = transaction(S.ONGOING, producer_epoch=EPOCH_MAX - 1)
+    assert fencing_needs_producer_id(before, 2)
+    assert not fencing_needs_producer_id(before, 0)
+    prepared = fenced(before, version=2, next_producer_id=9, now_ms=200)
+    check_step(before, prepared)
+    assert (prepared.producer_id, prepared.producer_epoch) == (5, EPOCH_MAX)
+    after = completed(prepared, now_ms=201)
+    check_step(prepared, after)
+    assert (after.producer_id, after.producer_epoch, after.previous_producer_id) == (9, 0, 5)
+    repeated = ended(after, 5, EPOCH_MAX - 1, is_commit=False, now_ms=202)
+    assert repeated is after
+
+
 # --- beginnings
 
 INITS = [
@@ -220,7 +241,7 @@ def test_the_next_epoch(
     producer = None if expected is None else Producer(*expected)
     try:
         check_may_initialise(before, producer)
-        new_id = 9 if needs_producer_id(before, producer) else -1
+        new_id = 9 if needs_producer_id(before, producer, 2) else -1
         after = initialised(before, producer, new_producer_id=new_id, timeout_ms=50, now_ms=200)
     except KafkaError as error:
         assert error.code is outcome

@@ -90,14 +90,25 @@ def ended(
     )
 
 
-def fenced(transaction: Transaction, *, version: int, now_ms: int) -> Transaction:
-    """An open transaction that the coordinator aborts: its producer's epoch is over."""
+def fencing_needs_producer_id(transaction: Transaction, version: int) -> bool:
+    """Whether an abort by the coordinator uses the last epoch."""
+    return version >= EPOCH_PER_TRANSACTION and transaction.is_exhausted
+
+
+def fenced(
+    transaction: Transaction, *, version: int, next_producer_id: int = NO_PRODUCER_ID, now_ms: int
+) -> Transaction:
+    """An open transaction that the coordinator aborts: its producer's epoch is over.
+
+    next_producer_id only if it is needed.
+    """
     assert transaction.state is _S.ONGOING
     assert transaction.producer_epoch < EPOCH_MAX
     return _decided(
         replace(
             transaction,
             producer_epoch=transaction.producer_epoch + 1,
+            next_producer_id=next_producer_id,
             last_producer_epoch=(transaction.producer_epoch if version >= EPOCH_PER_TRANSACTION else NO_PRODUCER_EPOCH),
         ),
         is_commit=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from kwire.coordinator.transaction.ending import fencing_needs_producer_id
 from kwire.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import NO_TIMESTAMP, Transaction, is_exhausted
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -26,10 +27,16 @@ def check_may_initialise(transaction: Transaction, expected: Producer | None) ->
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
-def needs_producer_id(transaction: Transaction | None, expected: Producer | None) -> bool:
-    """Whether `initialised` wants a new producer id: for a new transactional id, or when the epochs are used up."""
+def needs_producer_id(transaction: Transaction | None, expected: Producer | None, version: int) -> bool:
+    """Whether a new producer id is wanted: for a new transactional id, or when the epochs are used up."""
     if transaction is None:
         return True
+    if transaction.state is TransactionState.ONGOING:
+        return fencing_needs_producer_id(transaction, version)
+    return _changes_producer_id(transaction, expected)
+
+
+def _changes_producer_id(transaction: Transaction, expected: Producer | None) -> bool:
     is_the_last = expected is None or expected.epoch == transaction.producer_epoch
     return transaction.state in AT_REST and transaction.is_exhausted and is_the_last
 
@@ -54,7 +61,7 @@ def initialised(
 
     Raises KafkaError PRODUCER_FENCED if the client's epoch is neither the present one nor that of a repeated request.
     """
-    if needs_producer_id(transaction, expected):
+    if _changes_producer_id(transaction, expected):
         producer_id, epoch = new_producer_id, 0
         last_epoch = NO_PRODUCER_EPOCH if expected is None else transaction.producer_epoch
     else:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from kwire.coordinator.shard import Step, Write
 from kwire.coordinator.timers import Timers
 from kwire.coordinator.transaction.config import TransactionConfig
-from kwire.coordinator.transaction.ending import fenced
+from kwire.coordinator.transaction.ending import fenced, fencing_needs_producer_id
 from kwire.coordinator.transaction.memory import TransactionMemory
 from kwire.coordinator.transaction.records import (
     TransactionRecord,
@@ -19,12 +20,15 @@ from kwire.coordinator.transaction.records import (
 from kwire.coordinator.transaction.states import AT_REST, PREPARED
 from kwire.coordinator.transaction.transaction import Transaction
 from kwire.protocol.error_codes import KafkaError
+from kwire.protocol.records import NO_PRODUCER_ID
 from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.coordinator")
 
 T = TypeVar("T")
 
+NO_ID_PAUSE_MS = 20
+"""Until a producer id is looked for again that an abort needs and that is not at hand."""
 FLEXIBLE_SINCE = 1
 """The transaction.version from which values are written that have room for more."""
 
@@ -40,6 +44,7 @@ class TransactionMachine:
         version: Callable[[], int],
         clock: Clock,
         memory: TransactionMemory,
+        take_producer_id: Callable[[], int],
         decided: Callable[[Transaction], None],
     ) -> None:
         """What `version` gives is the cluster's transaction.version; `decided` is told whose markers are due."""
@@ -49,7 +54,10 @@ class TransactionMachine:
         self._config = config
         self._clock = clock
         self._memory = memory
+        self._take_producer_id = take_producer_id
         self._decided = decided
+        self._late: deque[str] = deque()
+        """Those that have timed out, found together and aborted one after the other."""
 
     # --- the runtime's side
 
@@ -83,6 +91,7 @@ class TransactionMachine:
         for transaction in self.transactions.values():
             self._memory.count(transaction, None)
         self.transactions.clear()
+        self._late.clear()
 
     # --- what time does
 
@@ -90,15 +99,39 @@ class TransactionMachine:
         self._timers.schedule("abortion", self._config.abort_interval_ms, self._abort_timed_out)
 
     def _abort_timed_out(self) -> Write[TransactionRecord, None] | None:
-        """Abort one that is open for longer than its producer wanted, and look for the next; the producer is fenced."""
+        """Abort one that is open for longer than its producer wanted, and then the next; the producer is fenced.
+
+        What cannot be stored now is found again after the interval, and holds up nobody else.
+        """
         now_ms = self._clock.wall_ms()
-        late = next((each for each in self.transactions.values() if each.has_timed_out(now_ms)), None)
-        if late is None:
+        if not self._late:
+            self._late += (each.transactional_id for each in self.transactions.values() if each.has_timed_out(now_ms))
+        late = self.transactions.get(self._late.popleft()) if self._late else None
+        if self._late:
+            self._timers.schedule("abortion", 0, self._abort_timed_out)
+        else:
             self._schedule_abortion()
+        if late is None or not late.has_timed_out(now_ms):
             return None
-        self._timers.schedule("abortion", 0, self._abort_timed_out)
-        logger.info("%s has timed out and is aborted", late)
-        return self.write_decision(fenced(late, version=self.version(), now_ms=now_ms), None)
+        version, next_producer_id = self.version(), NO_PRODUCER_ID
+        if fencing_needs_producer_id(late, version):
+            next_producer_id = self._take_producer_id()
+            if next_producer_id == NO_PRODUCER_ID:
+                self._late.append(late.transactional_id)
+                self._timers.schedule("abortion", NO_ID_PAUSE_MS, self._abort_timed_out)
+                return None
+        decision = fenced(late, version=version, next_producer_id=next_producer_id, now_ms=now_ms)
+        return self._write_abortion(late, decision)
+
+    def _write_abortion(self, late: Transaction, decision: Transaction) -> Write[TransactionRecord, None]:
+        def outcome(error: KafkaError | None) -> None:
+            if error is None:
+                logger.info("%s has timed out and is aborted", late)
+                self._decided(decision)
+            else:
+                logger.debug("%s has timed out and cannot be aborted yet: %s", late, error)
+
+        return Write(answer=None, records=[TransactionRecord(decision.transactional_id, decision)], outcome=outcome)
 
     def _schedule_expiration(self) -> None:
         self._timers.schedule("expiration", self._config.expiration_interval_ms, self._expire)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.errors import coordinator_error
@@ -46,9 +47,10 @@ async def _commit(
     context: RequestContext,
 ) -> TxnOffsetCommitResponse:
     try:
-        await _enter(request, context)
-        answer = context.services.groups.commit_offsets_in_transaction(request, accepted)
-        committed = answer if isinstance(answer, list) else await answer
+        answer = _enter(request, accepted, context)
+        while inspect.isawaitable(answer):  # at the gate, and then maybe to be durable
+            answer = await answer
+        committed = answer
     except KafkaError as error:
         code = coordinator_error(error).code
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < LOADING_SINCE:
@@ -57,22 +59,25 @@ async def _commit(
     return TxnOffsetCommitResponse(topics=_merged(refused, committed))
 
 
-async def _enter(request: TxnOffsetCommitRequest, context: RequestContext) -> None:
-    """Return when the group's partition is in the transaction. Raises KafkaError."""
+def _enter(
+    request: TxnOffsetCommitRequest, accepted: list[TxnOffsetCommitRequestTopic], context: RequestContext
+) -> Answer[Answer[Topics]]:
+    """Commit when the group's partition is in the transaction. Raises KafkaError."""
     services = context.services
     partition = services.groups.offsets_partition(request.group_id)
     producer = Producer(request.producer_id, request.producer_epoch)
     adds = context.version >= ADDS_SINCE
     partition.log.producers.check_epoch(*producer)
     if services.gate.is_open(partition, producer, adds=adds):
-        return
-    entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        return services.groups.commit_offsets_in_transaction(request, accepted)
+    entered: asyncio.Future[Answer[Topics]] = asyncio.get_running_loop().create_future()
 
     def settle(error: KafkaError | None) -> None:
-        if entered.done():
+        if entered.done():  # the client has left
             return
         if error is None:
-            entered.set_result(None)
+            # Within this call: a marker that comes before the next one would leave the offsets open for ever.
+            entered.set_result(services.groups.commit_offsets_in_transaction(request, accepted))
         else:
             entered.set_exception(error)
 
@@ -80,7 +85,7 @@ async def _enter(request: TxnOffsetCommitRequest, context: RequestContext) -> No
         transactional_id=request.transactional_id, adds=adds, knows_abortable=context.version >= ABORTABLE_SINCE
     )
     services.gate.enter(visa, [Entry(partition, producer, NO_SEQUENCE, settle)])
-    await entered
+    return entered
 
 
 def _refusal(request: TxnOffsetCommitRequest, context: RequestContext) -> ErrorCode:
