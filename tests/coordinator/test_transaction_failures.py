@@ -1,0 +1,170 @@
+"""What transactions do when something fails or goes while somebody waits: nothing is kept waiting for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kwire.cluster.commits import committed
+from kwire.coordinator.markers import Marker
+from kwire.coordinator.shard import ShardState
+from kwire.coordinator.transaction.gate import Entry, Visa
+from kwire.coordinator.transaction.records import TransactionRecord
+from kwire.log.disk import DiskFailure
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+from kwire.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kwire.server.apis import add_partitions_to_txn, init_producer_id, txn_offset_commit
+from tests.coordinator.transaction_script import settle
+from tests.coordinator.transaction_world import TransactionWorld
+from tests.virtual_loop import VirtualLoop, virtual_loop
+
+STATE, OFFSETS = "__transaction_state-0", "__consumer_offsets-0"
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    with virtual_loop() as loop:
+        yield loop
+
+
+async def begin(world: TransactionWorld, topic: str = "t", *, timeout_ms: int = 60_000) -> int:
+    """The producer id of an open transaction, which has a partition."""
+    init = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=timeout_ms)
+    producer_id = (await world.ask(init_producer_id.API, init, 5)).producer_id
+    add = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=producer_id,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0])],
+    )
+    added = await world.ask(add_partitions_to_txn.API, add, 3)
+    assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+    assert isinstance(producer_id, int)
+    return producer_id
+
+
+def test_a_transaction_that_cannot_be_aborted_is_looked_at_after_the_interval(
+    tmp_path: Path, loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        world = TransactionWorld(tmp_path, loop)
+        await world.start()
+        await begin(world, timeout_ms=5_000)
+        world.refuse_appends(STATE, refuse=True)
+        tries = []
+        encode = world.machine().encode
+
+        def encoding(record: TransactionRecord) -> Any:
+            tries.append(loop.time())
+            assert len(tries) < 100, "it never stops trying"
+            return encode(record)
+
+        monkeypatch.setattr(world.machine(), "encode", encoding)
+        await asyncio.sleep(35)
+        assert len(tries) == 3
+        world.refuse_appends(STATE, refuse=False)
+        await asyncio.sleep(10)
+        assert world.machine().transactions["x"].state.name == "COMPLETE_ABORT"
+        world.stop()
+        await settle()
+
+    loop.run_until_complete(main())
+
+
+def test_a_log_that_fails_before_a_write_is_durable_keeps_nobody_waiting(tmp_path: Path, loop: VirtualLoop) -> None:
+    async def main() -> None:
+        world = TransactionWorld(tmp_path, loop)
+        await world.start()
+        await begin(world)
+        partition = world.partition(STATE)
+        shard = world.transactions._runtime.active(0)
+        world.workers.hold()
+        init = InitProducerIdRequest(transactional_id="y", transaction_timeout_ms=60_000)
+        waiting = loop.create_task(world.ask(init_producer_id.API, init, 5))
+        await settle()
+        assert not waiting.done()
+        partition.log.fail(DiskFailure("fsync", "the log", OSError(5, "I/O error")))
+        partition.wake()  # as the flush does that has failed
+        answer = await asyncio.wait_for(waiting, 60)
+        assert answer.error_code == ErrorCode.NOT_COORDINATOR
+        assert shard.state is ShardState.CLOSED
+        assert (await world.ask(init_producer_id.API, init, 5)).error_code == ErrorCode.NOT_COORDINATOR
+        world.workers.release()
+        world.kill()
+        await settle()
+
+    loop.run_until_complete(main())
+
+
+@pytest.mark.parametrize("how", ["failed", "deleted"])
+def test_who_begins_to_wait_for_a_commit_that_never_comes_is_told(tmp_path: Path, loop: VirtualLoop, how: str) -> None:
+    """A marker that is waited for after another one: what happened to its partition meanwhile wakes nobody any more."""
+
+    async def main() -> None:
+        world = TransactionWorld(tmp_path, loop)
+        await world.start()
+        partition = world.partition("t-0")
+        if how == "failed":
+            partition.log.fail(DiskFailure("fsync", "the log", OSError(5, "I/O error")))
+        else:
+            world.delete_topic("t")
+        with pytest.raises(KafkaError) as refused:
+            await asyncio.wait_for(committed(partition, 0), 60)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        world.kill()
+
+    loop.run_until_complete(main())
+
+
+def test_offsets_are_committed_within_the_call_that_lets_them_in(
+    tmp_path: Path, loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A marker that comes right behind must find them: nothing would end their transaction after it."""
+
+    async def main() -> None:
+        world = TransactionWorld(tmp_path, loop)
+        await world.start()
+        producer_id = await begin(world, "__consumer_offsets")
+        entries: list[Entry] = []
+
+        def enter(visa: Visa, asked: list[Entry]) -> None:
+            entries.extend(asked)
+
+        monkeypatch.setattr(world.gate, "enter", enter)
+        commit = TxnOffsetCommitRequest(
+            transactional_id="x",
+            group_id="g",
+            producer_id=producer_id,
+            producer_epoch=0,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name="t", partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
+                )
+            ],
+        )
+        waiting = loop.create_task(world.ask(txn_offset_commit.API, commit, 5))
+        await settle()
+        entries[0].entered(None)
+        marker = Marker(
+            producer_id=producer_id, producer_epoch=1, is_commit=True, coordinator_epoch=0, transaction_version=2
+        )
+        outcome = world.markers.write(marker, [("__consumer_offsets", 0)])
+        assert outcome == {("__consumer_offsets", 0): ErrorCode.NONE}
+        assert (await waiting).topics[0].partitions[0].error_code == 0
+        log = world.partition(OFFSETS).log
+        assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
+        assert world.group_offset("g", "t", 0) == 7
+        world.stop()
+        await settle()
+
+    loop.run_until_complete(main())
