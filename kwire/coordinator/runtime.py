@@ -16,9 +16,7 @@ from kwire.cluster.partition import Partition
 from kwire.coordinator.loading import Loader
 from kwire.coordinator.shard import Machine, Shard, ShardState, Step
 from kwire.coordinator.timers import Timers
-from kwire.log.disk import DiskFailure
-from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
-from kwire.protocol.records import InvalidRecordsError
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.coordinator")
@@ -106,8 +104,9 @@ class CoordinatorRuntime(Generic[R, M]):
         started_ms = self._clock.monotonic_ms()
         try:
             records = await Loader(shard.partition, shard.machine, self._clock, keep=self._keep).run()
-        except (KafkaError, DiskFailure, ProtocolError, InvalidRecordsError):
-            # Requests are told that this is not their coordinator; other shards and the broker go on.
+        except Exception:
+            # Whatever it is, the disk or what somebody wrote there: requests are told that this is not their
+            # coordinator; other shards and the broker go on.
             logger.exception("%r cannot be loaded", shard)
             shard.close()
             return

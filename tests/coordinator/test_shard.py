@@ -343,6 +343,18 @@ def test_a_log_that_cannot_be_read_closes_its_shard_only(bench: Bench, caplog: p
     bench.run(main)
 
 
+def test_records_that_mean_nothing_close_their_shard_only(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        append(bench.partition, encode_batch([Record(key=b"a", value=b"no number", timestamp=0)]))
+        with caplog.at_level(logging.ERROR):
+            bench.runtime.lead(bench.partition)
+            await bench.runtime.loaded()
+        assert code_of(lambda: bench.runtime.active(0)) is ErrorCode.NOT_COORDINATOR
+        assert "cannot be loaded" in caplog.text
+
+    bench.run(main)
+
+
 def test_transactional_records_count_when_their_marker_comes(bench: Bench) -> None:
     async def main() -> None:
         for producer_id, is_commit in ((7, True), (8, False), (9, None)):

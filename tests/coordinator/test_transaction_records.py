@@ -16,7 +16,7 @@ from kwire.coordinator.transaction.records import (
 )
 from kwire.coordinator.transaction.states import TransactionState
 from kwire.coordinator.transaction.transaction import EPOCH_PER_TRANSACTION, Transaction
-from kwire.protocol.error_codes import UnknownRecordTypeError
+from kwire.protocol.error_codes import ProtocolError, UnknownRecordTypeError
 
 S = TransactionState
 TIMEOUT = "0000ea60"
@@ -106,6 +106,15 @@ def test_a_tombstone_forgets_the_id() -> None:
 def test_records_of_another_type_are_known_as_such() -> None:
     with pytest.raises(UnknownRecordTypeError):
         decode_transaction_record(b"\0\7\0\1x", b"")
+
+
+@pytest.mark.parametrize("status", ["06", "07", "09", "ff"])
+def test_a_state_that_is_never_stored_is_refused(status: str) -> None:
+    value = encode_transaction_record(TransactionRecord("x", transaction(S.EMPTY, 0)), version=0)[1]
+    assert value is not None
+    at = 2 + 8 + 2 + 4
+    with pytest.raises(ProtocolError):
+        decode_transaction_record(b"\0\0\0\1x", value[:at] + bytes.fromhex(status) + value[at + 1 :])
 
 
 NAMES = st.text(min_size=1, max_size=10).filter(lambda text: text.isprintable())

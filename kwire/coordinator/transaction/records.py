@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kwire.coordinator.transaction.states import TransactionState
+from kwire.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import Transaction
+from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.messages.transaction_records import (
     TransactionLogValue,
     TransactionPartitions,
@@ -17,6 +18,8 @@ from kwire.protocol.messages.transaction_records import (
     encode_transaction_key,
     encode_transaction_value,
 )
+
+_STORED = AT_REST | PREPARED | {TransactionState.ONGOING}
 
 
 class TransactionRecord(NamedTuple):
@@ -72,7 +75,7 @@ def _transaction(transactional_id: str, value: TransactionLogValue) -> Transacti
         previous_producer_id=value.producer_id if value.previous_producer_id < 0 else value.previous_producer_id,
         next_producer_id=value.next_producer_id,
         timeout_ms=value.transaction_timeout_ms,
-        state=TransactionState(value.transaction_status),
+        state=_state(value.transaction_status),
         partitions=frozenset(
             (topic.topic, index) for topic in value.transaction_partitions or () for index in topic.partition_ids
         ),
@@ -80,3 +83,9 @@ def _transaction(transactional_id: str, value: TransactionLogValue) -> Transacti
         last_update_ms=value.transaction_last_update_timestamp_ms,
         client_version=value.client_transaction_version,
     )
+
+
+def _state(status: int) -> TransactionState:
+    if status not in _STORED:
+        raise ProtocolError(f"no transaction is stored in state {status}")
+    return TransactionState(status)
