@@ -24,9 +24,10 @@ from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.log.support import batch
+from tests.log.support import NOW_MS, batch
 from tests.support.raw_client import RawClient
-from tests.support.requests import create_topic, fetch, unique, values_in
+from tests.support.requests import batch as plain_batch
+from tests.support.requests import create_topic, fetch, fetch_request, produce, unique, values_in
 from tests.support.running import RunningBroker
 
 TRANSACTION = 1
@@ -65,9 +66,16 @@ def add(client: RawClient, producer: Producer, topic: str, *partitions: int, ver
     return [ErrorCode(each.partition_error_code) for topic in results for each in topic.results_by_partition]
 
 
-def send_request(producer: Producer, topic: str, value: bytes, sequence: int, *, acks: int = -1) -> ProduceRequest:
+def send_request(
+    producer: Producer, topic: str, value: bytes, sequence: int, *, acks: int = -1, timestamp: int = NOW_MS
+) -> ProduceRequest:
     records = batch(
-        value, producer_id=producer.producer_id, producer_epoch=producer.epoch, sequence=sequence, transactional=True
+        value,
+        timestamp=timestamp,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        sequence=sequence,
+        transactional=True,
     )
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=bytes(records))])
     return ProduceRequest(transactional_id=producer.transactional_id, acks=acks, timeout_ms=5000, topic_data=[data])
@@ -306,3 +314,36 @@ def test_a_restart_goes_on(data_dir: Any) -> None:
         ended(client, producer, commit=True)
         assert described_at_rest(client, producer).transaction_state == "CompleteCommit"
         assert fetch(client, topic, isolation_level=1).last_stable_offset == 3
+
+
+def test_a_reader_of_committed_records_waits_for_the_end_of_a_transaction(
+    client: RawClient, broker: RunningBroker
+) -> None:
+    """And not only for the next batch of it, which it may not see."""
+    topic, _ = create_topic(client)
+    producer = init(client)
+    send(client, producer, topic, b"a")
+    with RawClient(broker.bootstrap_server) as reader:
+        request = fetch_request(topic, isolation_level=1, max_wait_ms=30_000, min_bytes=100)
+        reader.send_bytes(reader.frame(request, 11))
+        send(client, producer, topic, b"b", 1)
+        ended(client, producer, commit=True)
+        answer = reader.receive(request, 11)
+    assert values_in(answer.responses[0].partitions[0].records)[:2] == [b"a", b"b"]
+
+
+def test_a_reader_of_committed_records_counts_what_it_may_see(client: RawClient, broker: RunningBroker) -> None:
+    topic, _ = create_topic(client)
+    producer = init(client)
+    now_ms = int(time.time() * 1000)  # as the marker, or that would begin a segment
+    request = send_request(producer, topic, b"a", 0, timestamp=now_ms)
+    size = len(request.topic_data[0].partition_data[0].records or b"")
+    assert client.ask(request, 12).responses[0].partition_responses[0].error_code == 0
+    with RawClient(broker.bootstrap_server) as reader:
+        # The transaction and its marker are not enough; the next batch is seen by who adds it to them.
+        asked = fetch_request(topic, isolation_level=1, max_wait_ms=30_000, min_bytes=2 * size + 20)
+        reader.send_bytes(reader.frame(asked, 11))
+        described_at_rest(client, ended(client, producer, commit=True))
+        produce(client, topic, plain_batch(b"b", timestamp=now_ms))
+        answer = reader.receive(asked, 11)
+    assert values_in(answer.responses[0].partitions[0].records)[0::2] == [b"a", b"b"]

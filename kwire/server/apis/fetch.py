@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from functools import partial
 from uuid import UUID
 
-from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition, Waiter
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.framing import encode_response
@@ -306,7 +306,7 @@ class DelayedFetch:
     that others have their turn first.
     """
 
-    __slots__ = ("_fetch", "_missing", "_partitions", "_scheduled", "_timer", "future")
+    __slots__ = ("_fetch", "_missing", "_scheduled", "_timer", "_waiters", "future")
 
     def __init__(self, fetch: Fetch) -> None:
         loop = asyncio.get_running_loop()
@@ -314,7 +314,7 @@ class DelayedFetch:
         self._fetch = fetch
         self._missing = 0
         self._scheduled = False
-        self._partitions: list[Partition] = []
+        self._waiters: list[tuple[Partition, Waiter]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.future: asyncio.Future[FetchResponse] = loop.create_future()
         self.future.add_done_callback(self._stop)
@@ -323,11 +323,12 @@ class DelayedFetch:
         """Answer when there is more than the fetch has found."""
         fetch = self._fetch
         self._missing = fetch.bytes_min - fetch.size
-        self._partitions = fetch.partitions
+        is_committed = fetch.request.isolation_level == READ_COMMITTED
+        self._waiters = [(each, _StableWaiter(self, each) if is_committed else self) for each in fetch.partitions]
         wait_ms = min(fetch.request.max_wait_ms, MAX_WAIT_MS)
         self._timer = self.future.get_loop().call_later(wait_ms / 1000.0, self._complete)
-        for partition in self._partitions:
-            partition.wait(self)
+        for partition, waiter in self._waiters:
+            partition.wait(waiter)
 
     def read_soon(self) -> None:
         """Read for the first time when others have had their turn."""
@@ -340,6 +341,12 @@ class DelayedFetch:
             self._scheduled = True
             self.future.get_loop().call_soon(self._complete)
 
+    def look(self) -> None:
+        """Answer if there is enough by now; else go on waiting."""
+        if not self._scheduled:
+            self._scheduled = True
+            self.future.get_loop().call_soon(partial(self._complete, may_wait=True))
+
     def _complete(self, *, may_wait: bool = False) -> None:
         if self.future.done():
             return
@@ -348,7 +355,10 @@ class DelayedFetch:
             answers = self._fetch.read()
             if may_wait and not self._fetch.need_not_wait:
                 self._fetch.will_wait()
-                self.wait()
+                self._scheduled = False
+                self._missing = self._fetch.bytes_min - self._fetch.size
+                if self._timer is None:
+                    self.wait()
                 return
             response = self._fetch.conclude(answers)
         except Exception as error:  # noqa: BLE001 handed to the connection, which logs it and closes
@@ -363,8 +373,29 @@ class DelayedFetch:
     def _stop(self, _: asyncio.Future[FetchResponse]) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for partition in self._partitions:
-            partition.stop_waiting(self)
+        for partition, waiter in self._waiters:
+            partition.stop_waiting(waiter)
+
+
+class _StableWaiter:
+    """Tells a read of committed records of what it may see: nothing while a transaction is open, then all at once."""
+
+    __slots__ = ("_delayed", "_hides", "_partition", "_seen")
+
+    def __init__(self, delayed: DelayedFetch, partition: Partition) -> None:
+        self._delayed = delayed
+        self._partition = partition
+        self._seen = partition.end_offset(READ_COMMITTED)
+        self._hides = self._seen < partition.high_watermark
+
+    def more_data(self, size: int) -> None:
+        end = self._partition.end_offset(READ_COMMITTED)
+        has_moved, self._seen = end != self._seen, end
+        hid, self._hides = self._hides, end < self._partition.high_watermark
+        if size == 0 or not (hid or self._hides):
+            self._delayed.more_data(size)
+        elif has_moved:
+            self._delayed.look()
 
 
 API = Api(request=FetchRequest, response=FetchResponse, handle=handle)
