@@ -27,9 +27,9 @@ def replay_producers(log: PartitionLog) -> None:
 
 
 def replay_segment(segment: Segment, producers: ProducerState, start_offset: int) -> None:
-    """Take a segment's batches from start_offset on into producers."""
+    """Take a segment's batches from start_offset on into producers; a log may start inside its first batch."""
     for position, header in segment.walk(segment.position_of(start_offset)):
-        if header.base_offset >= start_offset and header.producer_id != NO_PRODUCER_ID:
+        if header.next_offset > start_offset and header.producer_id != NO_PRODUCER_ID:
             batch = segment.read_batch(position, header) if header.attributes & CONTROL_FLAG else b""
             replay_batch(header, batch, producers)
     producers.end_offset = max(producers.end_offset, segment.next_offset())

@@ -105,6 +105,18 @@ def test_without_snapshots_a_clean_log_replays_its_producers(tmp_path):
     assert picture(open_at(tmp_path, SMALL, clean=True)) == before
 
 
+def test_the_batch_that_the_log_starts_in_is_replayed(tmp_path):
+    log = open_at(tmp_path)
+    log.append(batch(b"a", b"b", b"c", producer_id=1, producer_epoch=0, sequence=0), leader_epoch=0)
+    log.delete_records_before(1)
+    log.close(clean=True)
+    for path in tmp_path.glob("*.snapshot"):
+        path.write_bytes(b"")
+    again = open_at(tmp_path, clean=True, log_start_offset=1)
+    repeated = again.append(batch(b"a", b"b", b"c", producer_id=1, producer_epoch=0, sequence=0), leader_epoch=0)
+    assert (repeated.base_offset, repeated.is_duplicate) == (0, True)
+
+
 def test_a_missing_epoch_file_is_made_again_from_the_batches(tmp_path):
     log = fill(tmp_path)
     before = picture(log)
