@@ -87,6 +87,25 @@ def test_nor_has_a_transaction_of_somebody_else() -> None:
     assert verdicts_of_a_held_commit("v1", "orders") == {BAD}
 
 
+A_HELD_COMMIT_OF_OFFSETS = """
+    1-2 p begin T1 of payments v1
+    2-3 p store g a=5 in T1
+    3- p commit T1 info
+    4-12 - hold {held}
+    5-6 p commit T1
+    7-8 p begin T2 of payments v1
+    9-10 p store g a=8 in T2
+    15-16 p abort T2
+    17-18 q restore g a=8
+"""
+
+
+@pytest.mark.parametrize(("held", "verdict"), [("payments", KNOWN), ("orders", BAD)])
+def test_an_offset_of_an_aborted_transaction_is_excused_as_its_records_are(held: str, verdict: str) -> None:
+    report = check(history(A_HELD_COMMIT_OF_OFFSETS.format(held=held)))
+    assert {finding.verdict for finding in report.findings if finding.name == "rewound commit"} == {verdict}
+
+
 def test_nor_has_the_transaction_that_the_held_request_was_meant_for() -> None:
     torn = A_HELD_COMMIT.format(protocol="v1", second="payments").replace("p send a=x 0 in T1", "p send a=x 1 in T1")
     report = check(history(torn + "2.5-3 p send a=w 0 in T1"))

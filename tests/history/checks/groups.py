@@ -59,7 +59,7 @@ class Register:
 
 def rewound_commits(timeline: Timeline) -> Iterator[Finding]:
     """A group's committed offset is not what the last accepted commit made it."""
-    registers = _registers(timeline)
+    registers, stored_in = _registers(timeline), _transactions(timeline)
     for restore in timeline.all(Restore):
         if restore.outcome != OK:
             continue
@@ -70,6 +70,8 @@ def rewound_commits(timeline: Timeline) -> Iterator[Finding]:
             newest = register.newest(restore)
             involved = [*register.candidates(restore, offset), *([newest] if newest else [])]
             named = {write.transaction for write in involved if write.transaction}
+            # It may be that of a transaction which was aborted, and committed all the same.
+            named |= stored_in.get((restore.group, key, offset), set())
             text = f"{restore.group} is at {key}:{offset}, not {newest.offset if newest else 'without an offset'}"
             yield Finding("rewound commit", text, transactions=tuple(sorted(named)))
 
@@ -81,6 +83,16 @@ def _registers(timeline: Timeline) -> dict[tuple[str, str], Register]:
             for key, offset in store.offsets.items():
                 writes[store.group, key].append(Write(offset, *span, store.transaction))
     return {place: Register(each) for place, each in writes.items()}
+
+
+def _transactions(timeline: Timeline) -> dict[tuple[str, str, int], set[str]]:
+    """Which transactions, however they ended, stored an offset of a key in a group."""
+    found: dict[tuple[str, str, int], set[str]] = defaultdict(set)
+    for store in timeline.all(Store):
+        if store.transaction is not None:
+            for key, offset in store.offsets.items():
+                found[store.group, key, offset].add(store.transaction)
+    return found
 
 
 def _span(timeline: Timeline, store: Store) -> tuple[float, float, bool] | None:
