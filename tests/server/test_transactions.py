@@ -220,6 +220,17 @@ def test_nobody_answers_without_acks(client: RawClient) -> None:
     assert send(client, producer, topic, b"b", 1).base_offset == 1
 
 
+def test_without_acks_a_refusal_at_the_gate_ends_the_connection(client: RawClient, broker: RunningBroker) -> None:
+    """Also one that comes late: the request counts as held until then."""
+    topic, _ = create_topic(client)
+    producer = init(client)
+    with RawClient(broker.bootstrap_server) as sender:
+        sender.send_bytes(sender.frame(send_request(producer, topic, b"a", 5, acks=0), 12))
+        assert sender.is_closed()
+    assert describe(client, producer.transactional_id).transaction_state == "Ongoing"
+    assert fetch(client, topic).high_watermark == 0
+
+
 def test_transactions_and_producers_are_described(client: RawClient) -> None:
     topic, _ = create_topic(client)
     producer = init(client)

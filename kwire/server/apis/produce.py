@@ -68,7 +68,9 @@ class _FencedError(KafkaError):
     """A batch whose epoch is over before anything else is asked about it: Kafka then tells nothing of the log."""
 
 
-def handle(exchange: ProduceExchange, context: RequestContext) -> ProduceExchange | Awaitable[ProduceExchange] | None:
+def handle(
+    exchange: ProduceExchange, context: RequestContext
+) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
     """Append every batch; the outcome is noted beside it."""
     acks = exchange.acks
     refused = None
@@ -88,6 +90,8 @@ def handle(exchange: ProduceExchange, context: RequestContext) -> ProduceExchang
     if at_gate:
         answer = _enter(exchange, at_gate, waiting, context)
     if acks == 0:
+        if answer is not None:
+            return _unanswered(answer)
         _close_on_error(exchange.topics)
         return None
     if answer is not None:
@@ -129,7 +133,12 @@ def _enter(
         return Entry(partition, producer, header.base_sequence, entered)
 
     context.services.gate.enter(visa, [entry(*each) for each in at_gate])
-    return admission.answer() if exchange.acks else None  # nobody waits for an answer
+    return admission.answer()
+
+
+async def _unanswered(answer: Awaitable[ProduceExchange]) -> None:
+    """Nobody waits for the answer: but until it is there, the request counts among those that the broker holds."""
+    _close_on_error((await answer).topics)
 
 
 def _close_on_error(topics: list[ProducedTopic]) -> None:

@@ -321,7 +321,8 @@ class Connection:
 
     def _finished(self, answer: Answer, pending: Pending, future: asyncio.Future[Any]) -> None:
         if self._transport is None:
-            if not future.cancelled() and (error := future.exception()):
+            error = None if future.cancelled() else future.exception()
+            if error is not None and not isinstance(error, CloseConnection):
                 logger.error("a request whose client had left failed", exc_info=error)
             return
         try:
