@@ -14,6 +14,7 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.protocol.messages.describe_groups import DescribeGroupsRequest
 from kwire.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersTopicRequest
+from kwire.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_topic, fetch_request, unique
@@ -45,6 +46,12 @@ def test_a_partition_that_is_named_again_and_again_tells_its_producers_once(clie
     asked = DescribeProducersTopicRequest(name=topic, partition_indexes=[1, 0, 1])
     (answer,) = client.ask(DescribeProducersRequest(topics=[asked] * TIMES), 0).topics
     assert [partition.partition_index for partition in answer.partitions] == [1, 0]
+
+
+def test_a_transactional_id_that_is_named_again_and_again_is_described_once(client: RawClient) -> None:
+    asked = DescribeTransactionsRequest(transactional_ids=["b", "a", "b"] * TIMES)
+    answers = client.ask(asked, 0).transaction_states
+    assert [answer.transactional_id for answer in answers] == ["b", "a"]
 
 
 def test_many_topics_together_may_not_have_too_many_partitions(client: RawClient) -> None:

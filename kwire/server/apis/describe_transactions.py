@@ -17,7 +17,7 @@ from kwire.server.dispatch import Api
 
 def handle(request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
-        transaction_states=[_described(each, context) for each in request.transactional_ids]
+        transaction_states=[_described(each, context) for each in dict.fromkeys(request.transactional_ids)]
     )
 
 
