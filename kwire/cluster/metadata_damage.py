@@ -54,10 +54,10 @@ def _refusal(what: str) -> DirectoryRefused:
 
 
 def _recovery_point(disk: Disk, directory: str) -> int | None:
-    """None if there is no file; 0 if a crash has torn it, which may have torn the log's end as well."""
+    """None if there is no file; 0 if a crash has torn it or kept it from its name: it may have torn the log's end too."""
     path = f"{directory}/{RECOVERY_POINT_FILE}"
     if not disk.exists(path):
-        return None
+        return 0 if disk.exists(f"{path}.tmp") else None
     try:
         return read_offsets(disk, path).get(_KEY, 0)
     except CorruptCheckpointError:

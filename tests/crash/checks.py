@@ -147,15 +147,20 @@ def _derivations(log: PartitionLog, life: Life, branch: Branch, first: int, coun
     served = [
         tuple(each) for each in log.aborted_transactions(start, log.log_end_offset) if each.first_offset >= first_base
     ]
-    if _that_matter(served, branch, start) != _that_matter(aborted, branch, start):
+    if _that_matter(served, branch, start, is_cut=is_cut) != _that_matter(aborted, branch, start, is_cut=is_cut):
         yield f"S8: aborted transactions are {served}, should be {aborted}"
     yield from _epochs(log, model.epochs)
 
 
-def _that_matter(aborted: Sequence[tuple[int, ...]], branch: Branch, start: int) -> list[tuple[int, ...]]:
-    """Those with records from the log's start on: nobody reads the others, whose producers may be forgotten."""
+def _that_matter(
+    aborted: Sequence[tuple[int, ...]], branch: Branch, start: int, *, is_cut: bool
+) -> list[tuple[int, ...]]:
+    """Those with records from the log's start on: nobody reads the others, whose producers may be forgotten.
+
+    So may be a transaction that was open below the start: then the last stable offset beside the entries is another.
+    """
     return [
-        each
+        each[:3] if is_cut else each
         for each in aborted
         if any(
             batch.producer_id == each[0] and batch.is_commit is None and each[1] <= batch.base < each[2]

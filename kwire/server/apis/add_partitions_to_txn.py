@@ -50,17 +50,20 @@ def _handle_many(request: AddPartitionsToTxnRequest, context: RequestContext) ->
     if not context.allows_cluster():
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
+    # Of an id that is named again the last one counts, as in Kafka.
+    transactions = list({each.transactional_id: each for each in request.transactions}.values())
+
     def finish(all_codes: list[Codes]) -> AddPartitionsToTxnResponse:
         return AddPartitionsToTxnResponse(
             results_by_transaction=[
                 AddPartitionsToTxnResult(
                     transactional_id=transaction.transactional_id, topic_results=_results(transaction.topics, codes)
                 )
-                for transaction, codes in zip(request.transactions, all_codes, strict=True)
+                for transaction, codes in zip(transactions, all_codes, strict=True)
             ]
         )
 
-    return when_all_answered([_codes(transaction, context) for transaction in request.transactions], finish)
+    return when_all_answered([_codes(transaction, context) for transaction in transactions], finish)
 
 
 def _codes(transaction: AddPartitionsToTxnTransaction, context: RequestContext) -> Answer[Codes]:
