@@ -90,8 +90,8 @@ def test_nobody_needs_to_authenticate(peer):
 
 
 def test_no_transaction_is_known(peer):
-    states = peer.ask(DescribeTransactionsRequest(transactional_ids=["a", "", "a"]), 0).transaction_states
-    assert [(each.transactional_id, each.error_code) for each in states] == [("a", 16), ("", 42), ("a", 16)]
+    states = peer.ask(DescribeTransactionsRequest(transactional_ids=["a", "", "b"]), 0).transaction_states
+    assert [(each.transactional_id, each.error_code) for each in states] == [("a", 16), ("", 42), ("b", 16)]
     for version in (0, 1, 2):
         answer = peer.ask(ListTransactionsRequest(state_filters=["Ongoing", "Dead", "ongoing", "Nope"]), version)
         assert (answer.error_code, answer.transaction_states) == (0, [])

@@ -49,8 +49,9 @@ ANSWERED_ONCE = {
     ("OffsetFetch", "groups"),
     ("DescribeConfigs", "results"),
     ("DescribeProducers", "partitions"),
+    ("DescribeTransactions", "transaction_states"),
 }
-IDENTITY = ("name", "group_id", "resource_type", "resource_name", "partition_index")
+IDENTITY = ("name", "group_id", "transactional_id", "resource_type", "resource_name", "partition_index")
 
 
 def _words(found: Difference) -> bool:

@@ -34,7 +34,10 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Answer[Outcome
     if not context.allows_cluster():
         return dict.fromkeys(partitions, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if marker.producer_id < 0 or marker.producer_epoch < 0:
-        return dict.fromkeys(partitions, ErrorCode.UNKNOWN_SERVER_ERROR)  # it is nobody's: Kafka fails over it
+        # It is nobody's: Kafka fails over it where there is a partition to write it into.
+        is_here = any(context.services.partitions.get(*each) is not None for each in partitions)
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if is_here else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return dict.fromkeys(partitions, code)
     return context.services.markers.write(
         Marker(
             producer_id=marker.producer_id,
