@@ -32,8 +32,10 @@ from kwire.log.disk import Disk, RealDisk
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.protocol.records import decode_all
+from kwire.server.authorization import AllowEverything
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.services import Services
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import BROKER_ID, no_failure, topic_image
 from tests.log.support import FixedChance
@@ -41,27 +43,6 @@ from tests.virtual_loop import VirtualClock
 
 FIRST_PRODUCER_ID = 1000
 TOPICS = ((GROUP_OFFSETS_TOPIC, 1), (TRANSACTION_STATE_TOPIC, 1), ("t", 2), ("u", 2))
-
-
-class Allowed:
-    """The circumstances of a request whose client may do everything."""
-
-    def __init__(self, services: Any, version: int, client_id: str) -> None:
-        self.services = services
-        self.version = version
-        self.client_id = client_id
-
-    def allows(self, resource: object, name: str) -> bool:
-        return True
-
-    def allows_topic(self, name: str) -> bool:
-        return True
-
-    def allows_group(self, name: str) -> bool:
-        return True
-
-    def allows_cluster(self) -> bool:
-        return True
 
 
 class HeldWorkers(InlineWorkers):
@@ -174,12 +155,17 @@ class TransactionWorld:
 
     async def ask(self, api: Api, request: Any, version: int, *, client_id: str = "client") -> Any:
         """What the API's handler answers."""
-        context = cast("RequestContext", Allowed(self._services(), version, client_id))
+        client = SimpleNamespace(
+            peer_host="127.0.0.1", peer_port=1, principal="User:ANONYMOUS", client_software=("", "")
+        )
+        services = cast("Services", self._services())
+        context = RequestContext(services, client, "PLAINTEXT", api.key, version, 0, client_id)
         answer = api.handle(request, context)
         return await answer if inspect.isawaitable(answer) else answer
 
     def _services(self) -> SimpleNamespace:
         return SimpleNamespace(
+            authorizer=AllowEverything(),
             image=self.image,
             partitions=self.partitions,
             groups=self.groups,
