@@ -23,7 +23,7 @@ _bug = TRANSACTION_BUGS.bug
 
 
 def _script(name: str) -> str:
-    return f"coordinator/test_transaction_scripts.py::test_script[transaction_{name}]"
+    return f"coordinator/test_scripts.py::test_script[transaction_{name}]"
 
 
 @_bug(

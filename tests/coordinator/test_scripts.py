@@ -1,0 +1,52 @@
+"""The scripts of tests/scripts: each command's outcome is exactly what the script says.
+
+KWIRE_REWRITE_SCRIPTS=1 writes what is seen into the scripts, to be read before it is believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.coordinator import group_script, transaction_script
+from tests.virtual_loop import virtual_loop
+
+FOLDER = Path(__file__).parent.parent / "scripts"
+Runner = group_script.ScriptRunner | transaction_script.ScriptRunner
+RUNNERS: dict[str, Callable[[Path, asyncio.AbstractEventLoop], Runner]] = {
+    "group": group_script.ScriptRunner,
+    "transaction": transaction_script.ScriptRunner,
+}
+"""By how the scripts' names begin."""
+
+
+@pytest.mark.parametrize(("kind", "least"), [("group", 25), ("transaction", 30)])
+def test_there_are_scripts(kind: str, least: int) -> None:
+    assert len(list(FOLDER.glob(f"{kind}_*.txt"))) >= least
+
+
+@pytest.mark.parametrize("script", sorted(FOLDER.glob("*.txt")), ids=lambda script: script.stem)
+def test_script(script: Path, tmp_path: Path) -> None:
+    expected = script.read_text()
+    seen = run_script(script.name.partition("_")[0], expected, tmp_path)
+    if os.environ.get("KWIRE_REWRITE_SCRIPTS"):
+        script.write_text(seen)
+    assert seen == expected
+
+
+def run_script(kind: str, text: str, directory: Path) -> str:
+    """The script with what was seen in place of what was expected."""
+    written: list[str] = []
+    with virtual_loop() as loop:
+        runner = RUNNERS[kind](directory, loop)
+        for line in text.splitlines():
+            if line.startswith("> "):
+                written += [line, *loop.run_until_complete(runner.run(line[2:]))]
+            elif not line.strip() or line.startswith("#"):
+                written.append(line)
+        runner.stop()
+    return "\n".join(written) + "\n"
