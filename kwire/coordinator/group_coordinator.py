@@ -59,8 +59,6 @@ __all__ = ["GroupConfig", "GroupCoordinator"]
 
 T = TypeVar("T")
 
-START_PATIENCE_S = 0.2
-"""How long the start waits for loading, so that clients of a small broker are not sent away."""
 JOIN_KNOWS_ITS_ID_SINCE = 4
 JOIN_SKIPS_ASSIGNMENT_SINCE = 9
 
@@ -99,9 +97,7 @@ class GroupCoordinator:
 
     async def start(self) -> None:
         """Serve the partitions that this broker leads; what takes long to load is loaded behind."""
-        for partition in self._partitions:
-            self.partition_led(partition)
-        await self._runtime.loaded(START_PATIENCE_S)
+        await self._runtime.start(each for each in self._partitions if each.topic == GROUP_OFFSETS_TOPIC)
 
     async def loaded(self) -> None:
         """Wait until everything that is led has been loaded."""
@@ -110,11 +106,6 @@ class GroupCoordinator:
     def stop(self) -> None:
         """Answer everybody who waits, and end."""
         self._runtime.stop()
-
-    def partition_led(self, partition: Partition) -> None:
-        """Serve a partition from now on; those of other topics are no business of the coordinator."""
-        if partition.topic == GROUP_OFFSETS_TOPIC:
-            self._runtime.lead(partition)
 
     def topic_deleted(self, partition: Partition) -> None:
         """A partition is gone: forget what was committed for it, or what was stored in it."""

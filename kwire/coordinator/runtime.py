@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from kwire.cluster.partition import Partition
@@ -20,6 +20,9 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.coordinator")
+
+START_PATIENCE_S = 0.2
+"""How long the start waits for loading, so that clients of a small broker are not sent away."""
 
 R = TypeVar("R")
 M = TypeVar("M", bound="Machine[Any]")
@@ -59,6 +62,12 @@ class CoordinatorRuntime(Generic[R, M]):
         return shard
 
     # --- leading partitions
+
+    async def start(self, partitions: Iterable[Partition]) -> None:
+        """Serve the partitions that this broker leads; what takes long to load is loaded behind."""
+        for partition in partitions:
+            self.lead(partition)
+        await self.loaded(START_PATIENCE_S)
 
     def lead(self, partition: Partition) -> None:
         """Serve a partition that this broker leads now: at once if its log is empty, else when it is loaded."""

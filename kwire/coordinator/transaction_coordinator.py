@@ -58,8 +58,6 @@ __all__ = ["TransactionConfig", "TransactionCoordinator"]
 logger = logging.getLogger("kwire.coordinator")
 
 T = TypeVar("T")
-START_PATIENCE_S = 0.2
-"""How long the start waits for loading, so that clients of a small broker are not sent away."""
 NOBODY = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 """What EndTxn answers to classic clients, which keep their epoch."""
 
@@ -111,9 +109,7 @@ class TransactionCoordinator:
 
     async def start(self) -> None:
         """Serve the partitions that this broker leads; what takes long to load is loaded behind."""
-        for partition in self._partitions:
-            self.partition_led(partition)
-        await self._runtime.loaded(START_PATIENCE_S)
+        await self._runtime.start(each for each in self._partitions if each.topic == TRANSACTION_STATE_TOPIC)
 
     async def loaded(self) -> None:
         """Wait until everything that is led has been loaded."""
@@ -125,11 +121,6 @@ class TransactionCoordinator:
         self._markers.stop()
         if self._fetching is not None:
             self._fetching.cancel()
-
-    def partition_led(self, partition: Partition) -> None:
-        """Serve a partition from now on; those of other topics are no business of the coordinator."""
-        if partition.topic == TRANSACTION_STATE_TOPIC:
-            self._runtime.lead(partition)
 
     def topic_deleted(self, partition: Partition) -> None:
         """A partition is gone; what was stored in it is forgotten."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping
+from uuid import UUID
 
 from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
 from kwire.coordinator.group.config import GroupConfig
@@ -36,6 +37,7 @@ from kwire.protocol.messages.offset_fetch import (
 )
 from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -88,7 +90,7 @@ class Committing:
                 if self._is_too_long(metadata):
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
-                    committed = _committed(partition, metadata, topic, now_ms, expire_ms)
+                    committed = _committed(partition, metadata, topic.topic_id, now_ms, expire_ms)
                     records.append(
                         offset_commit_record(request.group_id, topic.name, partition.partition_index, committed)
                     )
@@ -126,15 +128,7 @@ class Committing:
                 if self._is_too_long(metadata):
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
-                    committed = OffsetAndMetadata(
-                        partition.committed_offset,
-                        partition.committed_leader_epoch,
-                        metadata,
-                        now_ms,
-                        NO_EXPIRE_TIMESTAMP,
-                        ZERO_UUID,
-                        -1,
-                    )
+                    committed = _committed(partition, metadata, ZERO_UUID, now_ms, NO_EXPIRE_TIMESTAMP)
                     records.append(
                         offset_commit_record(request.group_id, topic.name, partition.partition_index, committed)
                     )
@@ -260,9 +254,9 @@ def no_offset(index: int, code: ErrorCode = ErrorCode.NONE) -> OffsetFetchRespon
 
 
 def _committed(
-    partition: OffsetCommitRequestPartition,
+    partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     metadata: str,
-    topic: OffsetCommitRequestTopic,
+    topic_id: UUID,
     now_ms: int,
     expire_ms: int,
 ) -> OffsetAndMetadata:
@@ -272,7 +266,7 @@ def _committed(
         metadata,
         now_ms,
         expire_ms,
-        topic.topic_id,
+        topic_id,
         -1,
     )
 
