@@ -16,7 +16,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -41,21 +40,33 @@ RECORD_OVERHEAD_BYTES = 32
 """At most what a record takes beside its key and value: lengths, deltas, header count."""
 
 
-@dataclass(slots=True, kw_only=True)
 class Write(Generic[R, T]):
-    """What a request wants to happen."""
+    """What a request wants to happen. A plain class: mypyc compiles no generic dataclass."""
 
-    answer: T
-    records: Sequence[R] = ()
-    replay: bool = True
-    """False when the machine has changed its soft state already, and undoes that in `outcome` on failure."""
-    outcome: Callable[[KafkaError | None], None] | None = None
-    """Told once: None when the records are committed, else why they are not."""
-    atomic: bool = True
-    """False lets the records go in several batches: tombstones of many keys, which need not come together."""
-    producer_id: int = NO_PRODUCER_ID
-    """Whose transaction the records belong to: they count when its marker comes."""
-    producer_epoch: int = NO_PRODUCER_EPOCH
+    __slots__ = ("answer", "atomic", "outcome", "producer_epoch", "producer_id", "records", "replay")
+
+    def __init__(
+        self,
+        *,
+        answer: T,
+        records: Sequence[R] = (),
+        replay: bool = True,
+        outcome: Callable[[KafkaError | None], None] | None = None,
+        atomic: bool = True,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> None:
+        self.answer = answer
+        self.records = records
+        self.replay = replay
+        """False when the machine has changed its soft state already, and undoes that in `outcome` on failure."""
+        self.outcome = outcome
+        """Told once: None when the records are committed, else why they are not."""
+        self.atomic = atomic
+        """False lets the records go in several batches: tombstones of many keys, which need not come together."""
+        self.producer_id = producer_id
+        """Whose transaction the records belong to: they count when its marker comes."""
+        self.producer_epoch = producer_epoch
 
 
 Step = Callable[[], "Write[R, None] | None"]
@@ -160,7 +171,7 @@ class Shard(Generic[R, M]):
             producer_id=write.producer_id,
             producer_epoch=write.producer_epoch,
         )
-        result = self.partition.append(memoryview(batch), acks=ACKS_ALL, origin=AppendOrigin.COORDINATOR)
+        result = self.partition.append(batch, acks=ACKS_ALL, origin=AppendOrigin.COORDINATOR)
         if write.replay:
             for offset, record in enumerate(records, result.base_offset):
                 self.machine.replay(record, offset, write.producer_id)

@@ -29,11 +29,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from crc32c import crc32c
-from librt.strings import read_i16_be, read_i32_be, read_i64_be
+from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i16_be, write_i32_be, write_i64_be
 
 from kwire.protocol.compression import DECOMPRESSED_BYTES_MAX, Codec, CompressionError, compress, decompress
 from kwire.protocol.primitives import Buffer
@@ -61,6 +60,7 @@ SEQUENCE_MAX: Final = 2**31 - 1
 
 OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
 _OFFSET_LENGTH_EPOCH: Final = struct.Struct(">qii")
+_HEAD: Final = struct.Struct(">qiibI")
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES_TO_MAX_TIMESTAMP: Final = struct.Struct(">hiqq")
 
@@ -179,15 +179,39 @@ class BatchHeader:
         return next_sequence(self.base_sequence, self.last_offset_delta)
 
 
-@dataclass(slots=True, kw_only=True)
 class Record:
     """One record; offset is what decoding found and what encoding ignores unless asked to keep it."""
 
-    key: bytes | None = None
-    value: bytes | None = None
-    timestamp: int = NO_TIMESTAMP
-    headers: Sequence[tuple[str, bytes | None]] = ()
-    offset: int = 0
+    __slots__ = ("headers", "key", "offset", "timestamp", "value")
+
+    def __init__(
+        self,
+        *,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        timestamp: int = NO_TIMESTAMP,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        offset: int = 0,
+    ) -> None:
+        self.key = key
+        self.value = value
+        self.timestamp = timestamp
+        self.headers = headers
+        self.offset = offset
+
+    def _fields(self) -> tuple[object, ...]:
+        return self.key, self.value, self.timestamp, self.headers, self.offset
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self._fields() == other._fields()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"Record(key={self.key!r}, value={self.value!r}, timestamp={self.timestamp}, headers={self.headers!r}, "
+            f"offset={self.offset})"
+        )
 
 
 def next_sequence(sequence: int, increment: int) -> int:
@@ -296,14 +320,14 @@ def encode_batch(
     last_offset: int | None = None,
 ) -> bytearray:
     """One batch. Offsets count from base_offset unless keep_offsets, which a compacted batch with gaps needs."""
-    base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
+    base_timestamp = max_timestamp = records[0].timestamp if records else NO_TIMESTAMP
     body = bytearray()
     delta = -1
     for delta, record in enumerate(records):
         if keep_offsets:
             delta = record.offset - base_offset  # noqa: PLW2901 the running index is replaced on purpose
         encode_record(body, record, delta, record.timestamp - base_timestamp)
-    max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+        max_timestamp = max(max_timestamp, record.timestamp)
     attributes = (
         codec
         | (TIMESTAMP_TYPE_FLAG if log_append_time is not None else 0)
@@ -332,12 +356,21 @@ def encode_batch(
 
 def assemble_batch(header: BatchHeader, body: Buffer) -> bytearray:
     """Header and body as one sealed batch; length and CRC are not taken from the header, but computed here."""
-    size_in_bytes = BATCH_HEADER_BYTES + len(body)
-    batch = bytearray(BATCH_HEADER_BYTES)
-    BATCH_HEADER.pack_into(batch, 0, *header.values())
-    OFFSET_AND_LENGTH.pack_into(batch, 0, header.base_offset, size_in_bytes - LENGTH_OVERHEAD)
+    covered = BytesWriter()
+    write_i16_be(covered, header.attributes)
+    write_i32_be(covered, header.last_offset_delta)
+    write_i64_be(covered, header.base_timestamp)
+    write_i64_be(covered, header.max_timestamp)
+    write_i64_be(covered, header.producer_id)
+    write_i16_be(covered, header.producer_epoch)
+    write_i32_be(covered, header.base_sequence)
+    write_i32_be(covered, header.record_count)
+    fixed = covered.getvalue()
+    length = ATTRIBUTES_POSITION - LENGTH_OVERHEAD + len(fixed) + len(body)
+    crc = crc32c(body, crc32c(fixed))
+    head = _HEAD.pack(header.base_offset, length, header.partition_leader_epoch, header.magic, crc)
+    batch = bytearray(head + fixed)
     batch += body
-    seal(batch, 0, size_in_bytes)
     return batch
 
 

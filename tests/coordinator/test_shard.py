@@ -12,17 +12,20 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.group_commit import Flushed, GroupCommit
 from kwire.cluster.image import PartitionImage
 from kwire.cluster.partition import Partition
 from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard, ShardState, Write
 from kwire.log.batch_validation import AppendOrigin
+from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
 from kwire.protocol.error_codes import ErrorCode, KafkaError, UnknownRecordTypeError
 from kwire.protocol.records import Record, encode_batch, iterate_headers
-from tests.coordinator.world import no_group_commit, topic_image
-from tests.log.support import open_at
+from tests.coordinator.world import topic_image
+from tests.log.faults import FaultyDisk
+from tests.log.support import open_at, surroundings
 from tests.virtual_loop import VirtualClock, VirtualLoop, virtual_loop
 
 Number = tuple[str, int | None]
@@ -68,35 +71,14 @@ class SumMachine:
         self.life.append("unloaded")
 
 
-class SlowPartition:
-    """A partition whose high watermark moves when a test says so, as with a replica that lags behind."""
+class NoGroupCommit(GroupCommit):
+    """Never flushes: what an append must wait for comes when a test says so."""
 
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self.is_held = False
-        self.held_at = 0
-        self.failure: DiskFailure | None = None
-        """What the next append meets."""
+    def __init__(self) -> None:
+        """Without logs and workers."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.partition, name)
-
-    @property
-    def high_watermark(self) -> int:
-        return min(self.held_at, self.partition.high_watermark) if self.is_held else self.partition.high_watermark
-
-    def append(self, *batch: Any, **how: Any) -> Any:
-        if self.failure is not None:
-            raise self.failure
-        return self.partition.append(*batch, **how)
-
-    def hold(self) -> None:
-        self.held_at = self.partition.high_watermark
-        self.is_held = True
-
-    def release(self) -> None:
-        self.is_held = False
-        self.partition.wake()
+    def request(self, partition: Flushed) -> None:
+        """Nothing."""
 
 
 class Bench:
@@ -107,7 +89,8 @@ class Bench:
         self.loop = loop
         self.clock = VirtualClock(loop)
         self.machines: list[SumMachine] = []
-        self.partition: Any = self.open_partition()
+        self.disk = FaultyDisk()
+        self.partition = self.open_partition()
         self.runtime: CoordinatorRuntime[Number, SumMachine] = CoordinatorRuntime(
             make=lambda _: self.make(), clock=self.clock
         )
@@ -116,14 +99,23 @@ class Bench:
         self.machines.append(SumMachine())
         return self.machines[-1]
 
-    def open_partition(self) -> SlowPartition:
+    def open_partition(self) -> Partition:
         image: PartitionImage = topic_image("state", 1, 1).partitions[0]
-        log = open_at(self.directory)
-        return SlowPartition(
-            Partition(
-                topic="state", topic_id=UUID(int=1), index=0, image=image, log=log, group_commit=no_group_commit()
-            )
+        log = open_at(self.directory, world=surroundings(disk=self.disk))
+        return Partition(
+            topic="state", topic_id=UUID(int=1), index=0, image=image, log=log, group_commit=NoGroupCommit()
         )
+
+    def hold(self) -> None:
+        """From now on the high watermark moves when `release` says so, as with a replica that lags behind."""
+        log = self.partition.log
+        log.update_config(dataclasses.replace(log.config, flush_messages=1))
+
+    def release(self) -> None:
+        log = self.partition.log
+        log.update_config(dataclasses.replace(log.config, flush_messages=LogConfig().flush_messages))
+        log.flush()
+        self.partition.flushed()
 
     async def lead(self) -> Shard[Number, SumMachine]:
         self.runtime.lead(self.partition)
@@ -209,7 +201,7 @@ def test_loading_can_be_given_up(bench: Bench) -> None:
 def test_an_answer_waits_until_its_records_are_committed(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
-        bench.partition.hold()
+        bench.hold()
         outcomes: list[KafkaError | None] = []
         written = shard.write(write("written", ("a", 1), outcome=outcomes.append))
         assert isinstance(written, asyncio.Future)
@@ -219,7 +211,7 @@ def test_an_answer_waits_until_its_records_are_committed(bench: Bench) -> None:
         await asyncio.sleep(1)
         assert not written.done()
         assert not outcomes
-        bench.partition.release()
+        bench.release()
         assert await written == "written"
         assert await read == "read"
         assert outcomes == [None]
@@ -232,7 +224,7 @@ def test_an_answer_waits_until_its_records_are_committed(bench: Bench) -> None:
 def test_who_waits_for_a_commit_learns_that_the_shard_is_gone(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
-        bench.partition.hold()
+        bench.hold()
         outcomes: list[KafkaError | None] = []
         written = shard.write(write("written", ("a", 1), outcome=outcomes.append))
         assert isinstance(written, asyncio.Future)
@@ -248,11 +240,11 @@ def test_who_waits_for_a_commit_learns_that_the_shard_is_gone(bench: Bench) -> N
 def test_an_answer_whose_client_has_gone_is_no_error(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
-        bench.partition.hold()
+        bench.hold()
         written = shard.write(write("written", ("a", 1)))
         assert isinstance(written, asyncio.Future)
         written.cancel()
-        bench.partition.release()
+        bench.release()
         assert shard.read("read") == "read"
 
     bench.run(main)
@@ -279,7 +271,7 @@ def test_a_refused_append_changes_nothing(bench: Bench) -> None:
 def test_a_failed_disk_is_no_coordinator(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
-        bench.partition.failure = DiskFailure("append", "file", OSError(5, "I/O error"))
+        bench.disk.fail = lambda operation, path: DiskFailure(operation, path, OSError(5, "I/O error"))
         assert code_of(lambda: shard.write(write("", ("a", 1)))) is ErrorCode.NOT_COORDINATOR
         assert shard.machine.numbers == {}
 

@@ -19,6 +19,7 @@ from kwire.protocol.messages.group_records import (
     encode_group_key,
     encode_group_value,
 )
+from kwire.protocol.offset_commit_record import encode_offset_commit_key, encode_offset_commit_value
 
 NO_EXPIRE_TIMESTAMP = -1
 
@@ -45,8 +46,12 @@ class OffsetAndMetadata(NamedTuple):
 
 
 def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    value = record.value
-    return encode_group_key(record.key), None if value is None else encode_group_value(value)
+    key, value = record
+    if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue) and value.expire_timestamp == -1:
+        return encode_offset_commit_key(key.group, key.topic, key.partition), encode_offset_commit_value(
+            value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.topic_id
+        )
+    return encode_group_key(key), None if value is None else encode_group_value(value)
 
 
 def decode_group_record(key: bytes, value: bytes | None) -> GroupRecord:
