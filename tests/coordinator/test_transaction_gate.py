@@ -314,6 +314,19 @@ def test_what_was_refused_must_come_before_what_follows_it(door: Door) -> None:
     assert door.told == [*refused, "a", "b"]
 
 
+def test_what_an_older_epoch_meets_does_not_matter_to_a_newer_one(door: Door) -> None:
+    door.enter(door.entry("new", SECOND, sequence=3))
+    door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
+    door.enter(door.entry("old", FIRST, sequence=7))
+    door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
+    door.enter(door.entry("old", FIRST, sequence=7))
+    door.answers()
+    door.enter(door.entry("later", SECOND, sequence=4))
+    door.answers()
+    refused = ["new NOT_ENOUGH_REPLICAS", "old NOT_ENOUGH_REPLICAS"]
+    assert door.told == [*refused, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
+
+
 def test_what_was_refused_does_not_matter_after_a_marker(door: Door) -> None:
     door.enter(door.entry("a", sequence=3))
     door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))

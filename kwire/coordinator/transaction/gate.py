@@ -190,16 +190,15 @@ def _settle(
 
 def _remember(partition: Partition, producer: Producer, verification: Verification) -> None:
     """What is refused now comes again: a later batch of the producer must not be taken for its first one."""
+    refused = partition.refused_sequences
     lowest = min(sequence for sequence, _ in verification.waiting)
-    epoch, before = partition.refused_sequences.pop(producer.producer_id, (producer.epoch, lowest))
+    epoch, before = refused.get(producer.producer_id, (producer.epoch, lowest))
     if lowest < 0 or epoch > producer.epoch:
         return
-    partition.refused_sequences[producer.producer_id] = (
-        producer.epoch,
-        min(before, lowest) if epoch == producer.epoch else lowest,
-    )
-    if len(partition.refused_sequences) > REFUSED_MAX:
-        del partition.refused_sequences[next(iter(partition.refused_sequences))]
+    refused.pop(producer.producer_id, None)  # the newest stands last
+    refused[producer.producer_id] = producer.epoch, min(before, lowest) if epoch == producer.epoch else lowest
+    if len(refused) > REFUSED_MAX:
+        del refused[next(iter(refused))]
 
 
 def _out_of_order(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
@@ -210,7 +209,8 @@ def _out_of_order(partition: Partition, producer: Producer, sequence: int) -> Ka
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {producer.producer_id}: sequence {sequence} comes before {lowest}, which was refused",
         )
-    partition.refused_sequences.pop(producer.producer_id, None)
+    if epoch <= producer.epoch:
+        partition.refused_sequences.pop(producer.producer_id, None)
     return None
 
 
