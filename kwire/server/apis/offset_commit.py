@@ -9,9 +9,9 @@ from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kwire.server.commit_answers import merged, split
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -30,7 +30,7 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> Answer[Offs
     if not accepted:
         return OffsetCommitResponse(topics=refused)
     answer = context.services.groups.commit_offsets(request, accepted, version=context.version)
-    return when_answered(answer, lambda committed: OffsetCommitResponse(topics=_merged(refused, committed)))
+    return when_answered(answer, lambda committed: OffsetCommitResponse(topics=merged(refused, committed)))
 
 
 def _sort(
@@ -47,35 +47,14 @@ def _sort(
         refused += refused_commit([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return
     image = context.services.image.topics.get(topic.name)
-    count = 0 if image is None else len(image.partitions)
-    known = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
-    if len(known) < len(topic.partitions) or not known:
-        unknown = [partition for partition in topic.partitions if not 0 <= partition.partition_index < count]
+    known, unknown = split(topic.partitions, image)
+    if unknown or not known:
         rest = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=unknown)
         refused += refused_commit([rest], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         topic.partitions = known
     if known and image is not None:
         topic.topic_id = image.topic_id  # stored with the offset, whatever the request's version
         accepted.append(topic)
-
-
-def _merged(
-    refused: list[OffsetCommitResponseTopic], committed: list[OffsetCommitResponseTopic]
-) -> list[OffsetCommitResponseTopic]:
-    """One entry for each topic, though some of its partitions were refused and others committed."""
-    if not refused:
-        return committed
-    by_topic: dict[str, list[OffsetCommitResponsePartition]] = {
-        topic.name: topic.partitions for topic in refused if topic.name
-    }
-    merged = list(refused)
-    for topic in committed:
-        partitions = by_topic.get(topic.name)
-        if partitions is None:
-            merged.append(topic)
-        else:
-            partitions += topic.partitions
-    return merged
 
 
 API = Api(request=OffsetCommitRequest, response=OffsetCommitResponse, handle=handle)

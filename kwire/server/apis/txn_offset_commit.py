@@ -19,6 +19,7 @@ from kwire.protocol.messages.txn_offset_commit import (
 )
 from kwire.protocol.records import NO_SEQUENCE
 from kwire.server.authorization import ResourceType
+from kwire.server.commit_answers import merged, split
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -56,7 +57,7 @@ async def _commit(
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < LOADING_SINCE:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         committed = refused_transactional_commit(accepted, code)
-    return TxnOffsetCommitResponse(topics=_merged(refused, committed))
+    return TxnOffsetCommitResponse(topics=merged(refused, committed))
 
 
 def _enter(
@@ -106,25 +107,13 @@ def _sorted(
         if not context.allows_topic(topic.name):
             refused += refused_transactional_commit([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             continue
-        image = context.services.image.topics.get(topic.name)
-        count = 0 if image is None else len(image.partitions)
-        known = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
-        unknown = [partition for partition in topic.partitions if not 0 <= partition.partition_index < count]
+        known, unknown = split(topic.partitions, context.services.image.topics.get(topic.name))
         if unknown or not known:
             rest = TxnOffsetCommitRequestTopic(name=topic.name, partitions=unknown)
             refused += refused_transactional_commit([rest], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if known:
             accepted.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=known))
     return accepted, refused
-
-
-def _merged(refused: Topics, committed: Topics) -> Topics:
-    """One entry for each topic, though some of its partitions were refused and others committed."""
-    by_name = {topic.name: topic for topic in refused}
-    for topic in committed:
-        if (present := by_name.get(topic.name)) is not None:
-            present.partitions += topic.partitions
-    return refused + [topic for topic in committed if topic.name not in by_name]
 
 
 API = Api(request=TxnOffsetCommitRequest, response=TxnOffsetCommitResponse, handle=handle)

@@ -1,0 +1,46 @@
+"""What OffsetCommit and TxnOffsetCommit share: which partitions exist, and one answer from refusals and commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeVar
+
+from kwire.cluster.image import TopicImage
+
+
+class Indexed(Protocol):
+    """A partition of a request."""
+
+    partition_index: int
+
+
+class AnsweredTopic(Protocol):
+    """A topic of an answer."""
+
+    name: str
+    partitions: list[Any]
+
+
+P = TypeVar("P", bound=Indexed)
+A = TypeVar("A", bound=AnsweredTopic)
+
+
+def split(partitions: Iterable[P], topic: TopicImage | None) -> tuple[list[P], list[P]]:
+    """(partitions that exist, partitions that do not)."""
+    count = 0 if topic is None else len(topic.partitions)
+    known: list[P] = []
+    unknown: list[P] = []
+    for partition in partitions:
+        (known if 0 <= partition.partition_index < count else unknown).append(partition)
+    return known, unknown
+
+
+def merged(refused: list[A], committed: list[A]) -> list[A]:
+    """One entry for each topic, though some of its partitions were refused and others committed."""
+    if not refused:
+        return committed
+    by_name = {topic.name: topic for topic in refused if topic.name}
+    for topic in committed:
+        if (present := by_name.get(topic.name)) is not None:
+            present.partitions += topic.partitions
+    return refused + [topic for topic in committed if topic.name not in by_name]
