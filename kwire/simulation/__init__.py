@@ -1,0 +1,1 @@
+"""A deterministic simulator of hosts, network, disks and time for the production classes."""

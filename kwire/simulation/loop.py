@@ -1,0 +1,266 @@
+"""Asyncio event loops whose time passes only when nothing is left to do.
+
+Each process of a simulation has a loop of its own on the common timeline: killing the process is dropping its loop,
+and nothing that was scheduled there runs again. A loop's clock may be faster or slower than the timeline's.
+
+`virtual_loop` is one loop alone, for code that waits: timers fire in their order, at exactly their time, and an hour
+takes no time at all.
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(main())
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import weakref
+from asyncio import events as running
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextvars import Context
+from typing import Any, TypeVar
+
+from kwire.simulation.timeline import DeadlockError, Timeline
+
+__all__ = ["WALL_START_MS", "DeadlockError", "ProcessLoop", "VirtualClock", "VirtualLoop", "virtual_loop"]
+
+logger = logging.getLogger("asyncio")
+
+WALL_START_MS = 1_700_000_000_000
+EXECUTOR_SECONDS = 0.0005
+"""What a call takes that is given to the loop's executor."""
+
+T = TypeVar("T")
+
+
+class ProcessLoop(asyncio.BaseEventLoop):
+    """The event loop of one process. Sockets and servers are added by kwire.simulation.network."""
+
+    def __init__(self, timeline: Timeline, *, name: str = "", rate: float = 1.0) -> None:
+        super().__init__()
+        self.timeline = timeline
+        self.name = name
+        self.rate = rate
+        """Seconds of this loop's clock in one of the timeline."""
+        self.failed: Callable[[dict[str, Any]], None] | None = None
+        """Told of what a callback raised and nobody caught, as an exception handler of asyncio is."""
+        self._start = timeline.now
+        self._floor = 0.0
+        """What the clock has shown: it must never show less."""
+        self._closed = False
+        self._held: list[asyncio.Handle] | None = None
+        """What became ready while the process is paused; None while it is not."""
+        self._tasks: weakref.WeakValueDictionary[int, asyncio.Task[Any]] = weakref.WeakValueDictionary()
+        self._tasks_made = 0
+        self._exception_handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    # --- time
+
+    def time(self) -> float:
+        now = (self.timeline.now - self._start) * self.rate
+        self._floor = max(self._floor, now)
+        return self._floor
+
+    def call_soon(  # type: ignore[override] # typeshed's has variadic types
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        if not self._closed:
+            self.timeline.soon(self, handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment] # see call_soon
+
+    def call_later(  # type: ignore[override] # see call_soon
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override] # see call_soon
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        if not self._closed:
+            self.timeline.at(self._start + when / self.rate, self, handle)
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        self.timeline.timer_cancelled()
+
+    def takes(self, handle: asyncio.Handle) -> bool:
+        """Whether the handle may run now; a paused process keeps it for later, a dead one for never."""
+        if self._closed:
+            return False
+        if self._held is not None:
+            self._held.append(handle)
+            return False
+        if isinstance(handle, asyncio.TimerHandle):
+            # Rounding must not show a timer a clock before its time.
+            self._floor = max(self._floor, handle.when())
+        return True
+
+    # --- tasks
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override] # see call_soon
+        self,
+        coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        self._tasks_made += 1
+        task = asyncio.Task(coro, loop=self, name=name or f"{self.name}-{self._tasks_made}", context=context)
+        self._tasks[self._tasks_made] = task
+        return task
+
+    def run_in_executor(  # type: ignore[override] # see call_soon
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """There are no threads: the call is made on the loop, a moment later."""
+
+        async def call() -> T:
+            await asyncio.sleep(EXECUTOR_SECONDS)
+            return func(*args)
+
+        return self.create_task(call())
+
+    # --- pause and end
+
+    def pause(self) -> None:
+        """Run nothing until resume; time goes on."""
+        self._held = [] if self._held is None else self._held
+
+    def resume(self) -> None:
+        held, self._held = self._held or [], None
+        for handle in held:
+            if not handle.cancelled():
+                self.timeline.soon(self, handle)
+
+    def die(self) -> None:
+        """Run nothing any more, as after kill -9.
+
+        Coroutines are closed, which runs their `finally` parts: whatever these call must be dead by now. The one
+        that runs at this moment cannot be closed; it gets no further than its next await.
+        """
+        self._closed = True
+        self._held = None
+        before = running._get_running_loop()  # noqa: SLF001 what finally parts ask for
+        running._set_running_loop(self)  # noqa: SLF001 see above
+        for number in sorted(self._tasks.keys()):
+            task = self._tasks.get(number)
+            if task is not None and not task.done():
+                _close(task)
+        running._set_running_loop(before)  # noqa: SLF001 see above
+
+    def close(self) -> None:
+        self._closed = True
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def is_running(self) -> bool:
+        return running._get_running_loop() is self  # noqa: SLF001 there is no other way to know
+
+    async def shutdown_asyncgens(self) -> None:
+        """They end with their process."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+    # --- errors
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """Time does not pass in callbacks: none is slow."""
+
+    def set_exception_handler(
+        self, handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None
+    ) -> None:
+        self._exception_handler = handler
+
+    def get_exception_handler(self) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None:
+        return self._exception_handler
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        details = [f"{key}: {context[key]!r}" for key in sorted(context) if key not in {"message", "exception"}]
+        logger.error("\n".join([context.get("message") or "unhandled exception", *details]), exc_info=error)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if self._closed:
+            return
+        if self._exception_handler is not None:
+            self._exception_handler(self, context)
+        else:
+            self.default_exception_handler(context)
+        if self.failed is not None:
+            self.failed(context)
+
+
+def _close(task: asyncio.Task[Any]) -> None:
+    """End a task's coroutine here and now."""
+    task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 nobody will miss it
+    coroutine = task.get_coro()
+    try:
+        coroutine.close()
+    except BaseException as error:  # noqa: BLE001 a dead process has nobody to tell
+        logging.getLogger("kwire.simulation").debug("a killed task ended with %r", error)
+
+
+class VirtualLoop(ProcessLoop):
+    """A loop alone on its timeline, which runs what it is given. Its time starts at 0."""
+
+    def __init__(self) -> None:
+        super().__init__(Timeline(), name="loop")
+
+    def run_until_complete(self, future: Any) -> Any:
+        waits = asyncio.ensure_future(future, loop=self)
+        told: list[object] = []
+        waits.add_done_callback(told.append)
+        self.timeline.run(lambda: bool(told))
+        return waits.result()
+
+    def skip(self, seconds: float) -> None:
+        """Let time pass."""
+        self.timeline.skip(seconds)
+
+
+class VirtualClock:
+    """The seam's Clock on a virtual loop's time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def wall_ms(self) -> int:
+        return WALL_START_MS + round(self._loop.time() * 1000)
+
+    def monotonic_ms(self) -> float:
+        return self._loop.time() * 1000
+
+
+@contextlib.contextmanager
+def virtual_loop() -> Iterator[VirtualLoop]:
+    """A loop that is closed in the end, with tasks that are left cancelled."""
+    loop = VirtualLoop()
+    try:
+        yield loop
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(_all_of(left))
+    finally:
+        loop.close()
+
+
+async def _all_of(tasks: set[asyncio.Task[Any]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
