@@ -48,6 +48,7 @@ from kwire.server.long_answers import LongAnswers
 from kwire.server.network.connection import RECEIVE_BUFFER_BYTES
 from kwire.server.network.connection_limits import limits_of
 from kwire.server.network.listener import ConnectionTable, Listener, sweep_connections
+from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.producer_ids import ProducerIds
@@ -76,6 +77,7 @@ class BrokerServer:
         disk: Disk | None = None,
         workers: Workers | None = None,
         rounds: Rounds | None = None,
+        memory: MemoryReturn | None = None,
         keep: Callable[[], None] = lambda: None,
     ) -> None:
         """Keep is called while much is made that stays; a process that is only a broker gives `gc.freeze`."""
@@ -85,6 +87,7 @@ class BrokerServer:
         self._disk = disk or RealDisk()
         self._workers = workers or ThreadWorkers()
         self._rounds = rounds or ProcessRounds()
+        self._memory = memory
         self._keep = keep
         self._listeners: list[Listener] = []
         self._table = ConnectionTable()
@@ -354,6 +357,7 @@ class BrokerServer:
             partitions=self._partitions,
             logs=self._logs,
             workers=self._workers,
+            memory=self._memory,
         )
         self._run(sweep_connections(self._table, self._limits))
         for task in self._housekeeping.tasks():

@@ -45,12 +45,14 @@ class Housekeeping:
         partitions: Partitions,
         logs: LogManager,
         workers: Workers,
+        memory: MemoryReturn | None = None,
     ) -> None:
         self._config = config
         self._image = image
         self._partitions = partitions
         self._logs = logs
         self._workers = workers
+        self._memory = memory or MemoryReturn()
 
     def tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
         """Endless work, to be run as tasks and cancelled at the end."""
@@ -117,11 +119,10 @@ class Housekeeping:
             await asyncio.sleep(SCRUB_PAUSE_SECONDS)
 
     async def _return_memory(self) -> None:
-        memory = MemoryReturn()
         while True:
             await asyncio.sleep(MEMORY_STEP_MS / 1000.0)
-            if memory.is_due:
-                await self._workers.run(memory.give_back)
+            if self._memory.is_due:
+                await self._workers.run(self._memory.give_back)
 
     async def _flush(self) -> None:
         """Flush the logs that flush.ms or a closed segment asks it for; the waiting is a worker's."""

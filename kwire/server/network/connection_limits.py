@@ -81,12 +81,12 @@ class ConnectionLimits:
 
     def prepare(self, sockets: Iterable[Any]) -> None:
         """Give listening sockets the buffers that their connections will have."""
-        options = ((socket.SO_SNDBUF, self.send_buffer_bytes), (socket.SO_RCVBUF, self.receive_buffer_bytes))
-        for each in sockets:
+        wanted = ((socket.SO_SNDBUF, self.send_buffer_bytes), (socket.SO_RCVBUF, self.receive_buffer_bytes))
+        options = [(option, size) for option, size in wanted if size > 0]
+        for each in sockets if options else ():
             with socket.socket(fileno=os.dup(each.fileno())) as listening:
                 for option, size in options:
-                    if size > 0:
-                        listening.setsockopt(socket.SOL_SOCKET, option, size)
+                    listening.setsockopt(socket.SOL_SOCKET, option, size)
 
 
 def _descriptors_for_connections() -> int:
