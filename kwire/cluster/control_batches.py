@@ -5,13 +5,14 @@ Their keys and types are in kwire.protocol.control_records; a value is a message
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from kwire.cluster.features import KRAFT_VERSION_LEVEL
-from kwire.protocol.codec import encode
-from kwire.protocol.control_records import ControlRecordType, control_record_key
+from kwire.protocol.codec import decode, encode
+from kwire.protocol.control_records import ControlRecordType, control_record_key, control_record_type
+from kwire.protocol.error_codes import UnknownRecordTypeError
 from kwire.protocol.messages.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -39,6 +40,27 @@ def control_batch(
         partition_leader_epoch=epoch,
         control=True,
     )
+
+
+_MESSAGES: Mapping[int, type[Any]] = {
+    ControlRecordType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlRecordType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlRecordType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlRecordType.KRAFT_VERSION: KRaftVersionRecord,
+    ControlRecordType.KRAFT_VOTERS: VotersRecord,
+}
+
+
+def decode_control(record: Record) -> tuple[ControlRecordType, Any]:
+    """The type and the message of one record of a control batch.
+
+    Raises ProtocolError for a message that cannot be read, UnknownRecordTypeError for a type that is not KRaft's.
+    """
+    kind = control_record_type(record.key)
+    message = _MESSAGES.get(kind)
+    if message is None:
+        raise UnknownRecordTypeError(f"unknown control record type {kind}")
+    return ControlRecordType(kind), decode(message, 0, record.value or b"")
 
 
 def _encoded(message: Any) -> bytes:

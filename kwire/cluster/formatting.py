@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from kwire.cluster.control_batches import control_batch, quorum_of_one, snapshot_footer, snapshot_header
+from kwire.cluster.control_batches import quorum_of_one
 from kwire.cluster.directory import (
     BOOTSTRAP_CHECKPOINT,
     FIRST_SNAPSHOT,
@@ -20,10 +20,10 @@ from kwire.cluster.directory import (
     MetaProperties,
 )
 from kwire.cluster.features import FORMATTED
+from kwire.cluster.snapshots import decode_snapshot, encode_snapshot
 from kwire.log.disk import Disk, DiskFailure
 from kwire.log.log_manager import METADATA_DIRECTORY
-from kwire.protocol.messages.metadata_records import FeatureLevelRecord, decode_metadata_record, encode_metadata_record
-from kwire.protocol.records import Record, decode_all, encode_batch, iterate_headers
+from kwire.protocol.messages.metadata_records import FeatureLevelRecord
 
 
 def make_durably(disk: Disk, directory: str) -> None:
@@ -81,13 +81,7 @@ def bootstrap_records(disk: Disk, directory: str) -> list[Any]:
     path = f"{directory}/{BOOTSTRAP_CHECKPOINT}"
     if not disk.exists(path):
         return _default_records()
-    content = disk.read(path)
-    records: list[Any] = []
-    for position, header in iterate_headers(content):
-        if not header.is_control:
-            batch = content[position : position + header.size_in_bytes]
-            records += [decode_metadata_record(record.value) for record in decode_all(batch) if record.value]
-    return records
+    return list(decode_snapshot(disk.read(path)).records)
 
 
 def _default_records() -> list[Any]:
@@ -95,14 +89,8 @@ def _default_records() -> list[Any]:
 
 
 def _bootstrap_checkpoint(now_ms: int) -> bytes:
-    records = [Record(value=encode_metadata_record(record), timestamp=now_ms) for record in _default_records()]
-    header = control_batch([snapshot_header(0)], base_offset=0, epoch=0, timestamp_ms=now_ms)
-    body = encode_batch(records, base_offset=1, partition_leader_epoch=0)
-    footer = control_batch([snapshot_footer()], base_offset=1 + len(records), epoch=0, timestamp_ms=now_ms)
-    return bytes(header + body + footer)
+    return b"".join(encode_snapshot(_default_records(), epoch=0, now_ms=now_ms, last_contained_timestamp_ms=0))
 
 
 def _first_snapshot(voters: Sequence[tuple[Any, Any]], now_ms: int) -> bytes:
-    header = control_batch([snapshot_header(now_ms), *voters], base_offset=0, epoch=0, timestamp_ms=now_ms)
-    footer = control_batch([snapshot_footer()], base_offset=1 + len(voters), epoch=0, timestamp_ms=now_ms)
-    return bytes(header + footer)
+    return b"".join(encode_snapshot([], controls=voters, epoch=0, now_ms=now_ms, last_contained_timestamp_ms=now_ms))

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kwire.cluster.client_quotas import QuotaEntity, make_entity
@@ -39,6 +39,14 @@ class Endpoint:
     security_protocol: int = 0
 
 
+class SupportedFeature(NamedTuple):
+    """Which levels of a feature a node can work with."""
+
+    name: str
+    min_level: int
+    max_level: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
     """A broker as the controller knows it."""
@@ -47,10 +55,23 @@ class BrokerRegistration:
     broker_epoch: int
     incarnation_id: UUID
     endpoints: tuple[Endpoint, ...]
+    features: tuple[SupportedFeature, ...] = ()
     rack: str | None
     fenced: bool
     in_controlled_shutdown: bool
     directories: tuple[UUID, ...]
+    cordoned_directories: tuple[UUID, ...] = ()
+    """Log directories that get no new replicas (KIP-1066)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerRegistration:
+    """A controller as the active one knows it."""
+
+    controller_id: int
+    incarnation_id: UUID
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[SupportedFeature, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +88,8 @@ class PartitionImage:
     adding_replicas: tuple[int, ...] = ()
     eligible_leader_replicas: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
+    leader_recovery_state: int = 0
+    """1 after an unclean election, until the leader has looked through its log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +113,7 @@ class MetadataImage:
     epoch: int = 0
     features: Mapping[str, int] = field(default_factory=_empty)
     brokers: Mapping[int, BrokerRegistration] = field(default_factory=_empty)
-    controllers: Mapping[int, tuple[Endpoint, ...]] = field(default_factory=_empty)
+    controllers: Mapping[int, ControllerRegistration] = field(default_factory=_empty)
     topics: Mapping[str, TopicImage] = field(default_factory=_empty)
     topic_names: Mapping[UUID, str] = field(default_factory=_empty)
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=_empty)
@@ -196,6 +219,7 @@ def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
         adding_replicas=tuple(record.adding_replicas),
         eligible_leader_replicas=tuple(record.eligible_leader_replicas or ()),
         last_known_elr=tuple(record.last_known_elr or ()),
+        leader_recovery_state=record.leader_recovery_state,
     )
     _set_partition(delta, record.topic_id, record.partition_id, image)
 
@@ -205,6 +229,8 @@ def _partition_change(delta: _Delta, record: records.PartitionChangeRecord) -> N
     changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
     if record.leader != UNCHANGED_LEADER:
         changes |= {"leader": record.leader, "leader_epoch": old.leader_epoch + 1}
+    if record.leader_recovery_state >= 0:
+        changes["leader_recovery_state"] = record.leader_recovery_state
     for name in (
         "isr",
         "replicas",
@@ -262,19 +288,34 @@ def _client_quota(delta: _Delta, record: records.ClientQuotaRecord) -> None:
         values[record.key] = record.value
 
 
+def _endpoints(listeners: Iterable[records.BrokerEndpoint | records.ControllerEndpoint]) -> tuple[Endpoint, ...]:
+    return tuple(
+        Endpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
+        for end in listeners
+    )
+
+
+def _features(
+    features: Iterable[records.BrokerFeature | records.ControllerFeature],
+) -> tuple[SupportedFeature, ...]:
+    return tuple(
+        SupportedFeature(feature.name, feature.min_supported_version, feature.max_supported_version)
+        for feature in features
+    )
+
+
 def _register_broker(delta: _Delta, record: records.RegisterBrokerRecord) -> None:
     delta.map("brokers")[record.broker_id] = BrokerRegistration(
         broker_id=record.broker_id,
         broker_epoch=record.broker_epoch,
         incarnation_id=record.incarnation_id,
-        endpoints=tuple(
-            Endpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
-            for end in record.end_points
-        ),
+        endpoints=_endpoints(record.end_points),
+        features=_features(record.features),
         rack=record.rack,
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
         directories=tuple(record.log_dirs),
+        cordoned_directories=tuple(record.cordoned_log_dirs or ()),
     )
 
 
@@ -287,6 +328,8 @@ def _broker_change(delta: _Delta, record: records.BrokerRegistrationChangeRecord
         changes["in_controlled_shutdown"] = record.in_controlled_shutdown > 0
     if record.log_dirs:
         changes["directories"] = tuple(record.log_dirs)
+    if record.cordoned_log_dirs is not None:
+        changes["cordoned_directories"] = tuple(record.cordoned_log_dirs)
     brokers[record.broker_id] = dataclasses.replace(brokers[record.broker_id], **changes)
 
 
@@ -305,9 +348,11 @@ def _unfence(delta: _Delta, record: records.UnfenceBrokerRecord) -> None:
 
 
 def _register_controller(delta: _Delta, record: records.RegisterControllerRecord) -> None:
-    delta.map("controllers")[record.controller_id] = tuple(
-        Endpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
-        for end in record.end_points
+    delta.map("controllers")[record.controller_id] = ControllerRegistration(
+        controller_id=record.controller_id,
+        incarnation_id=record.incarnation_id,
+        endpoints=_endpoints(record.end_points),
+        features=_features(record.features),
     )
 
 

@@ -208,10 +208,7 @@ class Record:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return (
-            f"Record(key={self.key!r}, value={self.value!r}, timestamp={self.timestamp}, headers={self.headers!r}, "
-            f"offset={self.offset})"
-        )
+        return f"Record{self._fields()}"
 
 
 def next_sequence(sequence: int, increment: int) -> int:

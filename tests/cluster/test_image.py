@@ -172,7 +172,7 @@ def test_controllers_and_producer_ids() -> None:
         records.RegisterControllerRecord(controller_id=4, end_points=[end]),
         records.ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=2000),
     )
-    assert image.controllers == {4: (Endpoint(name="CONTROLLER", host="h", port=1),)}
+    assert image.controllers[4].endpoints == (Endpoint(name="CONTROLLER", host="h", port=1),)
     assert image.next_producer_id == 2000
 
 

@@ -186,7 +186,8 @@ class Controller:
 
     async def register_controller(self, *, controller_id: int, endpoints: Sequence[Endpoint]) -> None:
         """Tell the cluster where this controller is and what it supports; only a change is written."""
-        if self.image.controllers.get(controller_id) == tuple(endpoints):
+        present = self.image.controllers.get(controller_id)
+        if present is not None and present.endpoints == tuple(endpoints):
             return
         record = RegisterControllerRecord(
             controller_id=controller_id,

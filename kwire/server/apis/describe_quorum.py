@@ -76,9 +76,9 @@ def _nodes(context: RequestContext) -> list[QuorumNode]:
     return [
         QuorumNode(
             node_id=node_id,
-            listeners=[QuorumListener(name=end.name, host=end.host, port=end.port) for end in endpoints],
+            listeners=[QuorumListener(name=end.name, host=end.host, port=end.port) for end in controller.endpoints],
         )
-        for node_id, endpoints in context.services.image.controllers.items()
+        for node_id, controller in context.services.image.controllers.items()
     ]
 
 

@@ -1,0 +1,160 @@
+"""Snapshots of the metadata log: the same image again, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster import snapshots
+from kwire.cluster.control_batches import quorum_of_one
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.image_records import records_of
+from kwire.cluster.quorum.log_view import OffsetAndEpoch
+from kwire.cluster.snapshots import decode_snapshot, encode_snapshot
+from kwire.log.disk import RealDisk
+from kwire.protocol.error_codes import UnknownRecordTypeError
+from kwire.protocol.messages import metadata_records as records
+from kwire.protocol.records import InvalidRecordsError, Record, encode_batch, iterate_headers
+
+TOPIC_ID, DIRECTORY, INCARNATION = UUID(int=7), UUID(int=8), UUID(int=9)
+NOW_MS = 1_700_000_000_000
+
+
+def everything() -> MetadataImage:
+    """An image with something of every kind, none of it the default."""
+    batch: list[Any] = [
+        records.FeatureLevelRecord(name="transaction.version", feature_level=2),
+        records.FeatureLevelRecord(name="metadata.version", feature_level=30),
+        records.RegisterBrokerRecord(
+            broker_id=1,
+            broker_epoch=7,
+            incarnation_id=INCARNATION,
+            end_points=[records.BrokerEndpoint(name="PLAINTEXT", host="h", port=9, security_protocol=0)],
+            features=[
+                records.BrokerFeature(name="metadata.version", min_supported_version=7, max_supported_version=30)
+            ],
+            rack="r",
+            fenced=False,
+            in_controlled_shutdown=True,
+            log_dirs=[DIRECTORY],
+            cordoned_log_dirs=[DIRECTORY],
+        ),
+        records.RegisterControllerRecord(
+            controller_id=4,
+            incarnation_id=INCARNATION,
+            end_points=[records.ControllerEndpoint(name="CONTROLLER", host="c", port=1, security_protocol=1)],
+            features=[
+                records.ControllerFeature(name="kraft.version", min_supported_version=0, max_supported_version=1)
+            ],
+        ),
+        records.TopicRecord(name="t", topic_id=TOPIC_ID),
+        *(
+            records.PartitionRecord(
+                partition_id=index,
+                topic_id=TOPIC_ID,
+                replicas=[1, 2, 3],
+                isr=[1],
+                removing_replicas=[2],
+                adding_replicas=[3],
+                leader=1,
+                leader_recovery_state=1,
+                leader_epoch=3,
+                partition_epoch=4,
+                directories=[DIRECTORY] * 3,
+                eligible_leader_replicas=[2],
+                last_known_elr=[3],
+            )
+            for index in range(3000)
+        ),
+        records.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1"),
+        records.ClientQuotaRecord(
+            entity=[records.ClientQuotaEntityData(entity_type="user", entity_name=None)],
+            key="producer_byte_rate",
+            value=1.5,
+        ),
+        records.ProducerIdsRecord(broker_id=1, broker_epoch=7, next_producer_id=2000),
+    ]
+    return MetadataImage().apply(batch, offset=41, epoch=3)
+
+
+def encoded(image: MetadataImage, **changes: Any) -> bytes:
+    fields: dict[str, Any] = {"epoch": 3, "now_ms": NOW_MS, "last_contained_timestamp_ms": NOW_MS - 5}
+    return b"".join(encode_snapshot(records_of(image), **(fields | changes)))
+
+
+def test_a_snapshot_gives_the_same_image_again() -> None:
+    image = everything()
+    voters = quorum_of_one(1, DIRECTORY, ("CONTROLLER", "h", 9093))
+    content = encoded(image, controls=voters)
+    snapshot = decode_snapshot(content)
+    assert MetadataImage().apply(snapshot.records, offset=41, epoch=3) == image
+    assert list(snapshot.controls) == voters
+    assert snapshot.last_contained_timestamp_ms == NOW_MS - 5
+
+
+def test_it_is_made_of_batches_of_bounded_size_that_follow_one_another() -> None:
+    headers = [header for _, header in iterate_headers(encoded(everything()))]
+    assert [header.is_control for header in headers] == [True, False, False, False, True]
+    assert max(header.record_count for header in headers) == snapshots.BATCH_RECORDS_MAX
+    assert {header.partition_leader_epoch for header in headers} == {3}
+    ends = [0, *(header.next_offset for header in headers)]
+    assert [header.base_offset for header in headers] == ends[:-1]
+
+
+def test_an_empty_image_has_a_snapshot_too() -> None:
+    snapshot = decode_snapshot(encoded(MetadataImage()))
+    assert (list(snapshot.records), list(snapshot.controls)) == ([], [])
+
+
+def test_features_come_first_and_the_metadata_version_before_them() -> None:
+    first, second, *rest = records_of(everything())
+    assert (first.name, second.name) == ("metadata.version", "transaction.version")
+    assert not any(isinstance(record, records.FeatureLevelRecord) for record in rest)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 60, 100, -1])
+def test_one_that_is_cut_short_is_refused(cut: int) -> None:
+    with pytest.raises(InvalidRecordsError):
+        decode_snapshot(encoded(everything())[:cut])
+
+
+def test_one_without_its_footer_or_header_is_refused() -> None:
+    content = encoded(everything())
+    positions = [position for position, _ in iterate_headers(content)]
+    for part in (content[: positions[-1]], content[positions[1] :], content[positions[1] : positions[-1]]):
+        with pytest.raises(InvalidRecordsError):
+            decode_snapshot(part)
+
+
+def test_a_flipped_bit_is_noticed() -> None:
+    content = bytearray(encoded(everything()))
+    content[len(content) // 2] ^= 4
+    with pytest.raises(InvalidRecordsError):
+        decode_snapshot(bytes(content))
+
+
+def test_a_record_of_an_unknown_kind_is_refused() -> None:
+    header, *_, footer = encode_snapshot([], epoch=3, now_ms=NOW_MS, last_contained_timestamp_ms=0)
+    unknown = bytes(encode_batch([Record(value=b"\x01\x7f\x00")], base_offset=1))
+    with pytest.raises(UnknownRecordTypeError):
+        decode_snapshot(header + unknown + footer)
+
+
+def test_names_are_kafkas() -> None:
+    snapshot_id = OffsetAndEpoch(42, 3)
+    name = snapshots.file_name(snapshot_id)
+    assert name == "00000000000000000042-0000000003.checkpoint"
+    assert snapshots.parse_file_name(name) == snapshot_id
+    for other in (f"{name}.part", f"{name}.deleted", f"x{name}", "00000000000000000042.log", name[1:]):
+        assert snapshots.parse_file_name(other) is None
+
+
+def test_whole_snapshots_of_a_directory_in_order(tmp_path: Path) -> None:
+    for snapshot_id in (OffsetAndEpoch(42, 3), OffsetAndEpoch(7, 9), OffsetAndEpoch(42, 2)):
+        (tmp_path / snapshots.file_name(snapshot_id)).write_bytes(b"")
+    (tmp_path / f"{snapshots.file_name(OffsetAndEpoch(50, 3))}.part").write_bytes(b"")
+    found = snapshots.snapshots_in(RealDisk(), str(tmp_path))
+    assert found == [OffsetAndEpoch(7, 9), OffsetAndEpoch(42, 2), OffsetAndEpoch(42, 3)]
