@@ -1,0 +1,97 @@
+"""One request at a time to each node, and a pause after each failure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kwire.cluster.quorum.ready import Destination
+
+
+@dataclass(slots=True)
+class _Connection:
+    correlation_id: int | None = None
+    """Of the request under way."""
+    sent_ms: float = -math.inf
+    backoff_until_ms: float = -math.inf
+
+
+class Connections:
+    """Owns which requests are under way. What is not expected any more is not heard."""
+
+    def __init__(self, *, request_timeout_ms: int, retry_backoff_ms: int) -> None:
+        self._request_timeout_ms = request_timeout_ms
+        self._retry_backoff_ms = retry_backoff_ms
+        self._connections: dict[int, _Connection] = {}
+        self._expected: dict[int, tuple[Destination, Any]] = {}
+        self._last_correlation_id = 0
+
+    def reset(self) -> None:
+        """Forget everything: answers to what was asked before mean nothing now."""
+        self._connections.clear()
+        self._expected.clear()
+
+    def reset_node(self, node_id: int) -> None:
+        """Forget the request under way to one node."""
+        connection = self._connections.pop(node_id, None)
+        if connection is not None and connection.correlation_id is not None:
+            self._expected.pop(connection.correlation_id, None)
+
+    def has_timed_out(self, node_id: int, now_ms: float) -> bool:
+        connection = self._connections.get(node_id)
+        return (
+            connection is not None
+            and connection.correlation_id is not None
+            and now_ms >= connection.sent_ms + self._request_timeout_ms
+        )
+
+    def is_backing_off(self, node_id: int, now_ms: float) -> bool:
+        connection = self._connections.get(node_id)
+        return connection is not None and now_ms < connection.backoff_until_ms
+
+    def has_any_in_flight(self, now_ms: float) -> bool:
+        return any(
+            connection.correlation_id is not None and not self.has_timed_out(node_id, now_ms)
+            for node_id, connection in self._connections.items()
+        )
+
+    def next_timeout_ms(self, now_ms: float) -> float:
+        """When the first request that is still under way will have taken too long."""
+        sent = [it.sent_ms for it in self._connections.values() if it.correlation_id is not None]
+        return min(
+            (it + self._request_timeout_ms for it in sent if it + self._request_timeout_ms > now_ms), default=math.inf
+        )
+
+    def ready_at_ms(self, node_id: int) -> float:
+        """When a request may be sent: now (a time in the past), after the pause, or when the one before times out."""
+        connection = self._connections.get(node_id)
+        if connection is None:
+            return -math.inf
+        if connection.correlation_id is not None:
+            return connection.sent_ms + self._request_timeout_ms
+        return connection.backoff_until_ms
+
+    def first_ready(self, destinations: Sequence[Destination], now_ms: float) -> Destination | None:
+        return next((it for it in destinations if self.ready_at_ms(it.node_id) <= now_ms), None)
+
+    def sent(self, destination: Destination, request: Any, now_ms: float) -> int:
+        """A request goes out: its correlation id."""
+        self.reset_node(destination.node_id)
+        self._last_correlation_id += 1
+        self._connections[destination.node_id] = _Connection(self._last_correlation_id, now_ms)
+        self._expected[self._last_correlation_id] = (destination, request)
+        return self._last_correlation_id
+
+    def expected(self, correlation_id: int) -> tuple[Destination, Any] | None:
+        """The request of this id if its answer still counts."""
+        return self._expected.get(correlation_id)
+
+    def finished(self, correlation_id: int, *, succeeded: bool, now_ms: float) -> None:
+        """A request is over; it may have been forgotten meanwhile."""
+        found = self._expected.pop(correlation_id, None)
+        if found is None:
+            return
+        backoff_until = -math.inf if succeeded else now_ms + self._retry_backoff_ms
+        self._connections[found[0].node_id] = _Connection(backoff_until_ms=backoff_until)

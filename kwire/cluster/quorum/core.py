@@ -1,0 +1,214 @@
+"""The state of a replica of the metadata log, and the one place where it changes: Core.transition.
+
+What may never happen is asserted here: an epoch that goes back, a second leader or a second vote in an epoch, a high
+watermark that goes back, a truncation below it, a voter set that changes by more than one voter.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from kwire.cluster.quorum.config import QuorumConfig
+from kwire.cluster.quorum.connections import Connections
+from kwire.cluster.quorum.log_view import LogView, OffsetAndEpoch, end_of
+from kwire.cluster.quorum.ready import Answer, Destination, Leadership, LogRead, Ready, Send, SnapshotRead
+from kwire.cluster.quorum.roles import Follower, Leader, Prospective, Role, Unattached
+from kwire.cluster.quorum.state import NOBODY, QuorumState
+from kwire.cluster.quorum.voter_history import VoterHistory
+from kwire.cluster.quorum.voters import Endpoints, ReplicaKey, VoterSet, endpoint_of
+from kwire.protocol.messages.fetch import FetchRequest
+from kwire.protocol.primitives import ZERO_UUID
+from kwire.seams import Chance
+
+logger = logging.getLogger("kwire.cluster.quorum")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """A request as it came: version and listener decide what its answer may say."""
+
+    token: Any
+    message: Any
+    version: int
+    listener: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A response, with what it answers and who gave it."""
+
+    source: Destination
+    request: Any
+    response: Any
+
+
+@dataclass(slots=True, kw_only=True)
+class ParkedFetch:
+    """A Fetch that waits for records or a higher high watermark."""
+
+    incoming: Incoming
+    request: FetchRequest
+    deadline_ms: float
+
+
+class Core:
+    """Owns epoch, vote, role and high watermark; handlers change them through transition and the methods below."""
+
+    def __init__(
+        self, *, config: QuorumConfig, state: QuorumState, log: LogView, history: VoterHistory, chance: Chance
+    ) -> None:
+        self.config = config
+        self.log = log
+        self.history = history
+        self.chance = chance
+        self.state = state
+        """What is in the quorum-state file, once what waits in `ready` is done."""
+        self.role: Role = Unattached(election_deadline_ms=math.inf)
+        self.high_watermark = -1
+        """The end of what is known to be committed; -1 until something is. It never goes back."""
+        self.connections = Connections(
+            request_timeout_ms=config.request_timeout_ms, retry_backoff_ms=config.retry_backoff_ms
+        )
+        self.parked: list[ParkedFetch] = []
+        self.ready = Ready()
+        """What the next step hands to the driver."""
+        self.taken: Ready | None = None
+        """What the driver is doing at the moment."""
+        self.now_ms = 0.0
+        self.wall_offset_ms = 0.0
+        """What to add to now_ms to have the time since the Unix epoch."""
+        self.shutdown_deadline_ms: float | None = None
+        self._said: Leadership | None = None
+
+    # --- what is known
+
+    @property
+    def epoch(self) -> int:
+        return self.state.leader_epoch
+
+    @property
+    def leader_id(self) -> int:
+        return self.state.leader_id
+
+    @property
+    def voted(self) -> ReplicaKey | None:
+        if self.state.voted_id == NOBODY:
+            return None
+        return ReplicaKey(self.state.voted_id, self.state.voted_directory_id)
+
+    @property
+    def voters(self) -> VoterSet:
+        return self.history.voters
+
+    @property
+    def is_voter(self) -> bool:
+        return self.voters.is_voter(self.config.key)
+
+    @property
+    def is_shutting_down(self) -> bool:
+        return self.shutdown_deadline_ms is not None
+
+    @property
+    def has_remote_leader(self) -> bool:
+        return self.leader_id not in (NOBODY, self.config.node_id)
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        return end_of(self.log)
+
+    @property
+    def is_log_settled(self) -> bool:
+        """Whether the log is durable, and nothing that changes it is under way: only then a follower may fetch."""
+        for ready in (self.ready, self.taken):
+            if ready is not None and (
+                ready.truncate_to is not None
+                or ready.append_records is not None
+                or ready.append_control
+                or ready.snapshot_chunk is not None
+            ):
+                return False
+        return self.log.flushed_end_offset >= self.log.end_offset
+
+    @property
+    def leader_endpoints(self) -> Endpoints:
+        if isinstance(self.role, (Follower, Prospective)):
+            return self.role.leader_endpoints
+        return self.config.endpoints if self.leader_id == self.config.node_id else ()
+
+    def random_election_timeout_ms(self) -> float:
+        """Between once and twice the configured time, so that voters do not all wake at once."""
+        timeout = self.config.election_timeout_ms
+        return self.chance.uniform(timeout, 2 * timeout)
+
+    # --- changes
+
+    def transition(self, role: Role, state: QuorumState) -> None:
+        """Become something. A changed quorum state is durable before anything else of this step happens."""
+        self._check_transition(state)
+        if state != self.state:
+            self.state = self.ready.store = state
+        self.role = role
+
+    def _check_transition(self, new: QuorumState) -> None:
+        old = self.state
+        assert new.leader_epoch >= old.leader_epoch, f"epoch goes back from {old.leader_epoch} to {new.leader_epoch}"
+        if new.leader_epoch > old.leader_epoch:
+            return
+        assert old.leader_id in (NOBODY, new.leader_id), f"two leaders in epoch {old.leader_epoch}: {old}, {new}"
+        if old.voted_id != NOBODY:
+            before = (old.voted_id, old.voted_directory_id)
+            assert before == (new.voted_id, new.voted_directory_id), f"two votes in epoch {old.leader_epoch}"
+
+    def state_with(self, *, epoch: int, leader_id: int = NOBODY, voted: ReplicaKey | None = None) -> QuorumState:
+        """A state of this epoch; within the present epoch the vote is kept."""
+        if voted is None and epoch == self.epoch:
+            voted = self.voted
+        return QuorumState(
+            leader_id=leader_id,
+            leader_epoch=epoch,
+            voted_id=voted.node_id if voted is not None else NOBODY,
+            voted_directory_id=voted.directory_id if voted is not None else ZERO_UUID,
+        )
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        """More is committed; whether it is news."""
+        if offset <= self.high_watermark:
+            return False
+        assert offset <= self.log.end_offset, "what is committed is in the log"
+        self.high_watermark = self.ready.high_watermark = offset
+        return True
+
+    def truncate(self, offset: int) -> None:
+        """Cut the log back; what is committed never goes."""
+        assert offset >= self.high_watermark, f"truncation to {offset}, below the high watermark {self.high_watermark}"
+        if offset < self.log.end_offset:
+            self.ready.truncate_to = offset
+
+    def say_leadership(self) -> None:
+        """Tell the driver who leads, if it was told otherwise."""
+        role = self.role
+        now = Leadership(self.epoch, self.leader_id, isinstance(role, Leader) and role.has_high_watermark)
+        if now != self._said:
+            self._said = self.ready.leadership = now
+
+    # --- what leaves
+
+    def answer(self, incoming: Incoming, response: Any, read: LogRead | SnapshotRead | None = None) -> None:
+        self.ready.answers.append(Answer(token=incoming.token, response=response, read=read))
+
+    def send(self, destination: Destination, request: Any) -> float:
+        """Send if nothing is under way to that node; when it is worth looking again."""
+        ready_at = self.connections.ready_at_ms(destination.node_id)
+        if ready_at > self.now_ms:
+            return ready_at
+        correlation_id = self.connections.sent(destination, request, self.now_ms)
+        self.ready.sends.append(Send(correlation_id=correlation_id, destination=destination, request=request))
+        return self.connections.ready_at_ms(destination.node_id)
+
+    def destination(self, node_id: int, endpoints: Endpoints | None = None) -> Destination | None:
+        """Where a node is reached, by the replicas' listener."""
+        found = endpoint_of(self.voters.endpoints(node_id) if endpoints is None else endpoints, self.config.listener)
+        return Destination(node_id, found.host, found.port) if found is not None else None

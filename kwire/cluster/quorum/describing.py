@@ -1,0 +1,86 @@
+"""DescribeQuorum: who votes, who observes, how far each has come (KIP-595, KIP-836, KIP-853)."""
+
+from __future__ import annotations
+
+from kwire.cluster.quorum import answers
+from kwire.cluster.quorum.core import Core, Incoming
+from kwire.cluster.quorum.progress import NEVER, ReplicaProgress
+from kwire.cluster.quorum.roles import Leader
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    QuorumListener,
+    QuorumNode,
+    QuorumReplicaState,
+)
+
+
+def handle_describe_quorum(core: Core, incoming: Incoming) -> None:
+    request: DescribeQuorumRequest = incoming.message
+    topics = [(topic.topic_name, [it.partition_index for it in topic.partitions]) for topic in request.topics]
+    if topics != [(answers.TOPIC, [answers.PARTITION])]:
+        response = _refusal(topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    elif not isinstance(core.role, Leader):
+        response = _refusal(topics, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    else:
+        response = _description(core, core.role)
+    core.answer(incoming, response)
+
+
+def _refusal(topics: list[tuple[str, list[int]]], error: ErrorCode) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(
+        topics=[
+            DescribeQuorumResponseTopicData(
+                topic_name=name,
+                partitions=[
+                    DescribeQuorumResponsePartitionData(
+                        partition_index=index, error_code=error, error_message=error.meaning
+                    )
+                    for index in indexes
+                ],
+            )
+            for name, indexes in topics
+        ]
+    )
+
+
+def _description(core: Core, leader: Leader) -> DescribeQuorumResponse:
+    leader.progress.forget_silent_observers(core.now_ms)
+    partition = DescribeQuorumResponsePartitionData(
+        partition_index=answers.PARTITION,
+        leader_id=core.config.node_id,
+        leader_epoch=core.epoch,
+        high_watermark=core.high_watermark if leader.has_high_watermark else -1,
+        current_voters=[_replica(core, it) for it in leader.progress.voters.values()],
+        observers=[_replica(core, it) for it in leader.progress.observers.values()],
+    )
+    return DescribeQuorumResponse(
+        topics=[DescribeQuorumResponseTopicData(topic_name=answers.TOPIC, partitions=[partition])],
+        nodes=[
+            QuorumNode(
+                node_id=voter.key.node_id,
+                listeners=[QuorumListener(name=it.name, host=it.host, port=it.port) for it in voter.endpoints],
+            )
+            for voter in core.voters
+        ],
+    )
+
+
+def _replica(core: Core, replica: ReplicaProgress) -> QuorumReplicaState:
+    last_fetch, last_caught_up = _wall(core, replica.last_fetch_ms), _wall(core, replica.last_caught_up_ms)
+    if replica.key == core.config.key:
+        last_fetch = last_caught_up = _wall(core, core.now_ms)
+    return QuorumReplicaState(
+        replica_id=replica.key.node_id,
+        replica_directory_id=replica.key.directory_id,
+        log_end_offset=replica.end_offset,
+        last_fetch_timestamp=last_fetch,
+        last_caught_up_timestamp=last_caught_up,
+    )
+
+
+def _wall(core: Core, time_ms: float) -> int:
+    return -1 if time_ms == NEVER else int(time_ms + core.wall_offset_ms)

@@ -1,0 +1,167 @@
+"""What a leader answers to those that replicate its log, and what it learns from their asking (KIP-595, KIP-630)."""
+
+from __future__ import annotations
+
+from kwire.cluster.quorum import answers
+from kwire.cluster.quorum.config import CHECK_QUORUM_FACTOR
+from kwire.cluster.quorum.core import Core, Incoming, ParkedFetch
+from kwire.cluster.quorum.log_view import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch, Position, check_position
+from kwire.cluster.quorum.ready import LogRead, SnapshotRead
+from kwire.cluster.quorum.roles import Leader
+from kwire.cluster.quorum.voters import ReplicaKey
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.fetch import FetchEpochEndOffset, FetchPartition, FetchRequest, FetchSnapshotId
+from kwire.protocol.messages.fetch_snapshot import FetchSnapshotRequest
+
+
+def leader_refusal(core: Core, epoch: int) -> ErrorCode:
+    """Why this replica cannot answer as the leader of that epoch."""
+    if epoch < core.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if epoch > core.epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    if not isinstance(core.role, Leader):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.BROKER_NOT_AVAILABLE if core.is_shutting_down else ErrorCode.NONE
+
+
+# --- Fetch
+
+
+def handle_fetch(core: Core, incoming: Incoming) -> None:
+    request: FetchRequest = incoming.message
+    asked = request.topics[0].partitions[0]
+    if (
+        request.max_wait_ms < 0
+        or asked.fetch_offset < 0
+        or asked.last_fetched_epoch < 0
+        or asked.last_fetched_epoch > asked.current_leader_epoch
+    ):
+        core.answer(incoming, answers.fetch(core, incoming, ErrorCode.INVALID_REQUEST))
+        return
+    error = leader_refusal(core, asked.current_leader_epoch)
+    replica_id = replica_id_of(request)
+    if not error and replica_id == core.config.node_id:
+        error = ErrorCode.INVALID_REQUEST  # another process has this node's id
+    if error:
+        core.answer(incoming, answers.fetch(core, incoming, error))
+        return
+    _serve(core, incoming, request, asked, ReplicaKey(replica_id, asked.replica_directory_id))
+
+
+def replica_id_of(request: FetchRequest) -> int:
+    """The id is in another place since version 15."""
+    return request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
+
+
+def _serve(core: Core, incoming: Incoming, request: FetchRequest, asked: FetchPartition, key: ReplicaKey) -> None:
+    leader = core.role
+    assert isinstance(leader, Leader)
+    position = check_position(core.log, asked.fetch_offset, asked.last_fetched_epoch)
+    if position.kind is Position.DIVERGING:
+        diverging = FetchEpochEndOffset(epoch=position.at.epoch, end_offset=position.at.offset)
+        core.answer(incoming, answers.fetch(core, incoming, ErrorCode.NONE, diverging_epoch=diverging))
+        return
+    if position.kind is Position.SNAPSHOT:
+        snapshot_id = FetchSnapshotId(end_offset=position.at.offset, epoch=position.at.epoch)
+        core.answer(incoming, answers.fetch(core, incoming, ErrorCode.NONE, snapshot_id=snapshot_id))
+        return
+    if key.node_id >= 0:
+        replica = leader.progress.replica(key)
+        replica.fetched(asked.fetch_offset, core.log.end_offset, core.now_ms)
+        heard_of(core, leader, key)
+        advance(core, leader)
+    if request.max_wait_ms == 0 or has_news(core, asked):
+        answer_with_records(core, incoming, asked)
+    else:
+        core.parked.append(
+            ParkedFetch(incoming=incoming, request=request, deadline_ms=core.now_ms + request.max_wait_ms)
+        )
+
+
+def has_news(core: Core, asked: FetchPartition) -> bool:
+    """Whether there are records, or the asker does not know all that is committed (KIP-1166)."""
+    if asked.fetch_offset < core.log.end_offset:
+        return True
+    leader = core.role
+    known = isinstance(leader, Leader) and leader.has_high_watermark
+    return known and asked.high_watermark < core.high_watermark
+
+
+def answer_with_records(core: Core, incoming: Incoming, asked: FetchPartition) -> None:
+    response = answers.fetch(core, incoming, ErrorCode.NONE)
+    request: FetchRequest = incoming.message
+    most = min(asked.partition_max_bytes, request.max_bytes) if request.max_bytes > 0 else asked.partition_max_bytes
+    read = None
+    if asked.fetch_offset < core.log.end_offset:
+        read = LogRead(offset=asked.fetch_offset, max_bytes=most)
+    core.answer(incoming, response, read)
+
+
+def answer_parked(core: Core) -> float:
+    """Answer the fetches that waited for what is there now, or long enough; when the next one has."""
+    waiting: list[ParkedFetch] = []
+    for fetch in core.parked:
+        asked = fetch.request.topics[0].partitions[0]
+        if core.now_ms >= fetch.deadline_ms or has_news(core, asked):
+            answer_with_records(core, fetch.incoming, asked)
+        else:
+            waiting.append(fetch)
+    core.parked = waiting
+    return min((fetch.deadline_ms for fetch in waiting), default=float("inf"))
+
+
+def heard_of(core: Core, leader: Leader, key: ReplicaKey) -> None:
+    """A replica asked for something of this epoch: check-quorum starts over when a majority has."""
+    if leader.progress.heard_of(key):
+        leader.check_quorum_deadline_ms = core.now_ms + CHECK_QUORUM_FACTOR * core.config.fetch_timeout_ms
+
+
+def advance(core: Core, leader: Leader) -> None:
+    """Move the high watermark to what a majority has durably, once that is behind this epoch's first record (Q4)."""
+    offset = min(leader.progress.majority_end(), core.log.end_offset)
+    if offset > leader.epoch_start_offset:
+        leader.has_high_watermark = True
+        # After a change of voters less may be computed than before: what is committed stays so.
+        core.advance_high_watermark(offset)
+
+
+# --- FetchSnapshot
+
+
+def handle_fetch_snapshot(core: Core, incoming: Incoming) -> None:
+    request: FetchSnapshotRequest = incoming.message
+    topic = request.topics[0]
+    asked = topic.partitions[0]
+    wanted = OffsetAndEpoch(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
+    error, size = ErrorCode.NONE, 0
+    if (topic.name, asked.partition) != (answers.TOPIC, answers.PARTITION):
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        error = leader_refusal(core, asked.current_leader_epoch)
+    if not error:
+        found = core.log.snapshot_size(wanted)
+        # What formatting wrote is not replicated: the first leader wrote its content into the log.
+        if found is None or wanted == BOOTSTRAP_SNAPSHOT:
+            error = ErrorCode.SNAPSHOT_NOT_FOUND
+        elif not 0 <= asked.position < found:
+            error = ErrorCode.POSITION_OUT_OF_RANGE
+        else:
+            size = found
+    read = None
+    if not error:
+        assert isinstance(core.role, Leader)
+        heard_of(core, core.role, ReplicaKey(request.replica_id, asked.replica_directory_id))
+        most = request.max_bytes if request.max_bytes > 0 else core.config.fetch_snapshot_max_bytes
+        most = min(most, size - asked.position)
+        read = SnapshotRead(snapshot_id=wanted, position=asked.position, max_bytes=most)
+    response = answers.fetch_snapshot(
+        core,
+        incoming,
+        error,
+        snapshot_id=wanted,
+        size=size,
+        position=asked.position,
+        topic=(topic.name, asked.partition),
+    )
+    core.answer(incoming, response, read)

@@ -1,0 +1,321 @@
+"""The quorum as a driver sees it: inputs, then what they want done (Ready), then done(); README.md has the contract.
+
+Pure: no clock, no I/O, no randomness of its own. Inputs that come while a Ready is being carried out wait for done(),
+so that each sees the log as the one before has left it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from kwire.cluster.quorum import answers, epochs, following, leading, polling, transitions, voter_changes, voting
+from kwire.cluster.quorum.config import QuorumConfig
+from kwire.cluster.quorum.core import Core, Incoming, Reply
+from kwire.cluster.quorum.describing import handle_describe_quorum
+from kwire.cluster.quorum.log_view import LogView
+from kwire.cluster.quorum.ready import Ready
+from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Role
+from kwire.cluster.quorum.state import NOBODY, QuorumState
+from kwire.cluster.quorum.voter_history import QuorumRecord, VoterHistory, quorum_records
+from kwire.cluster.quorum.voters import VoterSet
+from kwire.protocol.control_records import ControlRecordType
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.add_raft_voter import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+)
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from kwire.protocol.messages.describe_quorum import DescribeQuorumRequest
+from kwire.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from kwire.protocol.messages.fetch import FetchRequest, FetchResponse
+from kwire.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kwire.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from kwire.protocol.messages.vote import VoteRequest, VoteResponse
+from kwire.seams import Chance
+
+REQUESTS: dict[type, tuple[type, Callable[[Core, Incoming], None]]] = {
+    VoteRequest: (VoteResponse, voting.handle_vote),
+    BeginQuorumEpochRequest: (BeginQuorumEpochResponse, epochs.handle_begin_quorum_epoch),
+    EndQuorumEpochRequest: (EndQuorumEpochResponse, epochs.handle_end_quorum_epoch),
+    FetchRequest: (FetchResponse, leading.handle_fetch),
+    FetchSnapshotRequest: (FetchSnapshotResponse, leading.handle_fetch_snapshot),
+    AddRaftVoterRequest: (AddRaftVoterResponse, voter_changes.handle_add_voter),
+    RemoveRaftVoterRequest: (RemoveRaftVoterResponse, voter_changes.handle_remove_voter),
+    UpdateRaftVoterRequest: (UpdateRaftVoterResponse, voter_changes.handle_update_voter),
+}
+RESPONSES: dict[type, Callable[[Core, Reply], bool]] = {
+    VoteRequest: voting.handle_vote_response,
+    BeginQuorumEpochRequest: epochs.handle_begin_quorum_epoch_response,
+    EndQuorumEpochRequest: epochs.handle_end_quorum_epoch_response,
+    FetchRequest: following.handle_fetch_response,
+    FetchSnapshotRequest: following.handle_fetch_snapshot_response,
+    AddRaftVoterRequest: polling.handle_change_response,
+    RemoveRaftVoterRequest: polling.handle_change_response,
+    UpdateRaftVoterRequest: polling.handle_update_voter_response,
+    ApiVersionsRequest: voter_changes.handle_api_versions_response,
+}
+NAMED_PARTITION = (VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest)
+
+
+class Quorum:
+    """One replica of the metadata log: voter or observer."""
+
+    def __init__(
+        self,
+        *,
+        config: QuorumConfig,
+        state: QuorumState,
+        log: LogView,
+        chance: Chance,
+        static_voters: VoterSet | None = None,
+        records: Iterable[tuple[int, QuorumRecord]] = (),
+    ) -> None:
+        """`records`: each KRaftVersion and KRaftVoters record with its offset, of the snapshot (at its last offset) and
+        of the log. `state`: what the quorum-state file says.
+        """
+        history = VoterHistory(static_voters)
+        for offset, record in records:
+            history.add(offset, record)
+        self._core = Core(config=config, state=state, log=log, history=history, chance=chance)
+        self._inputs: deque[Callable[[], None]] = deque()
+        self.next_deadline_ms = -math.inf
+        """When to call tick() at the latest, on the clock of now_ms."""
+
+    # --- what can be seen
+
+    @property
+    def role(self) -> Role:
+        return self._core.role
+
+    @property
+    def epoch(self) -> int:
+        return self._core.epoch
+
+    @property
+    def leader_id(self) -> int:
+        return self._core.leader_id
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self._core.role, Leader)
+
+    @property
+    def high_watermark(self) -> int:
+        """The end of what is committed, as far as this replica knows; -1 when it does not."""
+        return self._core.high_watermark
+
+    @property
+    def history(self) -> VoterHistory:
+        """Voters and kraft.version, for snapshots; forget_before() when one is made is the driver's to call."""
+        return self._core.history
+
+    @property
+    def is_shut_down(self) -> bool:
+        """Whether a graceful shutdown has nothing more to wait for."""
+        core = self._core
+        deadline = core.shutdown_deadline_ms
+        if deadline is None:
+            return False
+        is_alone = not core.is_voter or core.voters.is_only_voter(core.config.key)
+        is_leading = isinstance(core.role, Leader)
+        return core.now_ms >= deadline or (not is_leading and (is_alone or core.has_remote_leader))
+
+    def set_wall_offset(self, offset_ms: float) -> None:
+        """What to add to now_ms to have the time since the Unix epoch: for DescribeQuorum."""
+        self._core.wall_offset_ms = offset_ms
+
+    # --- inputs
+
+    def start(self, now_ms: float) -> None:
+        """The first input."""
+        self._input(self._start, now_ms)
+
+    def tick(self, now_ms: float) -> None:
+        """Time has passed."""
+        self._input(lambda: None, now_ms)
+
+    def request(self, token: Any, message: Any, *, version: int, listener: str, now_ms: float) -> None:
+        """A request of REQUESTS or DescribeQuorum; its Answer has the token."""
+        incoming = Incoming(token=token, message=message, version=version, listener=listener)
+        self._input(partial(self._request, incoming), now_ms)
+
+    def response(self, correlation_id: int, response: Any, now_ms: float) -> None:
+        """The answer to a Send."""
+        self._input(partial(self._response, correlation_id, response), now_ms)
+
+    def unreachable(self, correlation_id: int, now_ms: float) -> None:
+        """There will be no answer to a Send."""
+        self._input(partial(self._unreachable, correlation_id), now_ms)
+
+    def appended(self, now_ms: float) -> None:
+        """The driver, as the leader, has appended records of its own: whoever waits for them may have them."""
+        self._input(lambda: None, now_ms)
+
+    def flushed(self, now_ms: float) -> None:
+        """log.flushed_end_offset has grown."""
+        self._input(lambda: None, now_ms)
+
+    def resign(self, epoch: int, now_ms: float) -> None:
+        """Lead no more, if this epoch still lasts."""
+        self._input(partial(self._resign, epoch), now_ms)
+
+    def shut_down(self, now_ms: float, timeout_ms: float) -> None:
+        """End gracefully: a leader lets the others elect first. is_shut_down says when."""
+        self._input(partial(self._shut_down, timeout_ms), now_ms)
+
+    def snapshot_installed(self, records: Sequence[QuorumRecord], now_ms: float) -> None:
+        """The fetched snapshot has taken the log's place; its KRaftVersion and KRaftVoters records."""
+        self._input(partial(self._snapshot_installed, records), now_ms)
+
+    def snapshot_refused(self, now_ms: float) -> None:
+        """What was fetched is no sound snapshot: begin again."""
+        self._input(self._snapshot_refused, now_ms)
+
+    # --- outputs
+
+    def take(self) -> Ready | None:
+        """What is to be done now, or None. done() must follow before the next one is given out."""
+        core = self._core
+        if core.taken is not None or core.ready.is_empty:
+            return None
+        core.taken, core.ready = core.ready, Ready()
+        return core.taken
+
+    def done(self, now_ms: float, control_offsets: Sequence[int] = ()) -> None:
+        """What was taken is done; control_offsets: the base offset of each batch of append_control."""
+        core = self._core
+        taken = core.taken
+        assert taken is not None, "done() answers take()"
+        assert len(control_offsets) == len(taken.append_control), "one offset for each control batch"
+        core.taken = None
+        for batch, base_offset in zip(taken.append_control, control_offsets, strict=True):
+            self._control_written(base_offset, batch.records)
+        if taken.append_records is not None:
+            self._records_written(taken)
+        self._step(lambda: None, now_ms)
+        self._run_inputs()
+
+    # --- how inputs run: one at a time
+
+    def _input(self, step: Callable[[], None], now_ms: float) -> None:
+        self._inputs.append(partial(self._step, step, now_ms))
+        self._run_inputs()
+
+    def _run_inputs(self) -> None:
+        core = self._core
+        while self._inputs and core.taken is None and core.ready.is_empty:
+            self._inputs.popleft()()
+
+    def _step(self, step: Callable[[], None], now_ms: float) -> None:
+        core = self._core
+        core.now_ms = max(core.now_ms, now_ms)
+        step()
+        self.next_deadline_ms = polling.poll(core)
+        if core.shutdown_deadline_ms is not None:
+            self.next_deadline_ms = min(self.next_deadline_ms, core.shutdown_deadline_ms)
+
+    def _start(self) -> None:
+        """Take up what the last run left (KIP-595): an epoch that it led is over, one that it stood for goes on."""
+        core, config = self._core, self._core.config
+        state = core.state
+        if state.leader_epoch < core.log.last_epoch:
+            transitions.become_unattached(core, core.log.last_epoch)
+        elif state.leader_id == config.node_id:
+            transitions.resign_at_start(core)
+        elif core.voted == config.key and state.leader_id == NOBODY and core.is_voter:
+            deadline = core.now_ms + core.random_election_timeout_ms()
+            core.role = Candidate(election_deadline_ms=deadline, ballot=transitions.own_ballot(core))
+        elif state.leader_id != NOBODY and core.voters.endpoints(state.leader_id):
+            endpoints = core.voters.endpoints(state.leader_id)
+            transitions.become_follower(core, state.leader_epoch, state.leader_id, endpoints)
+        if core.voters.is_only_voter(config.key):
+            transitions.become_prospective(core)
+
+    def _request(self, incoming: Incoming) -> None:
+        core = self._core
+        message = incoming.message
+        if isinstance(message, DescribeQuorumRequest):
+            handle_describe_quorum(core, incoming)
+            return
+        response, handle = REQUESTS[type(message)]
+        if message.cluster_id is not None and message.cluster_id != core.config.cluster_id:
+            core.answer(incoming, response(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
+        elif not _names_the_partition(message):
+            core.answer(incoming, response(error_code=ErrorCode.INVALID_REQUEST))
+        else:
+            handle(core, incoming)
+
+    def _response(self, correlation_id: int, response: Any) -> None:
+        core = self._core
+        expected = core.connections.expected(correlation_id)
+        if expected is None:
+            return
+        destination, request = expected
+        succeeded = RESPONSES[type(request)](core, Reply(source=destination, request=request, response=response))
+        core.connections.finished(correlation_id, succeeded=succeeded, now_ms=core.now_ms)
+
+    def _unreachable(self, correlation_id: int) -> None:
+        core = self._core
+        expected = core.connections.expected(correlation_id)
+        core.connections.finished(correlation_id, succeeded=False, now_ms=core.now_ms)
+        if expected is not None and isinstance(expected[1], ApiVersionsRequest):
+            voter_changes.new_voter_unreachable(core, expected[0])
+
+    def _resign(self, epoch: int) -> None:
+        role = self._core.role
+        if isinstance(role, Leader) and epoch == self._core.epoch:
+            role.is_resigning = True
+
+    def _shut_down(self, timeout_ms: float) -> None:
+        core = self._core
+        if core.shutdown_deadline_ms is None:
+            core.shutdown_deadline_ms = core.now_ms + timeout_ms
+
+    def _snapshot_installed(self, records: Sequence[QuorumRecord]) -> None:
+        core = self._core
+        core.history.restart(core.log.end_offset, records)
+        core.advance_high_watermark(core.log.end_offset)
+        if isinstance(core.role, Follower):
+            core.role.snapshot = None
+
+    def _snapshot_refused(self) -> None:
+        if isinstance(self._core.role, Follower):
+            self._core.role.snapshot = None
+
+    # --- what was written
+
+    def _control_written(self, base_offset: int, records: Sequence[tuple[ControlRecordType, Any]]) -> None:
+        core = self._core
+        for delta, (kind, record) in enumerate(records):
+            if kind in (ControlRecordType.KRAFT_VERSION, ControlRecordType.KRAFT_VOTERS):
+                core.history.add(base_offset + delta, record)
+                if kind == ControlRecordType.KRAFT_VOTERS:
+                    voter_changes.voters_written(core, base_offset + delta)
+
+    def _records_written(self, taken: Ready) -> None:
+        core = self._core
+        assert taken.append_records is not None
+        for offset, record in quorum_records(taken.append_records):
+            if offset < core.log.end_offset:  # the driver may have taken a part only
+                core.history.add(offset, record)
+
+
+def _names_the_partition(message: Any) -> bool:
+    """Whether a request is about __cluster_metadata-0 alone; requests about voters name no partition."""
+    if isinstance(message, (AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest)):
+        return True
+    if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
+        return False
+    topic = message.topics[0]
+    if isinstance(message, NAMED_PARTITION):
+        return bool(topic.topic_name == answers.TOPIC and topic.partitions[0].partition_index == answers.PARTITION)
+    if isinstance(message, FetchRequest):
+        is_topic = bool(topic.topic_id == answers.TOPIC_ID or topic.topic == answers.TOPIC)
+        return is_topic and bool(topic.partitions[0].partition == answers.PARTITION)
+    return True  # FetchSnapshot says UNKNOWN_TOPIC_OR_PARTITION of its own

@@ -1,0 +1,160 @@
+"""What each role does as time goes by. Each function does what is due and says when to look again."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+from kwire.cluster.quorum import requests
+from kwire.cluster.quorum.config import RECONFIGURABLE
+from kwire.cluster.quorum.core import Core, Reply
+from kwire.cluster.quorum.epochs import announce, announce_resignation
+from kwire.cluster.quorum.following import fetch_from_anyone, fetch_from_leader, follow_high_watermark
+from kwire.cluster.quorum.leading import advance, answer_parked
+from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kwire.cluster.quorum.transitions import become_prospective, become_resigned, become_unattached
+from kwire.cluster.quorum.voter_changes import settle
+from kwire.cluster.quorum.voting import ask_for_votes, give_up_pre_vote
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kwire.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+
+logger = logging.getLogger("kwire.cluster.quorum")
+
+ROUNDS_MAX = 10
+"""Roles that a replica may pass through at one moment: a lone voter needs four."""
+
+
+def poll(core: Core) -> float:
+    """Do all that is due at core.now_ms; when something will be due next."""
+    for _ in range(ROUNDS_MAX):
+        before = core.role
+        deadline = _poll_role(core)
+        if core.role is before:
+            core.say_leadership()
+            return deadline
+    raise AssertionError(f"the roles of {core.config.node_id} do not settle: {core.role}")
+
+
+def _poll_role(core: Core) -> float:
+    role = core.role
+    if isinstance(role, Leader):
+        return _poll_leader(core, role)
+    if isinstance(role, Follower):
+        return _poll_follower(core, role)
+    if isinstance(role, Unattached):
+        return _poll_unattached(core, role)
+    if isinstance(role, Resigned):
+        return _poll_resigned(core, role)
+    return _poll_nominee(core, role)
+
+
+def _poll_leader(core: Core, leader: Leader) -> float:
+    leader.progress.leader_flushed(min(core.log.flushed_end_offset, core.log.end_offset))
+    advance(core, leader)
+    change_deadline = settle(core, leader)
+    check_quorum = leader.check_quorum_deadline_ms if leader.progress.needs_followers else math.inf
+    if core.is_shutting_down or leader.is_resigning or core.now_ms >= check_quorum:
+        become_resigned(core)
+        return core.now_ms
+    parked_deadline = answer_parked(core)
+    return min(change_deadline, check_quorum, parked_deadline, announce(core, leader))
+
+
+def _poll_resigned(core: Core, role: Resigned) -> float:
+    look_again = announce_resignation(core, role)
+    if core.is_shutting_down:
+        return look_again
+    if core.now_ms >= role.election_deadline_ms:
+        become_unattached(core, core.epoch + 1)
+    return min(look_again, role.election_deadline_ms)
+
+
+def _poll_nominee(core: Core, role: Prospective | Candidate) -> float:
+    if not core.is_voter:
+        become_unattached(core, core.epoch if isinstance(role, Prospective) else core.epoch + 1)
+        return core.now_ms
+    if core.is_shutting_down:
+        # The election goes on: who wins can resign, and another's victory ends it as well.
+        return max(ask_for_votes(core, role), core.now_ms + core.config.retry_backoff_ms)
+    if core.now_ms >= role.election_deadline_ms:
+        if isinstance(role, Prospective):
+            give_up_pre_vote(core)
+        else:
+            become_prospective(core)
+        return core.now_ms
+    return ask_for_votes(core, role)
+
+
+def _poll_unattached(core: Core, role: Unattached) -> float:
+    if core.is_voter and math.isinf(role.election_deadline_ms):
+        role.election_deadline_ms = core.now_ms + core.random_election_timeout_ms()
+    if core.is_voter and core.is_shutting_down:
+        return math.inf
+    if core.is_voter and core.now_ms >= role.election_deadline_ms:
+        become_prospective(core)
+        return core.now_ms
+    return min(role.election_deadline_ms, fetch_from_anyone(core))
+
+
+def _poll_follower(core: Core, role: Follower) -> float:
+    follow_high_watermark(core)
+    if core.is_shutting_down:
+        return math.inf
+    is_late = core.now_ms >= role.fetch_deadline_ms
+    if is_late and core.is_voter:
+        become_prospective(core)
+        return core.now_ms
+    if is_late:
+        return fetch_from_anyone(core)
+    _speak_of_itself(core, role)
+    return min(fetch_from_leader(core, role), role.fetch_deadline_ms)
+
+
+# --- telling the leader about this replica
+
+
+def _speak_of_itself(core: Core, role: Follower) -> None:
+    """Every so often, in place of a fetch: changed endpoints, or the wish to vote (KIP-853, KIP-1186)."""
+    if core.now_ms < role.voter_update_ms or not core.is_log_settled:
+        return
+    leader = core.destination(core.leader_id, role.leader_endpoints)
+    if leader is not None and core.connections.has_timed_out(leader.node_id, core.now_ms):
+        return
+    request = _wish(core, role)
+    if request is None:
+        role.voter_update_ms = core.now_ms + core.config.fetch_timeout_ms
+    elif leader is not None and core.connections.ready_at_ms(leader.node_id) <= core.now_ms:
+        role.voter_update_ms = core.now_ms + core.config.fetch_timeout_ms
+        core.send(leader, request)
+
+
+def _wish(core: Core, role: Follower) -> UpdateRaftVoterRequest | AddRaftVoterRequest | RemoveRaftVoterRequest | None:
+    is_reconfigurable = core.history.kraft_version >= RECONFIGURABLE
+    mine = core.voters.get(core.config.node_id)
+    if core.is_voter:
+        is_news = mine != core.config.voter if is_reconfigurable else not role.has_updated_leader
+        return requests.update_voter(core) if is_news else None
+    if not (is_reconfigurable and core.config.can_become_voter and core.config.auto_join):
+        return None
+    if mine is not None:
+        # The voter of before had this id on another disk: it goes before this one can come.
+        return requests.remove_voter(core, mine.key)
+    return requests.add_voter(core)
+
+
+def handle_update_voter_response(core: Core, reply: Reply) -> bool:
+    response: UpdateRaftVoterResponse = reply.response
+    error = ErrorCode(response.error_code)
+    if not error and isinstance(core.role, Follower):
+        core.role.has_updated_leader = True
+    return error not in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def handle_change_response(core: Core, reply: Reply) -> bool:
+    """Whatever the leader says: it is asked again after a while if this replica still is no voter."""
+    response: AddRaftVoterResponse | RemoveRaftVoterResponse = reply.response
+    if response.error_code:
+        logger.info("node %d may not join yet: %s", core.config.node_id, ErrorCode(response.error_code).name)
+    return response.error_code not in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,0 +1,210 @@
+"""How a replica becomes something else. The legal ways, by role, are drawn in the folder's README.
+
+Each function asserts that its way is legal, builds the new role, and does what belongs to the change: answers that
+are still expected are forgotten, fetches that wait here are sent away.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+
+from kwire.cluster.quorum import answers
+from kwire.cluster.quorum.config import CHECK_QUORUM_FACTOR, RECONFIGURABLE
+from kwire.cluster.quorum.core import Core
+from kwire.cluster.quorum.progress import Progress
+from kwire.cluster.quorum.ready import ControlBatch
+from kwire.cluster.quorum.roles import (
+    NOT_WRITTEN,
+    Ballot,
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Role,
+    Unattached,
+    VoterChange,
+)
+from kwire.cluster.quorum.state import NOBODY
+from kwire.cluster.quorum.voter_history import NOT_IN_LOG
+from kwire.cluster.quorum.voters import Endpoints, ReplicaKey, VoterSet
+from kwire.protocol.control_records import ControlRecordType
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.control_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeVoter,
+)
+
+logger = logging.getLogger("kwire.cluster.quorum")
+
+
+def become_unattached(core: Core, epoch: int, leader_id: int = NOBODY) -> None:
+    """A newer epoch without a leader to follow, or a pre-vote that failed."""
+    assert epoch > core.epoch or isinstance(core.role, Prospective), f"unattached in epoch {epoch} of {core.epoch}"
+    if epoch == core.epoch and leader_id == NOBODY:
+        leader_id = core.leader_id
+    role = Unattached(election_deadline_ms=_election_deadline(core))
+    _enter(core, role, epoch=epoch, leader_id=leader_id)
+    logger.info("node %d is unattached in epoch %d", core.config.node_id, epoch)
+
+
+def _election_deadline(core: Core) -> float:
+    """An election that is under way goes on with the time it has; who hears of many epochs still votes some day."""
+    if not core.is_voter:
+        return math.inf
+    role = core.role
+    is_lost = isinstance(role, Prospective) and role.ballot.is_lost
+    if not isinstance(role, (Leader, Follower)) and not is_lost and math.isfinite(role.election_deadline_ms):
+        return role.election_deadline_ms
+    return core.now_ms + core.random_election_timeout_ms()
+
+
+def add_vote(core: Core, candidate: ReplicaKey) -> None:
+    """The one vote of this epoch is given; the voter waits a whole election timeout for what comes of it."""
+    role = core.role
+    assert isinstance(role, (Unattached, Prospective)), "only who waits for a leader votes"
+    assert core.voted is None, "one vote an epoch"
+    assert candidate.node_id != core.config.node_id, "votes for itself are a candidate's"
+    state = core.state_with(epoch=core.epoch, leader_id=core.leader_id, voted=candidate)
+    deadline = core.now_ms + core.random_election_timeout_ms()
+    if isinstance(role, Prospective):
+        endpoints = role.leader_endpoints
+        role = Prospective(election_deadline_ms=deadline, ballot=own_ballot(core), leader_endpoints=endpoints)
+    else:
+        role = Unattached(election_deadline_ms=deadline if core.is_voter else math.inf)
+    core.transition(role, state)
+    core.connections.reset()
+
+
+def own_ballot(core: Core) -> Ballot:
+    return Ballot(voters=core.voters, granted={core.config.node_id})
+
+
+def become_prospective(core: Core) -> None:
+    assert core.is_voter, "observers do not stand for election"
+    assert not isinstance(core.role, (Leader, Prospective)), f"prospective after {core.role}"
+    endpoints = core.leader_endpoints if core.has_remote_leader else ()
+    role = Prospective(
+        election_deadline_ms=core.now_ms + core.random_election_timeout_ms(),
+        ballot=own_ballot(core),
+        leader_endpoints=endpoints,
+    )
+    logger.info("node %d asks whether it would be elected after epoch %d", core.config.node_id, core.epoch)
+    _enter(core, role, epoch=core.epoch, leader_id=core.leader_id)
+    if role.ballot.is_won:
+        become_candidate(core)
+
+
+def become_candidate(core: Core) -> None:
+    assert core.is_voter, "observers do not stand for election"
+    assert isinstance(core.role, Prospective), "a pre-vote comes first (KIP-996)"
+    role = Candidate(election_deadline_ms=core.now_ms + core.random_election_timeout_ms(), ballot=own_ballot(core))
+    logger.info("node %d is a candidate in epoch %d", core.config.node_id, core.epoch + 1)
+    _enter(core, role, epoch=core.epoch + 1, voted=core.config.key)
+    if role.ballot.is_won:
+        become_leader(core)
+
+
+def become_leader(core: Core) -> None:
+    candidate = core.role
+    assert isinstance(candidate, Candidate), "only a candidate is elected"
+    assert candidate.ballot.is_won, "a majority elects"
+    granting = sorted(candidate.ballot.granted)
+    role = Leader(
+        granting_voters=granting,
+        epoch_start_offset=core.log.end_offset,
+        progress=Progress(core.config.key, core.voters),
+        begin_quorum_ms=core.now_ms,
+        check_quorum_deadline_ms=core.now_ms + CHECK_QUORUM_FACTOR * core.config.fetch_timeout_ms,
+    )
+    logger.info("node %d leads epoch %d, elected by %s", core.config.node_id, core.epoch, granting)
+    _enter(core, role, epoch=core.epoch, leader_id=core.config.node_id)
+    core.ready.append_control.append(ControlBatch(epoch=core.epoch, records=_first_records(core, granting)))
+
+
+def _first_records(core: Core, granting: Sequence[int]) -> list[tuple[ControlRecordType, object]]:
+    """What opens an epoch: who leads it; and the voters, if the log has not got them yet or not as they are."""
+    voters = core.voters
+    change = LeaderChangeMessage(
+        leader_id=core.config.node_id,
+        voters=[LeaderChangeVoter(voter_id=node_id) for node_id in sorted(voters.ids)],
+        granting_voters=[LeaderChangeVoter(voter_id=node_id) for node_id in granting],
+    )
+    records: list[tuple[ControlRecordType, object]] = [(ControlRecordType.LEADER_CHANGE, change)]
+    if core.history.kraft_version < RECONFIGURABLE:
+        return records
+    updated = voters.update(core.config.voter)
+    assert updated is not None, "a leader is a voter"
+    # What came with the bootstrap snapshot stands before the log's first offset.
+    if core.history.voters_offset == NOT_IN_LOG or updated != voters:
+        version = KRaftVersionRecord(kraft_version=core.history.kraft_version)
+        records.append((ControlRecordType.KRAFT_VERSION, version))
+        records.append((ControlRecordType.KRAFT_VOTERS, updated.to_record()))
+    return records
+
+
+def become_follower(core: Core, epoch: int, leader_id: int, endpoints: Endpoints) -> None:
+    """Somebody else leads; more of its endpoints may become known while it does."""
+    assert leader_id != core.config.node_id, "nobody follows itself"
+    assert endpoints, "a leader to follow can be reached"
+    assert epoch > core.epoch or not isinstance(core.role, Leader), "two leaders in one epoch"
+    now = core.now_ms
+    role = Follower(
+        leader_endpoints=endpoints,
+        fetch_deadline_ms=now + core.config.fetch_timeout_ms,
+        voter_update_ms=now + core.config.fetch_timeout_ms,
+    )
+    logger.info("node %d follows node %d in epoch %d", core.config.node_id, leader_id, epoch)
+    _enter(core, role, epoch=epoch, leader_id=leader_id)
+
+
+def become_resigned(core: Core) -> None:
+    role = core.role
+    assert isinstance(role, Leader), "only a leader resigns"
+    logger.info("node %d resigns from epoch %d", core.config.node_id, core.epoch)
+    resign_at_start(core, role.progress.successors())
+
+
+def resign_at_start(core: Core, successors: list[ReplicaKey] | None = None) -> None:
+    """Resign, or start as the leader of an epoch that ended with the last run."""
+    resigned = Resigned(
+        election_deadline_ms=core.now_ms + core.random_election_timeout_ms(),
+        unacknowledged=set(core.voters.ids - {core.config.node_id}),
+        preferred_successors=successors or [],
+    )
+    _enter(core, resigned, epoch=core.epoch, leader_id=core.config.node_id)
+
+
+def _enter(core: Core, role: Role, *, epoch: int, leader_id: int = NOBODY, voted: ReplicaKey | None = None) -> None:
+    before = core.role
+    core.transition(role, core.state_with(epoch=epoch, leader_id=leader_id, voted=voted))
+    core.connections.reset()
+    if isinstance(before, Leader):
+        if before.change is not None:
+            finish_change(core, before, before.change, ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node leads no more")
+        send_parked_away(core)
+
+
+def send_parked_away(core: Core) -> None:
+    """Fetches that wait are told to look for the leader."""
+    parked, core.parked = core.parked, []
+    for fetch in parked:
+        core.answer(fetch.incoming, answers.fetch(core, fetch.incoming, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+
+def finish_change(core: Core, leader: Leader, change: VoterChange, error: ErrorCode, text: str | None = None) -> None:
+    """The addition or removal under way is over; another may begin."""
+    leader.change = None
+    if change.ack_when_committed or change.offset == NOT_WRITTEN:
+        core.ready.answers.append(answers.voter_change(change, error, text))
+
+
+def write_voters(core: Core, voters: VoterSet) -> None:
+    """Append another voter set to the log: it counts as soon as it is there."""
+    assert core.voters.overlaps_majority(voters), f"{core.voters} cannot become {voters} in one step"
+    assert core.history.voters_offset < core.high_watermark, "one change at a time"
+    record = (ControlRecordType.KRAFT_VOTERS, voters.to_record())
+    core.ready.append_control.append(ControlBatch(epoch=core.epoch, records=[record]))

@@ -1,0 +1,129 @@
+"""Voter sets and kraft.version by the offset of the record that brought them.
+
+A voter set counts from the moment that its record is in the log, committed or not (KIP-853); when the log is cut back,
+the one before counts again. What came with a snapshot stands at the snapshot's last offset.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from kwire.cluster.quorum.voters import VoterSet
+from kwire.protocol.codec import decode
+from kwire.protocol.control_records import ControlRecordType, control_record_type
+from kwire.protocol.messages.control_records import KRaftVersionRecord, VotersRecord
+from kwire.protocol.primitives import Buffer
+from kwire.protocol.records import decode_batch, iterate_headers
+
+T = TypeVar("T")
+QuorumRecord = KRaftVersionRecord | VotersRecord
+NOT_IN_LOG = -1
+"""The offset of what was configured, not written."""
+
+
+class Timeline(Generic[T]):
+    """Values by the offset from which they count."""
+
+    def __init__(self, first: T) -> None:
+        self._offsets = [NOT_IN_LOG]
+        self._values = [first]
+
+    @property
+    def newest(self) -> tuple[int, T]:
+        return self._offsets[-1], self._values[-1]
+
+    def at(self, end_offset: int) -> T:
+        """What counts in a log that ends before end_offset."""
+        return self._values[max(0, bisect_left(self._offsets, end_offset) - 1)]
+
+    def add(self, offset: int, value: T) -> None:
+        assert offset > self._offsets[-1] or (offset == self._offsets[-1] == NOT_IN_LOG), "records come in order"
+        self._offsets.append(offset)
+        self._values.append(value)
+
+    def cut_back(self, end_offset: int) -> None:
+        """Forget what came at end_offset or later."""
+        keep = max(1, bisect_left(self._offsets, end_offset))
+        del self._offsets[keep:], self._values[keep:]
+
+    def forget_before(self, offset: int) -> None:
+        """Keep what counts at `offset` and what came later."""
+        first = max(0, bisect_right(self._offsets, offset) - 1)
+        del self._offsets[:first], self._values[:first]
+
+    def restart(self, offset: int, value: T) -> None:
+        """Only this value is known."""
+        self._offsets, self._values = [offset], [value]
+
+
+class VoterHistory:
+    """What the log says about its own voters."""
+
+    def __init__(self, static_voters: VoterSet | None = None) -> None:
+        self._static = static_voters if static_voters is not None else VoterSet()
+        self._voters = Timeline(self._static)
+        self._versions = Timeline(0)
+
+    @property
+    def voters(self) -> VoterSet:
+        """The newest set: the one that counts."""
+        return self._voters.newest[1]
+
+    @property
+    def voters_offset(self) -> int:
+        """Where the newest set was written; NOT_IN_LOG for a configured one."""
+        return self._voters.newest[0]
+
+    @property
+    def kraft_version(self) -> int:
+        return self._versions.newest[1]
+
+    @property
+    def kraft_version_offset(self) -> int:
+        return self._versions.newest[0]
+
+    def voters_at(self, end_offset: int) -> VoterSet:
+        """The set in a log, or in a snapshot, that ends before end_offset."""
+        return self._voters.at(end_offset)
+
+    def kraft_version_at(self, end_offset: int) -> int:
+        return self._versions.at(end_offset)
+
+    def add(self, offset: int, record: QuorumRecord) -> None:
+        if isinstance(record, KRaftVersionRecord):
+            self._versions.add(offset, record.kraft_version)
+        else:
+            self._voters.add(offset, VoterSet.from_record(record))
+
+    def cut_back(self, end_offset: int) -> None:
+        self._voters.cut_back(end_offset)
+        self._versions.cut_back(end_offset)
+
+    def forget_before(self, offset: int) -> None:
+        self._voters.forget_before(offset)
+        self._versions.forget_before(offset)
+
+    def restart(self, end_offset: int, records: Iterable[QuorumRecord]) -> None:
+        """All that is known is in a snapshot that ends before end_offset."""
+        self._voters.restart(NOT_IN_LOG, self._static)
+        self._versions.restart(NOT_IN_LOG, 0)
+        for record in records:
+            if isinstance(record, KRaftVersionRecord):
+                self._versions.restart(end_offset - 1, record.kraft_version)
+            else:
+                self._voters.restart(end_offset - 1, VoterSet.from_record(record))
+
+
+def quorum_records(data: Buffer) -> Iterator[tuple[int, QuorumRecord]]:
+    """(offset, record) of each KRaftVersion and KRaftVoters record in these batches."""
+    for position, header in iterate_headers(data):
+        if not header.is_control:
+            continue
+        for delta, record in enumerate(decode_batch(data, position)):
+            kind = control_record_type(record.key)
+            if kind == ControlRecordType.KRAFT_VERSION:
+                yield header.base_offset + delta, decode(KRaftVersionRecord, 0, bytes(record.value or b""))
+            elif kind == ControlRecordType.KRAFT_VOTERS:
+                yield header.base_offset + delta, decode(VotersRecord, 0, bytes(record.value or b""))

@@ -1,0 +1,236 @@
+"""Kafka's raft simulation scenarios, and random ones, with Q1 to Q10 looked at after every event."""
+
+from __future__ import annotations
+
+from tests.cluster.quorum.world import World
+
+
+def three(seed: int = 1, **settings: bool) -> World:
+    world = World(seed, **settings)
+    world.add_voters(1, 2, 3)
+    return world
+
+
+def test_a_lone_voter_leads_at_once() -> None:
+    world = World()
+    world.add_voters(1)
+    assert world.leader() is world.nodes[1]
+    leader = world.elect()
+    assert leader.running.high_watermark == leader.log.end_offset == 3
+
+
+def test_three_voters_elect_one_leader() -> None:
+    world = three()
+    leader = world.elect()
+    world.append("a")
+    world.run_until(lambda: all(node.running.high_watermark == 4 for node in world.nodes.values()))
+    assert {node.running.leader_id for node in world.nodes.values()} == {leader.node_id}
+    assert {node.running.epoch for node in world.nodes.values()} == {leader.running.epoch}
+
+
+def test_the_leader_fails_and_another_goes_on() -> None:
+    world = three(2)
+    first = world.elect()
+    world.append("a")
+    world.run(200)
+    world.crash(first.node_id)
+    world.run_until(lambda: world.leader() is not None)
+    second = world.elect()
+    assert second.node_id != first.node_id
+    assert second.running.epoch > first.stored.leader_epoch
+    world.start(first.node_id)
+    world.append("b")
+    world.run_until(lambda: first.quorum is not None and first.running.high_watermark == second.log.end_offset)
+    assert [it.data for it in first.log.now.batches] == [it.data for it in second.log.now.batches]
+
+
+def test_leaders_fail_one_after_the_other() -> None:
+    world = World(3)
+    world.add_voters(1, 2, 3, 4, 5)
+    for value in ("a", "b"):
+        leader = world.elect()
+        world.append(value)
+        world.run(300)
+        world.crash(leader.node_id)
+    last = world.elect()
+    alive = [node for node in world.nodes.values() if node.quorum is not None]
+    assert len(alive) == 3
+    world.run_until(lambda: all(node.running.high_watermark == last.log.end_offset for node in alive))
+    assert world.invariants.end == last.log.end_offset
+
+
+def test_a_minority_that_is_cut_off_changes_nothing() -> None:
+    world = World(4)
+    world.add_voters(1, 2, 3, 4, 5)
+    leader = world.elect()
+    epoch = leader.running.epoch
+    away = [it for it in world.nodes if it != leader.node_id][:2]
+    world.isolate(*away)
+    world.append("a")
+    world.run(10_000)
+    assert world.leader() is leader
+    assert leader.running.high_watermark == leader.log.end_offset
+    world.heal()
+    world.run(5_000)
+    # Pre-votes cost nobody an epoch: those who were away follow the leader that stayed (KIP-996).
+    assert {node.running.epoch for node in world.nodes.values()} == {epoch}
+    assert {node.running.leader_id for node in world.nodes.values()} == {leader.node_id}
+
+
+def test_a_leader_that_is_cut_off_with_a_minority_goes() -> None:
+    world = World(5)
+    world.add_voters(1, 2, 3, 4, 5)
+    old = world.elect()
+    companion = next(it for it in world.nodes if it != old.node_id)
+    world.isolate(old.node_id, companion)
+    lost = world.append("lost")
+    world.run(4_000)
+    assert not old.running.is_leader
+    new = world.elect()
+    assert new.node_id not in (old.node_id, companion)
+    world.append("kept")
+    world.heal()
+    world.run_until(lambda: all(it.running.high_watermark == new.log.end_offset for it in world.nodes.values()))
+    assert lost is not None
+    assert b"lost" not in b"".join(batch.data for batch in old.log.now.batches)
+
+
+def test_a_leader_that_nobody_hears_resigns() -> None:
+    """It sends, but nothing comes back: one-way cut."""
+    world = three(6)
+    old = world.elect()
+    for other in world.nodes:
+        if other != old.node_id:
+            world.cut.add((other, old.node_id))
+    world.run(5_000)
+    assert not old.running.is_leader
+    new = world.elect()
+    assert new is not old
+    world.heal()
+    world.run(3_000)
+    assert old.running.leader_id == new.node_id
+
+
+def test_a_follower_that_cannot_hear_the_leader_does_not_disturb_it() -> None:
+    world = three(7)
+    leader = world.elect()
+    world.run(1_000)
+    epoch = leader.running.epoch
+    deaf = next(it for it in world.nodes if it != leader.node_id)
+    world.cut.add((leader.node_id, deaf))
+    world.run(20_000)
+    assert world.leader() is leader
+    assert leader.running.epoch == epoch
+
+
+def test_nothing_is_committed_without_a_majority() -> None:
+    world = three(8)
+    leader = world.elect()
+    world.run(500)
+    before = leader.running.high_watermark
+    for other in world.nodes:
+        if other != leader.node_id:
+            world.crash(other)
+    world.append("a")
+    world.run(1_000)
+    assert leader.running.high_watermark == before
+    world.run(5_000)
+    assert world.leader() is None
+
+
+def test_all_lose_power_and_what_was_committed_is_there() -> None:
+    world = three(9)
+    world.elect()
+    for number in range(10):
+        world.append(f"value {number}")
+        world.run(20)
+    committed = world.invariants.end
+    for node_id in world.nodes:
+        world.crash(node_id)
+    for node_id in world.nodes:
+        world.start(node_id)
+    leader = world.elect()
+    assert leader.running.high_watermark >= committed
+    assert world.invariants.end >= committed
+
+
+def test_a_restarted_leader_does_not_lead_its_old_epoch() -> None:
+    world = three(10)
+    old = world.elect()
+    epoch = old.running.epoch
+    world.crash(old.node_id)
+    world.start(old.node_id)
+    assert not old.running.is_leader
+    new = world.elect()
+    assert new.running.epoch > epoch
+
+
+def test_an_observer_follows_and_finds_each_new_leader() -> None:
+    world = three(11)
+    world.add_observer(9, 1, 2, 3)
+    leader = world.elect()
+    world.append("a")
+    observer = world.nodes[9]
+    world.run_until(lambda: observer.running.high_watermark == leader.log.end_offset)
+    world.crash(leader.node_id)
+    new = world.elect()
+    world.append("b")
+    world.run_until(lambda: observer.running.high_watermark == new.log.end_offset)
+    assert observer.running.leader_id == new.node_id
+    assert 9 not in new.running.history.voters.ids
+
+
+def test_static_voters_elect_without_directories() -> None:
+    world = World(12)
+    world.add_static_voters(1, 2, 3)
+    leader = world.elect()
+    world.append("a")
+    world.run_until(lambda: all(it.running.high_watermark == 2 for it in world.nodes.values()))
+    assert leader.running.history.kraft_version == 0
+
+
+def test_a_new_observer_begins_with_a_snapshot() -> None:
+    world = three(13)
+    leader = world.elect()
+    for number in range(30):
+        world.append(f"value {number}")
+        world.run(20)
+    world.run(500)
+    assert world.snapshot(leader.node_id)
+    world.add_observer(9, 1, 2, 3)
+    world.append("after")
+    observer = world.nodes[9]
+    world.run_until(lambda: observer.running.high_watermark == leader.log.end_offset)
+    assert observer.log.start_offset == leader.log.start_offset > 30
+    assert observer.running.history.voters == leader.running.history.voters
+    assert [it.data for it in observer.log.all_batches()] == [it.data for it in leader.log.all_batches()]
+
+
+def test_messages_pass_through_the_codec() -> None:
+    world = three(14, through_codec=True)
+    leader = world.elect()
+    world.append("a")
+    world.run(300)
+    world.snapshot(leader.node_id)
+    world.add_observer(9, 1, 2, 3)
+    world.run(1_000)
+    world.crash(leader.node_id)
+    new = world.elect()
+    world.append("b")
+    world.run_until(lambda: world.nodes[9].running.high_watermark == new.log.end_offset)
+    assert world.nodes[9].log.start_offset > 0
+
+
+def test_a_graceful_end_hands_over_at_once() -> None:
+    world = three(15)
+    leader = world.elect()
+    world.append("a")
+    world.run(500)
+    leader.running.shut_down(world.now_ms, 5_000)
+    world.pump(leader)
+    began = world.now_ms
+    world.run_until(lambda: leader.running.is_shut_down)
+    assert world.now_ms - began < 500, "no timeout was waited for"
+    new = world.elect()
+    assert new is not leader
+    assert leader.running.leader_id == new.node_id
