@@ -31,7 +31,7 @@ OWN_PRODUCER_IDS = 9_000_000
 HEADER = ("base_offset", "length", "partition_leader_epoch", "magic", "attributes", "last_offset_delta")
 HEADER += ("producer_epoch", "base_sequence", "record_count")
 
-PARTITIONS = ("partitions", "partition_responses")
+PARTITIONS = ("partitions", "partition_responses", "results_by_partition")
 #: Fields of which nothing is compared.
 LEFT_OUT = {"throttle_time_ms", "cluster_id", "host", "port", "usable_bytes", "total_bytes", "log_dir", "broker_epoch"}
 #: Offsets in the metadata log: each broker's own number of records.

@@ -18,7 +18,16 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from kwire.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+
+BROKER = 4
+NEVER_CLEANED = IncrementalAlterConfigsAlterableConfig(name="log.cleaner.backoff.ms", value=str(24 * 3600 * 1000))
+"""Kafka's cleaner deletes the old segments of a topic that is both deleted and compacted, at a time of its own."""
 
 NOT_READY = {16, 15, 14}
 """Not coordinator, not available, loading: what is answered before a coordinator has its partition."""
@@ -63,6 +72,7 @@ def run(
 
     sides = Side(name="kwire", bootstrap=kwire), Side(name="kafka", bootstrap=kafka)
     for side in sides:
+        _leave_logs_alone(side)
         _create_internal_topics(side)
         _coordinate(side)
     replay = Replay(kwire=sides[0], kafka=sides[1], found=found)
@@ -73,6 +83,12 @@ def run(
             break
     outcome.seconds = time.monotonic() - started
     return outcome
+
+
+def _leave_logs_alone(side: Side) -> None:
+    resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=BROKER, configs=[NEVER_CLEANED])
+    (answer,) = side.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    assert answer.error_code == 0, answer
 
 
 def _create_internal_topics(side: Side) -> None:

@@ -1,5 +1,6 @@
 """A seeded script: which request of which version goes out on which connection, and in which order."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,11 @@ from compat_tests.differential.lazy import Known, Made, shown
 from compat_tests.differential.odd_orders import SCENES
 from compat_tests.differential.rules_of_records import BYTES_FOR_A_PART, BYTES_FOR_ALL
 from kwire.protocol.api_keys import ApiKey
+from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kwire.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from kwire.protocol.records import NO_PRODUCER_ID
 from kwire.server.apis import SERVED
 from kwire.server.dispatch import Api
 
@@ -54,6 +59,9 @@ OFTEN = {
     ApiKey.INIT_PRODUCER_ID: 8,
 }
 USUALLY = 3
+SLOW_MOST = 3
+"""How many of the requests that keep Kafka busy for seconds are played, of each kind."""
+MANY_TRANSACTIONS_SINCE = 4
 SCENE_SHARE = 0.04
 BROKEN_SHARE = 0.01
 UNKNOWN_KEYS = (4, 5, 6, 7, 93, 500, -1, 32767)
@@ -78,12 +86,32 @@ def script(seed: int, count: int) -> list[Step]:
     """The first steps make topics; then each version of each API comes once; the rest is chance."""
     chance = Chance(seed)
     steps: list[Step] = []
+    slow: Counter[str] = Counter()
     for request, version in _requests(chance):
         if len(steps) == count:
             break
+        if _is_slow(request, version):
+            slow[type(request).__name__] += 1
+            if slow[type(request).__name__] > SLOW_MOST:
+                continue
         chance.step = len(steps)
         steps.append(_step(chance, len(steps), request, version))
     return steps
+
+
+def _is_slow(request: Any, version: int) -> bool:
+    """Whether Kafka never answers, or its controller fails over the request and takes seconds to come back."""
+    if isinstance(request, AddPartitionsToTxnRequest):
+        return version >= MANY_TRANSACTIONS_SINCE and not request.transactions
+    if isinstance(request, WriteTxnMarkersRequest):
+        return len({str(marker.producer_id) for marker in request.markers}) < len(request.markers)
+    if isinstance(request, IncrementalAlterConfigsRequest):
+        return _has_an_unknown_operation(request)
+    return False
+
+
+def _has_an_unknown_operation(request: IncrementalAlterConfigsRequest) -> bool:
+    return any(change.config_operation not in range(4) for each in request.resources for change in each.configs)
 
 
 def _step(chance: Chance, number: int, request: Any, version: int) -> Step:
@@ -129,6 +157,8 @@ def _drawn(api: Api, version: int, chance: Chance) -> Any:
         request.broker_id += 1  # Kafka's partitions would have no leader any more
     elif api.key == ApiKey.METADATA:
         _leave_nameless_alone(request)
+    elif api.key == ApiKey.WRITE_TXN_MARKERS:
+        _leave_nobody_alone(request)
     elif api.key == ApiKey.FETCH:
         _leave_parts_out_of_sessions(request)
     elif api.key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
@@ -181,6 +211,15 @@ def _leave_nameless_alone(request: Any) -> None:
     for topic in request.topics or ():
         if topic.name is None and topic.topic_id == NO_ID:
             request.topics = [topic]
+            return
+
+
+def _leave_nobody_alone(request: Any) -> None:
+    """Kafka fails over a marker of id or epoch -1 and writes none behind it; of other negative ids it stores them."""
+    for marker in request.markers:
+        marker.producer_id = max(marker.producer_id, NO_PRODUCER_ID)
+        if NO_PRODUCER_ID in (marker.producer_id, marker.producer_epoch):
+            request.markers = [marker]
             return
 
 

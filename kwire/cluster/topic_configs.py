@@ -72,6 +72,7 @@ def log_config(overrides: Mapping[str, str], settings: Mapping[str, Any]) -> Log
     def value(name: str) -> Any:
         return topic_value(name, overrides, settings)
 
+    internal_segment_bytes = value("internal.segment.bytes")
     return LogConfig(
         cleanup_policy=tuple(value("cleanup.policy")),
         compression_gzip_level=value("compression.gzip.level"),
@@ -94,7 +95,7 @@ def log_config(overrides: Mapping[str, str], settings: Mapping[str, Any]) -> Log
         preallocate=value("preallocate"),
         retention_bytes=value("retention.bytes"),
         retention_ms=value("retention.ms"),
-        segment_bytes=value("internal.segment.bytes") or value("segment.bytes"),
+        segment_bytes=value("segment.bytes") if internal_segment_bytes is None else internal_segment_bytes,
         segment_index_bytes=value("segment.index.bytes"),
         segment_jitter_ms=value("segment.jitter.ms"),
         segment_ms=value("segment.ms"),

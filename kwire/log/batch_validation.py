@@ -130,6 +130,8 @@ def validate_batch(
     """Check one batch from a client or coordinator; returns it ready but for offset and leader epoch."""
     attributes, count = header.attributes, header.record_count
     if header.length + LENGTH_OVERHEAD > config.max_message_bytes:
+        if origin is _CLIENT and header.base_offset:
+            _check_client_header(header)
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch has {header.size_in_bytes} bytes, max.message.bytes is {config.max_message_bytes}",

@@ -131,9 +131,7 @@ class ProducerState:
 
     def check_marker(self, header: BatchHeader, marker: EndTransactionMarker, *, supports_epoch_bump: bool) -> None:
         """Judge an end-of-transaction marker on the leader; raises KafkaError."""
-        entry = self.entries.get(header.producer_id)
-        if entry is None:
-            return
+        entry = self.entries.get(header.producer_id) or ProducerEntry(producer_id=header.producer_id)
         _check_epoch(entry, header.producer_epoch)
         is_open = entry.current_transaction_first_offset != NO_TRANSACTION
         if supports_epoch_bump and header.producer_epoch == entry.producer_epoch and is_open:

@@ -113,8 +113,9 @@ def _refused(
 def _results(topics: list[AddPartitionsToTxnTopic], codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
     by_topic: dict[str, dict[int, ErrorCode]] = {}
     for topic in topics:
+        found = by_topic.setdefault(topic.name, {})
         for index in topic.partitions:
-            by_topic.setdefault(topic.name, {})[index] = codes[topic.name, index]
+            found[index] = codes[topic.name, index]
     return [
         AddPartitionsToTxnTopicResult(
             name=name,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kwire.coordinator.answers import Answer, when_all_answered
 from kwire.coordinator.markers import Marker, Outcomes, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -13,6 +15,7 @@ from kwire.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kwire.protocol.records import NO_PRODUCER_EPOCH
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -34,10 +37,7 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Answer[Outcome
     if not context.allows_cluster():
         return dict.fromkeys(partitions, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if marker.producer_id < 0 or marker.producer_epoch < 0:
-        # It is nobody's: Kafka fails over it where there is a partition to write it into.
-        is_here = any(context.services.partitions.get(*each) is not None for each in partitions)
-        code = ErrorCode.UNKNOWN_SERVER_ERROR if is_here else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return dict.fromkeys(partitions, code)
+        return _refused(marker, partitions, context)
     return context.services.markers.write(
         Marker(
             producer_id=marker.producer_id,
@@ -48,6 +48,16 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Answer[Outcome
         ),
         partitions,
     )
+
+
+def _refused(marker: WritableTxnMarker, partitions: Iterable[TopicPartition], context: RequestContext) -> Outcomes:
+    """It is nobody's: Kafka fails over it where there is a partition to write it into, or finds its epoch too low."""
+    here = {each for each in partitions if context.services.partitions.get(*each) is not None}
+    if marker.producer_id >= 0 and marker.producer_epoch < NO_PRODUCER_EPOCH:
+        elsewhere = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return {each: ErrorCode.INVALID_PRODUCER_EPOCH if each in here else elsewhere for each in partitions}
+    code = ErrorCode.UNKNOWN_SERVER_ERROR if here else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return dict.fromkeys(partitions, code)
 
 
 def _result(producer_id: int, outcomes: Outcomes) -> WritableTxnMarkerResult:
