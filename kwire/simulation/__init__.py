@@ -1,1 +1,31 @@
-"""A deterministic simulator of hosts, network, disks and time for the production classes."""
+"""A deterministic simulator for brokers, clusters and clients: docs/simulation.md shows its use.
+
+Hosts, network, disks and time are simulated, all from one seed; what runs in them are the production classes.
+"""
+
+from kwire.simulation.brokers import SimulatedBroker
+from kwire.simulation.chance import SeededChance
+from kwire.simulation.client import WireClient
+from kwire.simulation.device import Device
+from kwire.simulation.hosts import Host, Process
+from kwire.simulation.links import Speed, bad_weather
+from kwire.simulation.network import Network
+from kwire.simulation.simulation import Simulation, UnhandledError
+from kwire.simulation.timeline import DeadlockError
+from kwire.simulation.trace import Trace
+
+__all__ = [
+    "DeadlockError",
+    "Device",
+    "Host",
+    "Network",
+    "Process",
+    "SeededChance",
+    "SimulatedBroker",
+    "Simulation",
+    "Speed",
+    "Trace",
+    "UnhandledError",
+    "WireClient",
+    "bad_weather",
+]

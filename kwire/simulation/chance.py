@@ -23,6 +23,11 @@ class SeededChance:
         self._random = random.Random(f"kwire/{seed}")  # noqa: S311 repeatable is the point; a text is hashed by SHA-512
         self._ids = SystemChance(self._random.getrandbits(64))
 
+    @property
+    def numbers(self) -> random.Random:
+        """Where the numbers come from."""
+        return self._random
+
     def child(self, name: str) -> SeededChance:
         """The chance of a part; the same name gives the same one, whatever else was drawn."""
         return SeededChance(f"{self._seed}/{name}")

@@ -17,7 +17,7 @@ import contextlib
 import logging
 import weakref
 from asyncio import events as running
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextvars import Context
 from typing import Any, TypeVar
 
@@ -222,8 +222,8 @@ class VirtualLoop(ProcessLoop):
     def __init__(self) -> None:
         super().__init__(Timeline(), name="loop")
 
-    def run_until_complete(self, future: Any) -> Any:
-        waits = asyncio.ensure_future(future, loop=self)
+    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
+        waits: asyncio.Future[T] = asyncio.ensure_future(future, loop=self)  # type: ignore[arg-type] # a coroutine or future
         told: list[object] = []
         waits.add_done_callback(told.append)
         self.timeline.run(lambda: bool(told))

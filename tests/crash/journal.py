@@ -4,9 +4,7 @@ Followed operation by operation, a journal knows for each file what is durable a
 after its last fsync, and for each directory the same of its entries. A state picks, for each of them, what got to the
 disk before the power went:
 
-- of a file's un-synced changes all, none, or those up to some point, the last of them cut at any byte or at a sector;
-  or its size grew and any of the sectors (512 bytes) or pages (4 KiB) written since hold what they held before, which
-  are zeros where there was nothing: delayed allocation, and writes that went to the disk in another order;
+- of a file's un-synced changes what kwire.simulation.power_cut says;
 - of a directory's un-synced changes those up to some point; or, where the order is free, any of them whose
   predecessors on the same names are there, too.
 
@@ -21,43 +19,10 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kwire.simulation.power_cut import PAGE_BYTES, SECTOR_BYTES, Choices, applied, content_after
 from tests.crash.disk import ROOT, Operation, Tree
 
-SECTOR_BYTES = 512
-PAGE_BYTES = 4096
-
-
-class Choices:
-    """Numbers that decide: first those given, then those of chance, or 0 without any.
-
-    Chance decides at first how much is kept: else a state in which just one of many things is lost would be rare.
-    """
-
-    def __init__(self, given: Sequence[int] = (), chance: random.Random | None = None) -> None:
-        self._given = given
-        self._chance = chance
-        self._kept = 0.0 if chance is None else chance.choice((0.0, 0.5, 0.9))
-        self.taken: list[int] = []
-        self.options: list[int] = []
-
-    def pick(self, options: int) -> int:
-        """A number below options; the first option is always that everything is kept."""
-        if options <= 1:
-            return 0
-        index = len(self.taken)
-        if index < len(self._given):
-            value = self._given[index]
-        else:
-            value = self._drawn(options)
-        assert 0 <= value < options, f"choice {index} is {value} of {options}"
-        self.taken.append(value)
-        self.options.append(options)
-        return value
-
-    def _drawn(self, options: int) -> int:
-        if self._chance is None or self._chance.random() < self._kept:
-            return 0
-        return self._chance.randrange(options)
+__all__ = ["PAGE_BYTES", "SECTOR_BYTES", "Choices", "Journal"]
 
 
 class Entry(NamedTuple):
@@ -159,7 +124,7 @@ class Journal:
             if child in self._directories:
                 tree[name] = self._state(child, choices, free_order - 1)
             else:
-                tree[name] = content(self._files[child], choices)
+                tree[name] = content_after(self._files[child].durable, self._files[child].pending, choices)
         return tree
 
     def states(self, *, limit: int, seed: int, free_order: int = 0) -> Iterator[tuple[list[int], Tree]]:
@@ -223,79 +188,3 @@ def _some(pending: Sequence[Entry], choices: Choices) -> list[Entry]:
         else:
             kept.append(entry)
     return kept
-
-
-# --- contents of files
-
-
-def applied(durable: bytes, pending: Iterable[tuple[int, bytes | None]]) -> bytes:
-    """The content after these changes."""
-    out = bytearray(durable)
-    for position, data in pending:
-        size = position if data is None else position + len(data)
-        if data is None and size < len(out):
-            del out[size:]
-        elif size > len(out):
-            out.extend(bytes(size - len(out)))
-        if data is not None:
-            out[position:size] = data
-    return bytes(out)
-
-
-def content(file: FileHistory, choices: Choices) -> bytes:
-    """What is left of a file."""
-    pending = file.pending
-    if not pending:
-        return file.durable
-    match choices.pick(6):
-        case 0:
-            return applied(file.durable, pending)
-        case 1:
-            return file.durable
-        case 2:
-            return _cut(file, choices, 1)
-        case 3:
-            return _cut(file, choices, SECTOR_BYTES)
-        case 4:
-            return _blocks(file, choices, SECTOR_BYTES)
-        case _:
-            return _blocks(file, choices, PAGE_BYTES)
-
-
-def _cut(file: FileHistory, choices: Choices, unit: int) -> bytes:
-    """The changes up to one that is cut at a multiple of unit bytes."""
-    last = choices.pick(len(file.pending))
-    position, data = file.pending[last]
-    before = applied(file.durable, file.pending[:last])
-    if data is None:
-        return before
-    cuts = range(-(-(position + 1) // unit) * unit, position + len(data), unit)
-    if not cuts:
-        return before
-    end = cuts[choices.pick(len(cuts))]
-    return applied(before, [(position, data[: end - position])])
-
-
-def _blocks(file: FileHistory, choices: Choices, unit: int) -> bytes:
-    """The changes up to some point; blocks that they wrote may hold what was there before them."""
-    kept = file.pending[: len(file.pending) - choices.pick(len(file.pending))]
-    after = applied(file.durable, kept)
-    old = applied(file.durable, [change for change in kept if change[1] is None])
-    old = old[: len(after)] + bytes(len(after) - len(old))
-    dirty = sorted(
-        {
-            block
-            for position, data in kept
-            if data
-            for block in range(position // unit, (position + len(data) - 1) // unit + 1)
-            if block * unit < len(after)
-        }
-    )
-    mask = choices.pick(2 ** len(dirty))
-    if not mask:
-        return after
-    out = bytearray(after)
-    for index, block in enumerate(dirty):
-        if mask >> index & 1:
-            out[block * unit : (block + 1) * unit] = old[block * unit : (block + 1) * unit]
-    return bytes(out)

@@ -1,0 +1,170 @@
+"""What a power cut may leave of what was not fsynced.
+
+- Of a file's changes since its last fsync all, none, or those up to some point, the last of them cut at any byte or at
+  a sector; or its size grew and any of the sectors (512 bytes) or pages (4 KiB) written since hold what they held
+  before, which are zeros where there was nothing: delayed allocation, and writes that reached the disk in another
+  order.
+- Of a directory's changes those up to some point.
+
+An fsync of a file makes its content and size durable but not the entry that names it: XFS and ext4 usually do more. A
+rename over a name is atomic. What a power cut leaves is durable.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+SECTOR_BYTES = 512
+PAGE_BYTES = 4096
+
+Change = tuple[int, int, bytes]
+"""A change of a file that can be undone: (position, bytes added there, bytes cut off there)."""
+Write = tuple[int, bytes | None]
+"""A change of a file that can be done again: (position, data) of a write, (size, None) of a truncation."""
+
+N = TypeVar("N")
+
+
+class Choices:
+    """Numbers that decide: first those given, then those of chance, or 0 without any.
+
+    Chance decides at first how much is kept: else a state in which just one of many things is lost would be rare.
+    """
+
+    def __init__(self, given: Sequence[int] = (), chance: random.Random | None = None) -> None:
+        self._given = given
+        self._chance = chance
+        self._kept = 0.0 if chance is None else chance.choice((0.0, 0.5, 0.9))
+        self.taken: list[int] = []
+        self.options: list[int] = []
+
+    def pick(self, options: int) -> int:
+        """A number below options; the first option is always that everything is kept."""
+        if options <= 1:
+            return 0
+        index = len(self.taken)
+        if index < len(self._given):
+            value = self._given[index]
+        else:
+            value = self._drawn(options)
+        assert 0 <= value < options, f"choice {index} is {value} of {options}"
+        self.taken.append(value)
+        self.options.append(options)
+        return value
+
+    def _drawn(self, options: int) -> int:
+        if self._chance is None or self._chance.random() < self._kept:
+            return 0
+        return self._chance.randrange(options)
+
+
+class Entry(NamedTuple, Generic[N]):
+    """A change of a directory."""
+
+    removed: str
+    """The name that goes, empty if none does."""
+    added: str
+    node: N | None
+    """What the added name leads to."""
+
+
+def kept_entries(durable: Mapping[str, N], pending: Sequence[Entry[N]], choices: Choices) -> dict[str, N]:
+    """A directory's names after the cut."""
+    kept = pending[: len(pending) - choices.pick(len(pending) + 1)]
+    entries = dict(durable)
+    for removed, added, node in kept:
+        if removed:
+            entries.pop(removed, None)
+        if node is not None:
+            entries[added] = node
+    return entries
+
+
+def kept_content(now: bytes, pending: Sequence[Change], choices: Choices) -> bytes:
+    """A file's content after the cut, from what it was before it and the changes since the last fsync."""
+    if not pending:
+        return now
+    durable = bytearray(now)
+    writes: list[Write] = []
+    for position, added, cut in reversed(pending):
+        if cut:
+            writes.append((position, None))
+            durable += cut
+        else:
+            writes.append((position, bytes(durable[position : position + added])))
+            del durable[position:]
+    return content_after(bytes(durable), writes[::-1], choices)
+
+
+def applied(durable: bytes, pending: Iterable[Write]) -> bytes:
+    """The content after these changes."""
+    out = bytearray(durable)
+    for position, data in pending:
+        size = position if data is None else position + len(data)
+        if data is None and size < len(out):
+            del out[size:]
+        elif size > len(out):
+            out.extend(bytes(size - len(out)))
+        if data is not None:
+            out[position:size] = data
+    return bytes(out)
+
+
+def content_after(durable: bytes, pending: Sequence[Write], choices: Choices) -> bytes:
+    """What is left of a file whose durable content was changed so."""
+    if not pending:
+        return durable
+    match choices.pick(6):
+        case 0:
+            return applied(durable, pending)
+        case 1:
+            return durable
+        case 2:
+            return _cut(durable, pending, choices, 1)
+        case 3:
+            return _cut(durable, pending, choices, SECTOR_BYTES)
+        case 4:
+            return _blocks(durable, pending, choices, SECTOR_BYTES)
+        case _:
+            return _blocks(durable, pending, choices, PAGE_BYTES)
+
+
+def _cut(durable: bytes, pending: Sequence[Write], choices: Choices, unit: int) -> bytes:
+    """The changes up to one that is cut at a multiple of unit bytes."""
+    last = choices.pick(len(pending))
+    position, data = pending[last]
+    before = applied(durable, pending[:last])
+    if data is None:
+        return before
+    cuts = range(-(-(position + 1) // unit) * unit, position + len(data), unit)
+    if not cuts:
+        return before
+    end = cuts[choices.pick(len(cuts))]
+    return applied(before, [(position, data[: end - position])])
+
+
+def _blocks(durable: bytes, pending: Sequence[Write], choices: Choices, unit: int) -> bytes:
+    """The changes up to some point; blocks that they wrote may hold what was there before them."""
+    kept = pending[: len(pending) - choices.pick(len(pending))]
+    after = applied(durable, kept)
+    old = applied(durable, [change for change in kept if change[1] is None])
+    old = old[: len(after)] + bytes(len(after) - len(old))
+    dirty = sorted(
+        {
+            block
+            for position, data in kept
+            if data
+            for block in range(position // unit, (position + len(data) - 1) // unit + 1)
+            if block * unit < len(after)
+        }
+    )
+    mask = choices.pick(2 ** len(dirty))
+    if not mask:
+        return after
+    out = bytearray(after)
+    for index, block in enumerate(dirty):
+        if mask >> index & 1:
+            out[block * unit : (block + 1) * unit] = old[block * unit : (block + 1) * unit]
+    return bytes(out)

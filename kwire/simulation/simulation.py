@@ -1,0 +1,168 @@
+"""A world in one thread: hosts, brokers, network, disks and time, all from one seed.
+
+    with Simulation(seed=7) as simulation:
+        broker = simulation.broker("broker-1")
+
+        async def scenario() -> None:
+            await broker.start()
+            client = await simulation.connect(broker)
+            ...
+
+        simulation.run(scenario())
+        simulation.advance(60)
+
+Nothing happens but in run() and advance(). The same seed does the same, event by event: see Trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from kwire.simulation.brokers import SimulatedBroker
+from kwire.simulation.chance import SeededChance
+from kwire.simulation.client import WireClient
+from kwire.simulation.hosts import Host, Process
+from kwire.simulation.loop import ProcessLoop
+from kwire.simulation.network import Network
+from kwire.simulation.timeline import DeadlockError, Timeline
+from kwire.simulation.trace import Trace
+
+T = TypeVar("T")
+Check = Callable[[], None]
+CLIENT = "client"
+
+
+class UnhandledError(AssertionError):
+    """A callback of a process raised what nobody caught."""
+
+
+class Simulation:
+    """See the module's text."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.seed = seed
+        self.timeline = Timeline()
+        self.trace = Trace(self.timeline)
+        self.chance = SeededChance(seed)
+        """For what tests draw."""
+        kernel = ProcessLoop(self.timeline, name="kernel")
+        self._kernel = kernel
+        self.network = Network(self.timeline, self.chance.child("network"), self.trace.note, kernel)
+        self.brokers: dict[str, SimulatedBroker] = {}
+        self.is_strict = True
+        """Whether an exception that nobody caught ends the run."""
+        self._checks: list[Check] = []
+        self._every: list[tuple[int, Check]] = []
+        self._unhandled: BaseException | None = None
+        self._loops: list[ProcessLoop] = [kernel]
+        self.timeline.after_event = self._after_event
+        self._kernel.failed = self._failed
+        self.client = self.start(self.host(CLIENT))
+        """The process in which run() runs what it is given."""
+
+    # --- what there is
+
+    def host(self, name: str) -> Host:
+        """The host of this name, made if there is none."""
+        hosts = self.network.hosts
+        if name not in hosts:
+            address = f"10.0.{(len(hosts) + 1) // 256}.{(len(hosts) + 1) % 256}"
+            chance = self.chance.child(f"host {name}")
+            hosts[name] = Host(name, address, network=self.network, chance=chance, note=self.trace.note)
+            hosts[name].started = self._started
+        return hosts[name]
+
+    def start(self, host: Host) -> Process:
+        """A process on a host, for whatever is to run there."""
+        return host.start()
+
+    def broker(
+        self, name: str = "broker-1", config: Mapping[str, object] | None = None, *, node_id: int | None = None
+    ) -> SimulatedBroker:
+        """A broker on a host of this name, not started. Settings by Kafka's dotted names."""
+        assert name not in self.brokers, f"there is a broker {name}"
+        settings = {key: str(value) for key, value in (config or {}).items()}
+        broker = SimulatedBroker(self.host(name), settings, node_id=node_id or len(self.brokers) + 1)
+        self.brokers[name] = broker
+        return broker
+
+    async def connect(self, broker: SimulatedBroker, *, client_id: str = "wire") -> WireClient:
+        """A client of frames, on the host of the process that calls this."""
+        return await WireClient.connect(broker.bootstrap_server, client_id=client_id)
+
+    # --- time
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return self.timeline.now
+
+    def run(self, work: Coroutine[Any, Any, T], *, seconds: float | None = None) -> T:
+        """The coroutine's result; it runs in the client's process. Raises TimeoutError after so many seconds."""
+        task = self.client.run(work)
+        until = float("inf") if seconds is None else self.now + seconds
+        self.timeline.run(task.done, until=until)
+        if not task.done():
+            task.cancel()
+            raise TimeoutError(f"not done within {seconds} seconds of the simulation's time")
+        return task.result()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, with all that happens in it."""
+        self.timeline.run(lambda: False, until=self.now + seconds)
+
+    # --- checks
+
+    def check_after_each_event(self, check: Check) -> None:
+        """Call it after each event of any process. What it raises ends the run; it must be cheap."""
+        self._checks.append(check)
+
+    def check_every(self, events: int, check: Check) -> None:
+        """Call it after every so many events."""
+        self._every.append((events, check))
+
+    def _after_event(self) -> None:
+        if self._unhandled is not None:
+            error, self._unhandled = self._unhandled, None
+            raise UnhandledError(f"unhandled in the simulation, seed {self.seed}: {error!r}") from error
+        for check in self._checks:
+            check()
+        for events, check in self._every:
+            if self.timeline.events % events == 0:
+                check()
+
+    def _started(self, process: Process) -> None:
+        """Every process is looked after until the end."""
+        process.loop.failed = self._failed
+        self._loops.append(process.loop)
+
+    def _failed(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if self.is_strict and "handle" in context and isinstance(error, BaseException):
+            self._unhandled = error
+
+    # --- the end
+
+    def close(self) -> None:
+        """End all processes without a word. A second call does nothing."""
+        for host in self.network.hosts.values():
+            process, host.process = host.process, None
+            if process is not None:
+                process.end(silently=True)
+        for loop in self._loops:
+            loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and isinstance(error, Exception):
+            error.add_note(f"simulation of seed {self.seed}, {self.now:.3f} s, {self.timeline.events} events")
+        self.close()
+
+
+__all__ = ["Check", "DeadlockError", "Simulation", "UnhandledError"]
