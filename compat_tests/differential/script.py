@@ -157,6 +157,8 @@ def _drawn(api: Api, version: int, chance: Chance) -> Any:
         request.broker_id += 1  # Kafka's partitions would have no leader any more
     elif api.key == ApiKey.METADATA:
         _leave_nameless_alone(request)
+    elif api.key == ApiKey.CREATE_PARTITIONS:
+        _leave_what_has_no_room(request)
     elif api.key == ApiKey.WRITE_TXN_MARKERS:
         _leave_nobody_alone(request)
     elif api.key == ApiKey.FETCH:
@@ -212,6 +214,13 @@ def _leave_nameless_alone(request: Any) -> None:
         if topic.name is None and topic.topic_id == NO_ID:
             request.topics = [topic]
             return
+
+
+def _leave_what_has_no_room(request: Any) -> None:
+    """Kafka makes a list of all partitions that are asked for, before it counts them, and fails over the request."""
+    for topic in request.topics:
+        if topic.count == INT32[1]:
+            topic.count = 0
 
 
 def _leave_nobody_alone(request: Any) -> None:
