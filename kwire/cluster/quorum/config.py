@@ -14,6 +14,10 @@ CAUGHT_UP_WITHIN_MS = 60 * 60_000
 """A new voter must have been at the end of the leader's log within this time."""
 CHECK_QUORUM_FACTOR = 1.5
 """How much longer than its followers' fetch timeout a leader waits for a majority of them."""
+OBSERVERS_MAX = 1000
+"""How many observers a leader keeps in mind: far more than brokers, and no more than a little memory."""
+PARKED_MAX = 1000
+"""How many fetches may wait at a leader; one more is answered at once, without records."""
 KRAFT_VERSION_MIN = 0
 KRAFT_VERSION_MAX = 1
 RECONFIGURABLE = 1

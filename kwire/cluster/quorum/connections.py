@@ -88,6 +88,11 @@ class Connections:
         """The request of this id if its answer still counts."""
         return self._expected.get(correlation_id)
 
+    def back_off(self, node_id: int, now_ms: float) -> None:
+        """Leave a node alone for a while: it answered, but what it said cannot be used."""
+        self.reset_node(node_id)
+        self._connections[node_id] = _Connection(backoff_until_ms=now_ms + self._retry_backoff_ms)
+
     def finished(self, correlation_id: int, *, succeeded: bool, now_ms: float) -> None:
         """A request is over; it may have been forgotten meanwhile."""
         found = self._expected.pop(correlation_id, None)

@@ -19,6 +19,7 @@ from kwire.cluster.quorum.roles import Follower, Leader, Prospective, Role, Unat
 from kwire.cluster.quorum.state import NOBODY, QuorumState
 from kwire.cluster.quorum.voter_history import VoterHistory
 from kwire.cluster.quorum.voters import Endpoints, ReplicaKey, VoterSet, endpoint_of
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.seams import Chance
@@ -43,6 +44,14 @@ class Reply:
     source: Destination
     request: Any
     response: Any
+
+
+def error_of(code: int) -> ErrorCode:
+    """The error that a peer answered; what this release does not know is a failure like others."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @dataclass(slots=True, kw_only=True)

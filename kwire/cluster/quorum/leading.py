@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.cluster.quorum import answers
-from kwire.cluster.quorum.config import CHECK_QUORUM_FACTOR
+from kwire.cluster.quorum.config import CHECK_QUORUM_FACTOR, PARKED_MAX
 from kwire.cluster.quorum.core import Core, Incoming, ParkedFetch
 from kwire.cluster.quorum.log_view import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch, Position, check_position
 from kwire.cluster.quorum.ready import LogRead, SnapshotRead
@@ -67,11 +67,12 @@ def _serve(core: Core, incoming: Incoming, request: FetchRequest, asked: FetchPa
         core.answer(incoming, answers.fetch(core, incoming, ErrorCode.NONE, snapshot_id=snapshot_id))
         return
     if key.node_id >= 0:
+        leader.progress.make_room(core.now_ms)
         replica = leader.progress.replica(key)
         replica.fetched(asked.fetch_offset, core.log.end_offset, core.now_ms)
         heard_of(core, leader, key)
         advance(core, leader)
-    if request.max_wait_ms == 0 or has_news(core, asked):
+    if request.max_wait_ms == 0 or has_news(core, asked) or len(core.parked) >= PARKED_MAX:
         answer_with_records(core, incoming, asked)
     else:
         core.parked.append(

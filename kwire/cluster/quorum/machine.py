@@ -6,6 +6,7 @@ so that each sees the log as the one before has left it.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -37,7 +38,10 @@ from kwire.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSn
 from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kwire.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kwire.protocol.messages.vote import VoteRequest, VoteResponse
+from kwire.protocol.primitives import Buffer
 from kwire.seams import Chance
+
+logger = logging.getLogger("kwire.cluster.quorum")
 
 REQUESTS: dict[type, tuple[type, Callable[[Core, Incoming], None]]] = {
     VoteRequest: (VoteResponse, voting.handle_vote),
@@ -84,6 +88,7 @@ class Quorum:
             history.add(offset, record)
         self._core = Core(config=config, state=state, log=log, history=history, chance=chance)
         self._inputs: deque[Callable[[], None]] = deque()
+        self._end_at_take = log.end_offset
         self.next_deadline_ms = -math.inf
         """When to call tick() at the latest, on the clock of now_ms."""
 
@@ -169,14 +174,6 @@ class Quorum:
         """End gracefully: a leader lets the others elect first. is_shut_down says when."""
         self._input(partial(self._shut_down, timeout_ms), now_ms)
 
-    def snapshot_installed(self, records: Sequence[QuorumRecord], now_ms: float) -> None:
-        """The fetched snapshot has taken the log's place; its KRaftVersion and KRaftVoters records."""
-        self._input(partial(self._snapshot_installed, records), now_ms)
-
-    def snapshot_refused(self, now_ms: float) -> None:
-        """What was fetched is no sound snapshot: begin again."""
-        self._input(self._snapshot_refused, now_ms)
-
     # --- outputs
 
     def take(self) -> Ready | None:
@@ -185,10 +182,22 @@ class Quorum:
         if core.taken is not None or core.ready.is_empty:
             return None
         core.taken, core.ready = core.ready, Ready()
+        self._end_at_take = core.log.end_offset
         return core.taken
 
-    def done(self, now_ms: float, control_offsets: Sequence[int] = ()) -> None:
-        """What was taken is done; control_offsets: the base offset of each batch of append_control."""
+    def done(
+        self,
+        now_ms: float,
+        *,
+        control_offsets: Sequence[int] = (),
+        snapshot_records: Sequence[QuorumRecord] | None = None,
+    ) -> None:
+        """What was taken is done.
+
+        control_offsets: the base offset of each batch of append_control. snapshot_records: the KRaftVersion and
+        KRaftVoters records of a fetched snapshot that has taken the log's place; None after the last chunk says that
+        it was not sound, and it is fetched again.
+        """
         core = self._core
         taken = core.taken
         assert taken is not None, "done() answers take()"
@@ -197,7 +206,9 @@ class Quorum:
         for batch, base_offset in zip(taken.append_control, control_offsets, strict=True):
             self._control_written(base_offset, batch.records)
         if taken.append_records is not None:
-            self._records_written(taken)
+            self._records_written(taken.append_records)
+        if taken.snapshot_chunk is not None and taken.snapshot_chunk.is_last:
+            self._snapshot_installed(snapshot_records)
         self._step(lambda: None, now_ms)
         self._run_inputs()
 
@@ -277,17 +288,6 @@ class Quorum:
         if core.shutdown_deadline_ms is None:
             core.shutdown_deadline_ms = core.now_ms + timeout_ms
 
-    def _snapshot_installed(self, records: Sequence[QuorumRecord]) -> None:
-        core = self._core
-        core.history.restart(core.log.end_offset, records)
-        core.advance_high_watermark(core.log.end_offset)
-        if isinstance(core.role, Follower):
-            core.role.snapshot = None
-
-    def _snapshot_refused(self) -> None:
-        if isinstance(self._core.role, Follower):
-            self._core.role.snapshot = None
-
     # --- what was written
 
     def _control_written(self, base_offset: int, records: Sequence[tuple[ControlRecordType, Any]]) -> None:
@@ -298,12 +298,24 @@ class Quorum:
                 if kind == ControlRecordType.KRAFT_VOTERS:
                     voter_changes.voters_written(core, base_offset + delta)
 
-    def _records_written(self, taken: Ready) -> None:
+    def _records_written(self, data: Buffer) -> None:
         core = self._core
-        assert taken.append_records is not None
-        for offset, record in quorum_records(taken.append_records):
-            if offset < core.log.end_offset:  # the driver may have taken a part only
-                core.history.add(offset, record)
+        if core.log.end_offset == self._end_at_take:
+            logger.error("node %d could not append what node %d sent", core.config.node_id, core.leader_id)
+            core.connections.back_off(core.leader_id, core.now_ms)
+            return
+        for offset, record in quorum_records(data, begin=self._end_at_take, end=core.log.end_offset):
+            core.history.add(offset, record)
+
+    def _snapshot_installed(self, records: Sequence[QuorumRecord] | None) -> None:
+        core = self._core
+        assert isinstance(core.role, Follower), "only a follower loads a snapshot"
+        core.role.snapshot = None
+        if records is None:
+            core.connections.back_off(core.leader_id, core.now_ms)
+            return
+        core.history.restart(core.log.end_offset, records)
+        core.advance_high_watermark(core.log.end_offset)
 
 
 def _names_the_partition(message: Any) -> bool:

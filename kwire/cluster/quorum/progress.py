@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kwire.cluster.quorum.config import CAUGHT_UP_WITHIN_MS, OBSERVER_EXPIRY_MS
+from kwire.cluster.quorum.config import CAUGHT_UP_WITHIN_MS, OBSERVER_EXPIRY_MS, OBSERVERS_MAX
 from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
 
 UNKNOWN = -1
@@ -117,6 +117,14 @@ class Progress:
         """The other voters, the one with the longest log first."""
         others = [replica for replica in self.voters.values() if replica.key != self._leader]
         return [replica.key for replica in sorted(others, key=lambda it: (-it.end_offset, it.key.node_id))]
+
+    def make_room(self, now_ms: float) -> None:
+        """Keep the number of observers within its limit: who was silent longest goes."""
+        if len(self.observers) >= OBSERVERS_MAX:
+            self.forget_silent_observers(now_ms)
+        while len(self.observers) >= OBSERVERS_MAX:
+            others = (it for it in self.observers.values() if it.key != self._leader)
+            del self.observers[min(others, key=lambda it: it.last_fetch_ms).key]
 
     def forget_silent_observers(self, now_ms: float) -> None:
         self.observers = {

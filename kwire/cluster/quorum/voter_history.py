@@ -19,6 +19,7 @@ from kwire.protocol.records import decode_batch, iterate_headers
 
 T = TypeVar("T")
 QuorumRecord = KRaftVersionRecord | VotersRecord
+LAST_OFFSET = 0x7FFFFFFFFFFFFFFF
 NOT_IN_LOG = -1
 """The offset of what was configured, not written."""
 
@@ -116,14 +117,23 @@ class VoterHistory:
                 self._voters.restart(end_offset - 1, VoterSet.from_record(record))
 
 
-def quorum_records(data: Buffer) -> Iterator[tuple[int, QuorumRecord]]:
-    """(offset, record) of each KRaftVersion and KRaftVoters record in these batches."""
+def quorum_records(data: Buffer, *, begin: int = 0, end: int = LAST_OFFSET) -> Iterator[tuple[int, QuorumRecord]]:
+    """(offset, record) of each KRaftVersion and KRaftVoters record in the batches between these offsets.
+
+    What comes behind `end` is not looked at: a log that takes a part of what a peer sent has checked only that.
+    """
     for position, header in iterate_headers(data):
-        if not header.is_control:
-            continue
-        for delta, record in enumerate(decode_batch(data, position)):
-            kind = control_record_type(record.key)
-            if kind == ControlRecordType.KRAFT_VERSION:
-                yield header.base_offset + delta, decode(KRaftVersionRecord, 0, bytes(record.value or b""))
-            elif kind == ControlRecordType.KRAFT_VOTERS:
-                yield header.base_offset + delta, decode(VotersRecord, 0, bytes(record.value or b""))
+        if header.is_control and header.base_offset >= begin:
+            yield from _quorum_records_of(data, position, header.base_offset)
+        if header.next_offset >= end:
+            return
+
+
+def _quorum_records_of(data: Buffer, position: int, base_offset: int) -> Iterator[tuple[int, QuorumRecord]]:
+    """Those of one control batch."""
+    for delta, record in enumerate(decode_batch(data, position)):
+        kind = control_record_type(record.key)
+        if kind == ControlRecordType.KRAFT_VERSION:
+            yield base_offset + delta, decode(KRaftVersionRecord, 0, bytes(record.value or b""))
+        elif kind == ControlRecordType.KRAFT_VOTERS:
+            yield base_offset + delta, decode(VotersRecord, 0, bytes(record.value or b""))

@@ -18,6 +18,7 @@ from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.machine import Quorum
 from kwire.cluster.quorum.ready import Answer, LogRead, Ready, Send, SnapshotRead
 from kwire.cluster.quorum.state import QuorumState
+from kwire.cluster.quorum.voter_history import QuorumRecord
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, Voter, VoterSet
 from kwire.protocol.codec import decode, encode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
@@ -195,7 +196,9 @@ class World:
         try:
             while node.quorum is not None and (ready := node.quorum.take()) is not None:
                 offsets = self._carry_out(node, ready)
-                node.running.done(self.now_ms, offsets)
+                records = self._snapshot_chunk(node, ready)
+                self._tell(node, ready)
+                node.running.done(self.now_ms, control_offsets=offsets, snapshot_records=records)
         except CrashedError:
             self.crash(node.node_id)
         self._schedule_tick(node)
@@ -216,8 +219,9 @@ class World:
         if offsets or ready.append_records is not None:
             self._maybe_crash(node)
             self.at(self.random.uniform(*self.flush_ms), lambda: self._flush(node, life))
-        if ready.snapshot_chunk is not None:
-            self._snapshot_chunk(node, ready, life)
+        return offsets
+
+    def _tell(self, node: Node, ready: Ready) -> None:
         if ready.high_watermark is not None:
             self.invariants.committed(node, ready.high_watermark)
         if ready.leadership is not None:
@@ -235,7 +239,6 @@ class World:
             self._maybe_crash(node)
             self.invariants.sending(node, send)
             self._transmit(node, send)
-        return offsets
 
     def _maybe_crash(self, node: Node) -> None:
         if node.crash_in > 0:
@@ -243,16 +246,18 @@ class World:
         elif node.crash_in == 0:
             raise CrashedError
 
-    def _snapshot_chunk(self, node: Node, ready: Ready, life: int) -> None:
+    def _snapshot_chunk(self, node: Node, ready: Ready) -> tuple[QuorumRecord, ...] | None:
         chunk = ready.snapshot_chunk
-        assert chunk is not None
+        if chunk is None:
+            return None
         node.fetched = (b"" if chunk.position == 0 else node.fetched) + bytes(chunk.data)
         assert len(node.fetched) == chunk.position + len(chunk.data), "pieces come in order"
-        if chunk.is_last:
-            snapshot = node.log.install_snapshot(chunk.snapshot_id, node.fetched)
-            self.trace(f"{node.node_id} has snapshot {chunk.snapshot_id.offset}-{chunk.snapshot_id.epoch}")
-            self.invariants.installed(node)
-            self.at(0, lambda: self._into(node, life, lambda q: q.snapshot_installed(snapshot.records, self.now_ms)))
+        if not chunk.is_last:
+            return None
+        snapshot = node.log.install_snapshot(chunk.snapshot_id, node.fetched)
+        self.trace(f"{node.node_id} has snapshot {chunk.snapshot_id.offset}-{chunk.snapshot_id.epoch}")
+        self.invariants.installed(node)
+        return snapshot.records
 
     def flush_now(self, node_id: int) -> None:
         self._flush(self.nodes[node_id], self.nodes[node_id].life)
