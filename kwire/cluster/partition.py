@@ -14,8 +14,8 @@ from uuid import UUID
 
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import PartitionImage
-from kwire.log.batch_validation import AppendOrigin
 from kwire.log.append_result import AppendResult
+from kwire.log.batch_validation import AppendOrigin
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
