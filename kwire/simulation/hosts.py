@@ -204,7 +204,12 @@ class Host:
 
     def wall_ms(self) -> int:
         """The time of day as this host has it."""
-        return WALL_START_MS + self.wall_offset_ms + round(self.timeline.now * 1000.0 * self.clock_rate)
+        return self.wall_ns() // 1_000_000
+
+    def wall_ns(self) -> int:
+        """The same, finer."""
+        passed_ns = round(self.timeline.now * self.clock_rate * 1e9)
+        return (WALL_START_MS + self.wall_offset_ms) * 1_000_000 + passed_ns
 
     def jump(self, seconds: float) -> None:
         """Move the time of day, as an administrator or NTP may."""

@@ -17,6 +17,7 @@ Nothing happens but in run() and advance(). The same seed does the same, event b
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -25,6 +26,7 @@ from kwire.simulation.chance import SeededChance
 from kwire.simulation.client import WireClient
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.loop import ProcessLoop
+from kwire.simulation.machine import Machine
 from kwire.simulation.network import Network
 from kwire.simulation.timeline import DeadlockError, Timeline
 from kwire.simulation.trace import Trace
@@ -41,7 +43,8 @@ class UnhandledError(AssertionError):
 class Simulation:
     """See the module's text."""
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, *, own_machine: bool = False) -> None:
+        """With own_machine, Python's time and random modules are the simulation's while it runs: see Machine."""
         self.seed = seed
         self.timeline = Timeline()
         self.trace = Trace(self.timeline)
@@ -59,6 +62,7 @@ class Simulation:
         self._loops: list[ProcessLoop] = [kernel]
         self.timeline.after_event = self._after_event
         self._kernel.failed = self._failed
+        self._machine = Machine(self.chance.child("machine")) if own_machine else None
         self.client = self.start(self.host(CLIENT))
         """The process in which run() runs what it is given."""
 
@@ -103,7 +107,7 @@ class Simulation:
         """The coroutine's result; it runs in the client's process. Raises TimeoutError after so many seconds."""
         task = self.client.run(work)
         until = float("inf") if seconds is None else self.now + seconds
-        self.timeline.run(task.done, until=until)
+        self._run(task.done, until)
         if not task.done():
             task.cancel()
             raise TimeoutError(f"not done within {seconds} seconds of the simulation's time")
@@ -111,7 +115,11 @@ class Simulation:
 
     def advance(self, seconds: float) -> None:
         """Let time pass, with all that happens in it."""
-        self.timeline.run(lambda: False, until=self.now + seconds)
+        self._run(lambda: False, self.now + seconds)
+
+    def _run(self, is_over: Callable[[], bool], until: float) -> None:
+        with self._machine.lent() if self._machine is not None else nullcontext():
+            self.timeline.run(is_over, until=until)
 
     # --- checks
 

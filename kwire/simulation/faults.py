@@ -1,0 +1,159 @@
+"""Faults drawn by the seed: what breaks, when, for how long, and how it is healed.
+
+    faults = Faults(simulation, kinds=("kill", "power", "isolate"))
+    simulation.client.run(faults.run(seconds=60, per_minute=5))
+
+Faults overlap as they come. When run() ends, everything is healed and every broker runs. The kinds are the methods of
+Faults that begin with `begin_`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+from kwire.log.disk import DiskFailure
+from kwire.simulation.brokers import SimulatedBroker
+from kwire.simulation.links import bad_weather
+from kwire.simulation.simulation import Simulation
+
+KINDS: Final = (
+    "kill", "power", "pause", "cut", "isolate", "clog", "reset", "slow_network", "slow_disk", "full_disk",
+    "broken_disk", "jump",
+)  # fmt: skip
+MORE_FAULTS: Final = 4
+DOWN_SECONDS_MAX: Final = 5.0
+CUT_SECONDS_MAX: Final = 10.0
+PAUSE_SECONDS_MAX: Final = 10.0
+JUMP_SECONDS_MAX: Final = 3600.0
+
+
+class Faults:
+    """What chance does to the brokers of a simulation."""
+
+    def __init__(
+        self, simulation: Simulation, *, kinds: Sequence[str] = KINDS, brokers: Sequence[SimulatedBroker] | None = None
+    ) -> None:
+        self.count = 0
+        """Faults begun."""
+        self._simulation = simulation
+        self._network = simulation.network
+        self._chance = simulation.chance.child("faults")
+        self._kinds = kinds
+        self._brokers = list(simulation.brokers.values() if brokers is None else brokers)
+
+    async def run(self, *, seconds: float, per_minute: float) -> None:
+        """Let at least so many faults happen for so long, then wait until all are healed."""
+        start = self._simulation.now
+        count = math.ceil(per_minute * seconds / 60.0) + self._chance.below(MORE_FAULTS)
+        moments = sorted(start + self._chance.uniform(0.0, seconds) for _ in range(count))
+        running = []
+        for moment in moments:
+            await asyncio.sleep(moment - self._simulation.now)
+            running.append(asyncio.create_task(self.begin(self._chance.pick(self._kinds))))
+        await asyncio.sleep(start + seconds - self._simulation.now)
+        await asyncio.gather(*running)
+        for broker in self._brokers:
+            await self.revive(broker)
+
+    def begin(self, kind: str) -> Coroutine[Any, Any, None]:
+        """One fault of this kind, healed when the coroutine ends."""
+        self.count += 1
+        broker = self._chance.pick(self._brokers)
+        self._simulation.trace.note(f"fault {kind} {broker.name}")
+        fault: Coroutine[Any, Any, None] = getattr(self, f"begin_{kind}")(broker)
+        return fault
+
+    async def revive(self, broker: SimulatedBroker) -> None:
+        """Let it run: one that is down is started, one that has failed killed and started."""
+        if broker.is_running and broker.failure is not None:
+            broker.kill()
+        while not broker.is_running:
+            try:
+                await asyncio.wait_for(broker.begin(), DOWN_SECONDS_MAX)
+            except TimeoutError:  # it was killed at its start, or is paused
+                return
+            except DiskFailure:
+                await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
+
+    def _seconds(self, most: float) -> float:
+        """A duration: most often short."""
+        return min(most, self._chance.exponential(most / 4))
+
+    # --- processes
+
+    async def begin_kill(self, broker: SimulatedBroker) -> None:
+        broker.kill()
+        await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
+        await self.revive(broker)
+
+    async def begin_power(self, broker: SimulatedBroker) -> None:
+        broker.power_off()
+        await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
+        await self.revive(broker)
+
+    async def begin_pause(self, broker: SimulatedBroker) -> None:
+        if broker.is_running:
+            broker.pause()
+            await asyncio.sleep(self._seconds(PAUSE_SECONDS_MAX))
+            broker.resume()
+
+    async def begin_jump(self, broker: SimulatedBroker) -> None:
+        broker.host.jump(self._chance.uniform(-JUMP_SECONDS_MAX, JUMP_SECONDS_MAX))
+
+    # --- network
+
+    def _other(self, broker: SimulatedBroker) -> str:
+        return self._chance.pick([name for name in self._network.hosts if name != broker.name])
+
+    async def begin_cut(self, broker: SimulatedBroker) -> None:
+        ends = [broker.name, self._other(broker)]
+        source, target = ends if self._chance.happens(0.5) else reversed(ends)
+        reason = f"cut {self.count}"
+        self._network.cut(source, target, reason=reason)
+        await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
+        self._network.heal(reason=reason)
+
+    async def begin_isolate(self, broker: SimulatedBroker) -> None:
+        reason = f"isolate {self.count}"
+        self._network.isolate(broker.name, reason=reason)
+        await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
+        self._network.heal(reason=reason)
+
+    async def begin_clog(self, broker: SimulatedBroker) -> None:
+        for name in [name for name in self._network.hosts if name != broker.name]:
+            for source, target in ((broker.name, name), (name, broker.name)):
+                if self._chance.happens(0.5):
+                    self._network.clog(source, target, self._seconds(CUT_SECONDS_MAX))
+
+    async def begin_reset(self, broker: SimulatedBroker) -> None:
+        self._network.reset(broker.name, self._other(broker))
+
+    async def begin_slow_network(self, broker: SimulatedBroker) -> None:
+        other, speed = self._other(broker), bad_weather(self._chance)
+        self._network.slow_down(broker.name, other, speed)
+        await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
+        self._network.slow_down(broker.name, other, None)
+
+    # --- disks
+
+    async def begin_slow_disk(self, broker: SimulatedBroker) -> None:
+        broker.host.device.slowness = self._chance.pick((10.0, 100.0, 1000.0))
+        await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
+        broker.host.device.slowness = 1.0
+
+    async def begin_full_disk(self, broker: SimulatedBroker) -> None:
+        broker.host.device.fill(free_bytes=self._chance.below(10_000))
+        await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
+        broker.host.device.empty()
+
+    async def begin_broken_disk(self, broker: SimulatedBroker) -> None:
+        """An operation fails for a while; then the device is exchanged for one with the same durable content."""
+        device = broker.host.device
+        fault = device.fail(self._chance.pick(("append", "fsync", "read", "create", "rename")))
+        await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
+        device.heal(fault)
+        broker.power_off()
+        await self.revive(broker)

@@ -1,0 +1,59 @@
+"""The time and random modules, lent to a simulation: for clients that ask the machine and not their event loop.
+
+While a simulation that was made with own_machine=True runs, `time.time()` and its kind tell the simulated time of the
+host whose process runs, and `random` draws from the seed. The whole Python process sees that, other threads too.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from asyncio import events as running
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from kwire.simulation.chance import SeededChance
+from kwire.simulation.hosts import HostLoop
+
+
+def _loop() -> HostLoop | None:
+    loop = running._get_running_loop()  # noqa: SLF001 an event loop may
+    return loop if isinstance(loop, HostLoop) else None
+
+
+class Machine:
+    """What is put in the modules' place."""
+
+    def __init__(self, chance: SeededChance) -> None:
+        self._random = random.Random(chance.numbers.getrandbits(64)).getstate()  # noqa: S311 repeatable is the point
+        self._real = (time.time_ns, time.monotonic_ns)
+
+    def _wall_ns(self) -> int:
+        loop = _loop()
+        return self._real[0]() if loop is None else loop.host.wall_ns()
+
+    def _monotonic_ns(self) -> int:
+        loop = _loop()
+        return self._real[1]() if loop is None else round(loop.time() * 1e9)
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """For as long as the block runs."""
+        state = random.getstate()
+        random.setstate(self._random)
+        calls: dict[str, Any] = {
+            "time_ns": self._wall_ns,
+            "monotonic_ns": self._monotonic_ns,
+            "perf_counter_ns": self._monotonic_ns,
+            "time": lambda: self._wall_ns() / 1e9,
+            "monotonic": lambda: self._monotonic_ns() / 1e9,
+            "perf_counter": lambda: self._monotonic_ns() / 1e9,
+        }
+        try:
+            with mock.patch.multiple(time, **calls):
+                yield
+        finally:
+            self._random = random.getstate()
+            random.setstate(state)

@@ -1,0 +1,141 @@
+"""The scenario of one broker: what was acknowledged with acks=all and flush.messages=1 is there, whatever happened.
+
+`python -m tests.simulation.acknowledged --seed 7` runs one seed and prints what it did; --seeds 30 runs so many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import time
+from dataclasses import dataclass, field
+
+from kwire.simulation import Simulation, WireClient
+from kwire.simulation.faults import Faults
+from tests.support.requests import batch, create_request, fetch_request, produce_request, values_in
+
+TOPIC = "orders"
+SECONDS = 60.0
+CLIENTS = 4
+PAUSE_SECONDS = 0.2
+"""Between two requests of a client, on average: a seed has about 1,000 of them."""
+GIVE_UP_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a seed came to."""
+
+    digest: str = ""
+    events: int = 0
+    faults: int = 0
+    operations: int = 0
+    acknowledged: set[bytes] = field(default_factory=set)
+    read: list[bytes | None] = field(default_factory=list)
+
+
+class Client:
+    """Produces one record after the other and remembers those that were acknowledged."""
+
+    def __init__(self, simulation: Simulation, number: int, outcome: Outcome) -> None:
+        self._simulation = simulation
+        self._number = number
+        self._outcome = outcome
+        self._chance = simulation.chance.child(f"client {number}")
+        self._wire: WireClient | None = None
+
+    async def run(self, end: float) -> None:
+        count = 0
+        while self._simulation.now < end:
+            await asyncio.sleep(self._chance.exponential(PAUSE_SECONDS))
+            count += 1
+            await self._produce(b"%d-%d" % (self._number, count))
+        if self._wire is not None:
+            self._wire.close()
+
+    async def _produce(self, value: bytes) -> None:
+        self._outcome.operations += 1
+        try:
+            if self._wire is None:
+                (broker,) = self._simulation.brokers.values()
+                self._wire = await WireClient.connect(broker.bootstrap_server, seconds=GIVE_UP_SECONDS)
+            answer = await self._wire.ask(produce_request(TOPIC, batch(value)), 11, seconds=GIVE_UP_SECONDS)
+        except OSError:
+            if self._wire is not None:
+                self._wire.close()
+                self._wire = None
+            return
+        if answer.responses[0].partition_responses[0].error_code == 0:
+            self._outcome.acknowledged.add(value)
+
+
+async def scenario(simulation: Simulation, outcome: Outcome, seconds: float) -> None:
+    (broker,) = simulation.brokers.values()
+    await broker.start()
+    wire = await simulation.connect(broker)
+    created = await wire.ask(create_request(TOPIC, 1, flush_messages=1), 7)
+    assert created.topics[0].error_code == 0
+    wire.close()
+    faults = Faults(simulation)
+    clients = [Client(simulation, number, outcome) for number in range(CLIENTS)]
+    end = simulation.now + seconds
+    await asyncio.gather(
+        faults.run(seconds=seconds, per_minute=max(5.0, 300.0 / seconds)), *(client.run(end) for client in clients)
+    )
+    outcome.faults = faults.count
+    await read_back(simulation, outcome)
+
+
+async def read_back(simulation: Simulation, outcome: Outcome) -> None:
+    (broker,) = simulation.brokers.values()
+    wire = await simulation.connect(broker)
+    offset = 0
+    while True:
+        answer = await wire.ask(fetch_request(TOPIC, offset, max_wait_ms=100), 12)
+        part = answer.responses[0].partitions[0]
+        assert part.error_code == 0, part
+        values = values_in(bytes(part.records or b""))
+        if not values:
+            return
+        outcome.read += values
+        offset += len(values)
+
+
+def run_seed(seed: int, seconds: float = SECONDS) -> Outcome:
+    """One seed. Raises AssertionError when something acknowledged is not there."""
+    outcome = Outcome()
+    with Simulation(seed) as simulation:
+        simulation.broker()
+        simulation.run(scenario(simulation, outcome, seconds), seconds=10 * seconds + 600)
+        lost = outcome.acknowledged.difference(filter(None, outcome.read))
+        assert not lost, f"lost, seed {seed}: {sorted(lost)}; python -m tests.simulation.acknowledged --seed {seed}"
+        outcome.digest, outcome.events = simulation.trace.digest, simulation.timeline.events
+    return outcome
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--profile", action="store_true")
+    options = parser.parse_args()
+    profile = cProfile.Profile()
+    started = time.perf_counter()
+    for seed in range(options.seed, options.seed + options.seeds):
+        if options.profile:
+            profile.enable()
+        outcome = run_seed(seed, options.seconds)
+        profile.disable()
+        print(
+            f"seed {seed}: {outcome.digest} {outcome.events} events, {outcome.operations} operations, "
+            f"{outcome.faults} faults, {len(outcome.acknowledged)} acknowledged, {len(outcome.read)} read"
+        )
+    print(f"{time.perf_counter() - started:.2f} s")
+    if options.profile:
+        profile.print_stats("tottime")
+
+
+if __name__ == "__main__":
+    main()
