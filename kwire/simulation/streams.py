@@ -229,6 +229,7 @@ class StreamTransport(asyncio.Transport):
 
     def lose(self) -> None:
         """The process was killed: the kernel closes what it had open."""
+        self._is_closing = True
         if not self._is_gone and not self._is_ended:
             self._close_socket()
 
@@ -246,6 +247,7 @@ class StreamTransport(asyncio.Transport):
 
     def power_off(self) -> None:
         """The host has no power: it says nothing, ever."""
+        self._is_closing = True
         self._vanish()
 
     def drained(self) -> None:

@@ -97,6 +97,7 @@ async def read_back(simulation: Simulation, outcome: Outcome) -> None:
         assert part.error_code == 0, part
         values = values_in(bytes(part.records or b""))
         if not values:
+            wire.close()
             return
         outcome.read += values
         offset += len(values)
