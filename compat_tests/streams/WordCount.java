@@ -52,8 +52,6 @@ public final class WordCount {
         settings.put("statestore.cache.max.bytes", "0");
         settings.put("auto.offset.reset", "earliest");
         settings.put("session.timeout.ms", "3000");
-        // Who was killed leaves a transaction open, and the next one waits until it is over.
-        settings.put("producer.transaction.timeout.ms", "4000");
         settings.put("heartbeat.interval.ms", "500");
         settings.put("reconnect.backoff.max.ms", "200");
         settings.put("retry.backoff.max.ms", "200");
