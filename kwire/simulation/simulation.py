@@ -34,6 +34,8 @@ from kwire.simulation.trace import Trace
 T = TypeVar("T")
 Check = Callable[[], None]
 CLIENT = "client"
+STEP_SECONDS = 1e-6
+"""What a step of a process takes."""
 
 
 class UnhandledError(AssertionError):
@@ -46,7 +48,7 @@ class Simulation:
     def __init__(self, seed: int = 1, *, own_machine: bool = False) -> None:
         """With own_machine, Python's time and random modules are the simulation's while it runs: see Machine."""
         self.seed = seed
-        self.timeline = Timeline()
+        self.timeline = Timeline(step_seconds=STEP_SECONDS)
         self.trace = Trace(self.timeline)
         self.chance = SeededChance(seed)
         """For what tests draw."""

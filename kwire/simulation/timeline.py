@@ -32,9 +32,11 @@ class DeadlockError(AssertionError):
 class Timeline:
     """Runs the handles of its loops."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, step_seconds: float = 0.0) -> None:
         self.now = 0.0
         """Seconds since the beginning."""
+        self._step_seconds = step_seconds
+        """What each handle takes. Without that, whoever polls until it is late enough would poll for ever."""
         self.events = 0
         """Handles that have run."""
         self.after_event: Callable[[], None] | None = None
@@ -110,6 +112,7 @@ class Timeline:
         running._set_running_loop(loop)  # noqa: SLF001 what an event loop is told to call
         handle._run()  # noqa: SLF001 the same
         self.events += 1
+        self.now += self._step_seconds
         if self.after_event is not None:
             self.after_event()
 
