@@ -57,13 +57,6 @@ class Connections:
             for node_id, connection in self._connections.items()
         )
 
-    def next_timeout_ms(self, now_ms: float) -> float:
-        """When the first request that is still under way will have taken too long."""
-        sent = [it.sent_ms for it in self._connections.values() if it.correlation_id is not None]
-        return min(
-            (it + self._request_timeout_ms for it in sent if it + self._request_timeout_ms > now_ms), default=math.inf
-        )
-
     def ready_at_ms(self, node_id: int) -> float:
         """When a request may be sent: now (a time in the past), after the pause, or when the one before times out."""
         connection = self._connections.get(node_id)

@@ -117,6 +117,19 @@ class Core:
         return self.voters.is_voter(self.config.key)
 
     @property
+    def may_stand(self) -> bool:
+        """Whether this replica may be elected: a voter, or one whose removal may not be committed yet.
+
+        Without the second a quorum can come to rest for ever: a leader that removed itself and crashed has a longer log
+        than those that have not heard of it, and so refuses them its vote (Raft's thesis, 4.2.2; Kafka rests).
+        """
+        if self.is_voter:
+            return True
+        written_at = self.history.voters_offset
+        is_committed = written_at < max(self.high_watermark, self.log.start_offset)
+        return not is_committed and self.history.voters_at(written_at).is_voter(self.config.key)
+
+    @property
     def is_shutting_down(self) -> bool:
         return self.shutdown_deadline_ms is not None
 

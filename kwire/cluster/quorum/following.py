@@ -189,8 +189,9 @@ def fetch_from_leader(core: Core, role: Follower) -> float:
         return fetch_from_anyone(core)
     if core.connections.is_backing_off(leader.node_id, core.now_ms):
         return min(fetch_from_anyone(core), core.connections.ready_at_ms(leader.node_id))
-    if core.connections.has_any_in_flight(core.now_ms):
-        return core.connections.next_timeout_ms(core.now_ms)
+    # Somebody else may still be asked: two answers do no harm, for only one of them is of the log's end (_take).
+    if core.connections.ready_at_ms(leader.node_id) > core.now_ms:
+        return core.connections.ready_at_ms(leader.node_id)
     if not core.is_log_settled:
         return float("inf")
     if role.snapshot is not None:

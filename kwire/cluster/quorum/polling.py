@@ -72,7 +72,7 @@ def _poll_resigned(core: Core, role: Resigned) -> float:
 
 
 def _poll_nominee(core: Core, role: Prospective | Candidate) -> float:
-    if not core.is_voter:
+    if not core.may_stand:
         become_unattached(core, core.epoch if isinstance(role, Prospective) else core.epoch + 1)
         return core.now_ms
     if core.is_shutting_down:
@@ -88,11 +88,11 @@ def _poll_nominee(core: Core, role: Prospective | Candidate) -> float:
 
 
 def _poll_unattached(core: Core, role: Unattached) -> float:
-    if core.is_voter and math.isinf(role.election_deadline_ms):
+    if core.may_stand and math.isinf(role.election_deadline_ms):
         role.election_deadline_ms = core.now_ms + core.random_election_timeout_ms()
-    if core.is_voter and core.is_shutting_down:
+    if core.may_stand and core.is_shutting_down:
         return math.inf
-    if core.is_voter and core.now_ms >= role.election_deadline_ms:
+    if core.may_stand and core.now_ms >= role.election_deadline_ms:
         become_prospective(core)
         return core.now_ms
     return min(role.election_deadline_ms, fetch_from_anyone(core))
@@ -103,7 +103,7 @@ def _poll_follower(core: Core, role: Follower) -> float:
     if core.is_shutting_down:
         return math.inf
     is_late = core.now_ms >= role.fetch_deadline_ms
-    if is_late and core.is_voter:
+    if is_late and core.may_stand:
         become_prospective(core)
         return core.now_ms
     if is_late:

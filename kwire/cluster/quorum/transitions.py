@@ -53,7 +53,7 @@ def become_unattached(core: Core, epoch: int, leader_id: int = NOBODY) -> None:
 
 def _election_deadline(core: Core) -> float:
     """An election that is under way goes on with the time it has; who hears of many epochs still votes some day."""
-    if not core.is_voter:
+    if not core.may_stand:
         return math.inf
     role = core.role
     is_lost = isinstance(role, Prospective) and role.ballot.is_lost
@@ -73,18 +73,18 @@ def add_vote(core: Core, candidate: ReplicaKey) -> None:
     if isinstance(role, Prospective):
         endpoints = role.leader_endpoints
         role = Prospective(election_deadline_ms=deadline, ballot=own_ballot(core), leader_endpoints=endpoints)
+        core.connections.reset()  # what was asked before belongs to the ballot of before
     else:
-        role = Unattached(election_deadline_ms=deadline if core.is_voter else math.inf)
+        role = Unattached(election_deadline_ms=deadline if core.may_stand else math.inf)
     core.transition(role, state)
-    core.connections.reset()
 
 
 def own_ballot(core: Core) -> Ballot:
-    return Ballot(voters=core.voters, granted={core.config.node_id})
+    return Ballot(voters=core.voters, granted={core.config.node_id} if core.is_voter else set())
 
 
 def become_prospective(core: Core) -> None:
-    assert core.is_voter, "observers do not stand for election"
+    assert core.may_stand, "observers do not stand for election"
     assert not isinstance(core.role, (Leader, Prospective)), f"prospective after {core.role}"
     endpoints = core.leader_endpoints if core.has_remote_leader else ()
     role = Prospective(
@@ -99,7 +99,7 @@ def become_prospective(core: Core) -> None:
 
 
 def become_candidate(core: Core) -> None:
-    assert core.is_voter, "observers do not stand for election"
+    assert core.may_stand, "observers do not stand for election"
     assert isinstance(core.role, Prospective), "a pre-vote comes first (KIP-996)"
     role = Candidate(election_deadline_ms=core.now_ms + core.random_election_timeout_ms(), ballot=own_ballot(core))
     logger.info("node %d is a candidate in epoch %d", core.config.node_id, core.epoch + 1)
@@ -136,8 +136,7 @@ def _first_records(core: Core, granting: Sequence[int]) -> list[tuple[ControlRec
     records: list[tuple[ControlRecordType, object]] = [(ControlRecordType.LEADER_CHANGE, change)]
     if core.history.kraft_version < RECONFIGURABLE:
         return records
-    updated = voters.update(core.config.voter)
-    assert updated is not None, "a leader is a voter"
+    updated = voters.update(core.config.voter) or voters  # a leader that is to go is none of them
     # What came with the bootstrap snapshot stands before the log's first offset.
     if core.history.voters_offset == NOT_IN_LOG or updated != voters:
         version = KRaftVersionRecord(kraft_version=core.history.kraft_version)

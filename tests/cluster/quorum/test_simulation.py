@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.cluster.quorum.world import World
+from dataclasses import replace
+from functools import partial
+
+from kwire.cluster.quorum.voters import Listener, ReplicaKey
+from kwire.protocol.messages.add_raft_voter import AddRaftVoterListener, AddRaftVoterRequest
+from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from tests.cluster.quorum.world import CLUSTER, World, endpoints
 
 
 def three(seed: int = 1, **settings: bool) -> World:
@@ -234,3 +240,103 @@ def test_a_graceful_end_hands_over_at_once() -> None:
     new = world.elect()
     assert new is not leader
     assert leader.running.leader_id == new.node_id
+
+
+def add(world: World, node_id: int, token: str = "add") -> None:
+    leader = world.elect()
+    key = world.nodes[node_id].config.key
+    listeners = [AddRaftVoterListener(name=it.name, host=it.host, port=it.port) for it in endpoints(node_id)]
+    request = AddRaftVoterRequest(
+        cluster_id=CLUSTER,
+        timeout_ms=1000,
+        voter_id=node_id,
+        voter_directory_id=key.directory_id,
+        listeners=listeners,
+    )
+    world.ask(leader.node_id, token, request)
+
+
+def remove(world: World, key: ReplicaKey, token: str = "remove") -> None:
+    request = RemoveRaftVoterRequest(cluster_id=CLUSTER, voter_id=key.node_id, voter_directory_id=key.directory_id)
+    world.ask(world.elect().node_id, token, request)
+
+
+def test_a_lone_voter_becomes_three() -> None:
+    world = World(20)
+    world.add_voters(1)
+    for node_id in (2, 3):
+        world.add_observer(node_id, 1)
+        world.run(2_000)
+        token = f"add {node_id}"
+        add(world, node_id, token)
+        world.run_until(partial(world.has_answered, token))
+        assert world.answer_to(token).error_code == 0
+    world.crash(1)
+    leader = world.elect()
+    assert leader.node_id in (2, 3)
+    assert leader.running.history.voters.ids == {1, 2, 3}
+
+
+def test_a_removed_leader_goes_when_that_is_committed() -> None:
+    world = three(21)
+    old = world.elect()
+    world.append("a")
+    world.run(500)
+    remove(world, old.config.key)
+    world.run_until(lambda: world.answer_to("remove") is not None)
+    assert world.answer_to("remove").error_code == 0
+    world.run_until(lambda: not old.running.is_leader)
+    new = world.elect()
+    assert new is not old
+    world.append("b")
+    world.run_until(lambda: old.running.high_watermark == new.log.end_offset)
+    assert old.node_id not in new.running.history.voters.ids
+
+
+def test_a_removal_that_only_the_removed_leader_knows_of_does_not_stop_the_quorum() -> None:
+    """The removed one has the longest log, so the other cannot be elected: it leads once more, to commit that."""
+    world = World(22)
+    world.add_voters(1, 2)
+    old = world.elect()
+    other = world.nodes[3 - old.node_id]
+    world.run(500)
+    world.isolate(old.node_id)
+    remove(world, old.config.key)
+    world.run(100)
+    world.crash(old.node_id)
+    world.start(old.node_id)
+    world.heal()
+    world.run_until(lambda: other.running.is_leader and other.running.history.voters.ids == {other.node_id})
+    assert world.elect() is other
+
+
+def test_a_wiped_voter_is_not_the_voter_of_before() -> None:
+    """Its old self is removed and its new one added, by itself (KIP-1186)."""
+    world = three(23)
+    leader = world.elect()
+    world.append("a")
+    world.run(500)
+    wiped = next(it for it in world.nodes if it != leader.node_id)
+    old_key = world.nodes[wiped].config.key
+    world.nodes[wiped].config = replace(world.nodes[wiped].config, auto_join=True)
+    world.wipe(wiped)
+    world.start(wiped)
+    node = world.nodes[wiped]
+    world.run(1_000)
+    assert not leader.running.history.voters.is_voter(node.config.key)
+    world.run_until(lambda: world.elect().running.history.voters.is_voter(node.config.key), 60_000)
+    assert not world.elect().running.history.voters.is_voter(old_key)
+    world.run_until(lambda: node.running.high_watermark == world.elect().log.end_offset)
+
+
+def test_a_voter_that_moved_tells_the_leader() -> None:
+    world = three(24)
+    leader = world.elect()
+    moved = next(it for it in world.nodes if it != leader.node_id)
+    world.run(500)
+    world.crash(moved)
+    also = (*endpoints(moved), Listener("CONTROLLER_2", f"node{moved}", 9100))
+    world.nodes[moved].config = replace(world.nodes[moved].config, endpoints=also)
+    world.start(moved)
+    world.run_until(lambda: leader.running.history.voters.endpoints(moved) == also)
+    assert world.leader() is leader

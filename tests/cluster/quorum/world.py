@@ -377,6 +377,9 @@ class World:
     def answer_to(self, token: str) -> Any:
         return next((response for name, response in self.client_answers if name == token), None)
 
+    def has_answered(self, token: str) -> bool:
+        return self.answer_to(token) is not None
+
     def leader(self) -> Node | None:
         """The established leader of the newest epoch."""
         leaders = [node for node in self.nodes.values() if node.quorum is not None and node.quorum.is_leader]
