@@ -9,10 +9,11 @@ import argparse
 import asyncio
 import cProfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kwire.simulation import Simulation, WireClient
-from kwire.simulation.faults import Faults
+from kwire.simulation.faults import KINDS, Faults
 from tests.support.requests import batch, create_request, fetch_request, produce_request, values_in
 
 TOPIC = "orders"
@@ -70,14 +71,16 @@ class Client:
             self._outcome.acknowledged.add(value)
 
 
-async def scenario(simulation: Simulation, outcome: Outcome, seconds: float) -> None:
+async def scenario(
+    simulation: Simulation, outcome: Outcome, seconds: float, *, kinds: Sequence[str] = KINDS, flush_messages: int = 1
+) -> None:
     (broker,) = simulation.brokers.values()
     await broker.start()
     wire = await simulation.connect(broker)
-    created = await wire.ask(create_request(TOPIC, 1, flush_messages=1), 7)
+    created = await wire.ask(create_request(TOPIC, 1, flush_messages=flush_messages), 7)
     assert created.topics[0].error_code == 0
     wire.close()
-    faults = Faults(simulation)
+    faults = Faults(simulation, kinds=kinds)
     clients = [Client(simulation, number, outcome) for number in range(CLIENTS)]
     end = simulation.now + seconds
     await asyncio.gather(
@@ -103,12 +106,13 @@ async def read_back(simulation: Simulation, outcome: Outcome) -> None:
         offset += len(values)
 
 
-def run_seed(seed: int, seconds: float = SECONDS) -> Outcome:
+def run_seed(seed: int, seconds: float = SECONDS, *, kinds: Sequence[str] = KINDS, flush_messages: int = 1) -> Outcome:
     """One seed. Raises AssertionError when something acknowledged is not there."""
     outcome = Outcome()
     with Simulation(seed) as simulation:
         simulation.broker()
-        simulation.run(scenario(simulation, outcome, seconds), seconds=10 * seconds + 600)
+        work = scenario(simulation, outcome, seconds, kinds=kinds, flush_messages=flush_messages)
+        simulation.run(work, seconds=10 * seconds + 600)
         lost = outcome.acknowledged.difference(filter(None, outcome.read))
         assert not lost, f"lost, seed {seed}: {sorted(lost)}; python -m tests.simulation.acknowledged --seed {seed}"
         outcome.digest, outcome.events = simulation.trace.digest, simulation.timeline.events

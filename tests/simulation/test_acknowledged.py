@@ -23,6 +23,13 @@ def test_what_was_acknowledged_is_there(seed: int) -> None:
     assert len(set(outcome.read)) == len(outcome.read), "a record is there twice that was sent once"
 
 
+def test_without_flushes_a_power_cut_is_seen() -> None:
+    """Else nothing would be shown by the test above."""
+    with pytest.raises(AssertionError, match="lost, seed 3"):
+        run_seed(3, 20.0, kinds=("power",), flush_messages=10**9)
+    assert run_seed(3, 20.0, kinds=("kill",), flush_messages=10**9).faults >= 5, "a process may die without loss"
+
+
 def digest_elsewhere(seed: int, hash_seed: str) -> str:
     program = f"from tests.simulation.acknowledged import run_seed; print(run_seed({seed}, 20.0).digest)"
     environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
