@@ -48,8 +48,8 @@ WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "old-clients"}
 """Rows that the short form leaves out: they need Kafka's jars to compare with, or a machine that is not busy."""
 NEED_KAFKA = {"tools", "differential", "transaction-script", "log-format", "transactions", "streams"}
 """Rows whose short form starts Kafka too, or Kafka's own clients."""
-ONE_AT_A_TIME = {"quotas", "log-format"}
-"""Rows that measure rates, or keep a processor busy all the time: nothing else runs beside them."""
+ONE_AT_A_TIME = {"quotas"}
+"""Rows that measure rates: nothing else runs beside them."""
 SUITE_SECONDS = 900
 
 console = Console(width=110)

@@ -313,6 +313,42 @@ def test_markers_that_nobody_needs(client: RawClient) -> None:
     assert fetch(client, topic, isolation_level=1).last_stable_offset == 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"producer_epoch": -1}, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ({"producer_id": -5}, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ({"producer_epoch": -2}, ErrorCode.INVALID_PRODUCER_EPOCH),
+        ({"coordinator_epoch": -2}, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+    ],
+)
+def test_markers_with_numbers_below_none(client: RawClient, changes: dict[str, int], code: ErrorCode) -> None:
+    topic, _ = create_topic(client)
+    numbers = {"producer_id": 77, "producer_epoch": 0, "coordinator_epoch": 0} | changes
+    topics = [WritableTxnMarkerTopic(name=topic, partition_indexes=[0])]
+    marker = WritableTxnMarker(**numbers, transaction_result=True, topics=topics)
+    answer = client.ask(WriteTxnMarkersRequest(markers=[marker]), 1)
+    assert [each.error_code for name in answer.markers[0].topics for each in name.partitions] == [code]
+    assert fetch(client, topic).high_watermark == 0
+
+
+def test_a_topic_named_without_partitions_is_answered(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    producer = init(client)
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=producer.transactional_id,
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=[
+            AddPartitionsToTxnTopic(name=topic, partitions=[0]),
+            AddPartitionsToTxnTopic(name="none", partitions=[]),
+        ],
+    )
+    results = client.ask(request, 3).results_by_topic_v3_and_below
+    found = {each.name: [one.partition_error_code for one in each.results_by_partition] for each in results}
+    assert found == {topic: [ErrorCode.NONE], "none": []}
+
+
 def test_a_restart_goes_on(data_dir: Any) -> None:
     with RunningBroker(data_dir) as broker, broker.client() as client:
         topic, _ = create_topic(client)
