@@ -32,6 +32,8 @@ class SimulatedBroker:
         }
         self.server: BrokerServer
         """The one that runs, or ran last."""
+        self._serving: Process | None = None
+        """The process that has come to serve last."""
 
     @property
     def name(self) -> str:
@@ -47,10 +49,14 @@ class SimulatedBroker:
         return self.host.process is not None
 
     @property
+    def is_serving(self) -> bool:
+        """Whether it runs and its start is over."""
+        return self.is_running and self._serving is self.host.process
+
+    @property
     def failure(self) -> BaseException | None:
-        """Why the broker that runs cannot go on, None if it can."""
-        failed = self.server.failed
-        return failed.result() if failed.done() else None
+        """Why the broker that serves cannot go on, None if it can."""
+        return self.server.failed.result() if self.is_serving and self.server.failed.done() else None
 
     async def start(self) -> None:
         """Start, with power if need be; returns when the broker serves. Raises what its start raises."""
@@ -80,6 +86,7 @@ class SimulatedBroker:
             if process.is_alive:
                 self.host.kill()
             raise
+        self._serving = process
         self.host.note(f"{process.name} serves")
 
     async def stop(self) -> None:

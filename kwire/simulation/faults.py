@@ -3,7 +3,7 @@
     faults = Faults(simulation, kinds=("kill", "power", "isolate"))
     simulation.client.run(faults.run(seconds=60, per_minute=5))
 
-Faults overlap as they come. When run() ends, everything is healed and every broker runs. The kinds are the methods of
+Faults overlap as they come. When run() ends, everything is healed and every broker serves. The kinds are the methods of
 Faults that begin with `begin_`.
 """
 
@@ -24,6 +24,7 @@ KINDS: Final = (
     "broken_disk", "jump",
 )  # fmt: skip
 MORE_FAULTS: Final = 4
+LOOK_SECONDS: Final = 0.1
 DOWN_SECONDS_MAX: Final = 5.0
 CUT_SECONDS_MAX: Final = 10.0
 PAUSE_SECONDS_MAX: Final = 10.0
@@ -56,7 +57,9 @@ class Faults:
         await asyncio.sleep(start + seconds - self._simulation.now)
         await asyncio.gather(*running)
         for broker in self._brokers:
-            await self.revive(broker)
+            while not broker.is_serving or broker.failure is not None:
+                await self.revive(broker)
+                await asyncio.sleep(LOOK_SECONDS)
 
     def begin(self, kind: str) -> Coroutine[Any, Any, None]:
         """One fault of this kind, healed when the coroutine ends."""
