@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from kwire.cluster.quorum import answers, epochs, following, leading, polling, transitions, voter_changes, voting
+from kwire.cluster.quorum import (
+    answers,
+    epochs,
+    following,
+    leading,
+    polling,
+    transitions,
+    version_upgrade,
+    voter_changes,
+    voting,
+)
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.core import Core, Incoming, Reply
 from kwire.cluster.quorum.describing import handle_describe_quorum
@@ -169,6 +179,13 @@ class Quorum:
     def resign(self, epoch: int, now_ms: float) -> None:
         """Lead no more, if this epoch still lasts."""
         self._input(partial(self._resign, epoch), now_ms)
+
+    def upgrade_kraft_version(self, token: Any, version: int, *, validate_only: bool, now_ms: float) -> None:
+        """Raise the level of the feature kraft.version; the Answer with the token has an UpgradeOutcome."""
+        self._input(
+            lambda: version_upgrade.upgrade_kraft_version(self._core, token, version, validate_only=validate_only),
+            now_ms,
+        )
 
     def shut_down(self, now_ms: float, timeout_ms: float) -> None:
         """End gracefully: a leader lets the others elect first. is_shut_down says when."""

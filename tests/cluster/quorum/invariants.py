@@ -43,7 +43,7 @@ class Invariants:
     def _check_leader(self, node: Node, role: Leader) -> None:
         epoch = node.running.epoch
         assert self.leaders.setdefault(epoch, node.node_id) == node.node_id, f"Q1: two leaders of epoch {epoch}"
-        if role.progress.needs_followers:
+        if node.running.history.voters.ids != {node.node_id}:
             assert role.check_quorum_deadline_ms + 0.1 >= self._world.now_ms, "Q9: leads without a majority"
             furthest = self._world.now_ms + CHECK_QUORUM_FACTOR * node.config.fetch_timeout_ms
             assert role.check_quorum_deadline_ms <= furthest + 0.1, "Q9"

@@ -16,6 +16,7 @@ flushed at once, unless flushes are held. Offsets with epochs are written offset
     > reply 2 granted                              an answer to what was asked of node 2; others: refused epoch= leader=
                                                    error= top= known= records=2,2 diverging=3@1 snapshot=10@2 bytes=5/9
     > unreachable 2
+    > upgrade 1 validate
     > append 2, hold-flushes, flush, resign, shut-down, show
 """
 
@@ -197,6 +198,11 @@ class ScriptRunner:
 
     def _resign(self, words: list[str], options: dict[str, str]) -> None:
         self.quorum.resign(self.quorum.epoch, self.now_ms)
+        self._pump()
+
+    def _upgrade(self, words: list[str], options: dict[str, str]) -> None:
+        validate_only = "validate" in options
+        self.quorum.upgrade_kraft_version("upgrade", int(words[0]), validate_only=validate_only, now_ms=self.now_ms)
         self._pump()
 
     def _shut_down(self, words: list[str], options: dict[str, str]) -> None:

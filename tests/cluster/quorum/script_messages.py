@@ -11,6 +11,7 @@ from kwire.cluster.quorum.core import Incoming
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.machine import Quorum
 from kwire.cluster.quorum.ready import Answer, LogRead, Send, SnapshotRead
+from kwire.cluster.quorum.version_upgrade import UpgradeOutcome
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages import (
@@ -301,6 +302,8 @@ def request(message: Any) -> str:
 
 def response(answer: Answer) -> str:
     message = answer.response
+    if isinstance(message, UpgradeOutcome):
+        return f"{message.error.name}: {message.text}" if message.error else message.error.name
     code = ErrorCode(getattr(message, "error_code", 0))
     if isinstance(message, (add_raft_voter.AddRaftVoterResponse, remove_raft_voter.RemoveRaftVoterResponse)):
         return f"{code.name}: {message.error_message}" if code else code.name
