@@ -46,32 +46,33 @@ def consider_response(
 ) -> Outcome:
     """Learn epoch and leader from a response; the rest of it counts only if it is of this epoch."""
     if epoch < core.epoch or error == ErrorCode.UNKNOWN_LEADER_EPOCH:
-        return Outcome.HANDLED
+        return Outcome.FAILED
     endpoints = leader_endpoints(core, leader_id, named) if leader_id >= 0 else ()
     if epoch > core.epoch or error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        before = core.role
         learn_leader(core, epoch, leader_id, endpoints)
-        return Outcome.HANDLED
+        # Who says nothing new is left alone for a while: asking again at once would only keep both busy.
+        return Outcome.HANDLED if core.role is not before else Outcome.FAILED
     if leader_id >= 0 and not core.leader_endpoints:
         if not learn_leader(core, epoch, leader_id, endpoints):
             return Outcome.FAILED
         return Outcome.GO_ON if not error else Outcome.HANDLED
     if error == ErrorCode.INVALID_VOTER_KEY:
         logger.info("node %d: another replica has the id of a voter that was asked", core.config.node_id)
-        return Outcome.HANDLED
+        return Outcome.FAILED
     return Outcome.FAILED if error == ErrorCode.BROKER_NOT_AVAILABLE else Outcome.GO_ON
 
 
 def learn_leader(core: Core, epoch: int, leader_id: int, endpoints: Endpoints) -> bool:
     """Follow a leader that was named, or at least its epoch; False if what was named cannot be true."""
+    if leader_id == core.config.node_id:
+        leader_id = NOBODY  # itself now, or in an epoch that it led with a directory that is gone
     if not is_consistent(core, epoch, leader_id):
         logger.error(
             "node %d: told of leader %d in epoch %d, but it knows leader %d in epoch %d",
             *(core.config.node_id, leader_id, epoch, core.leader_id, core.epoch),
         )
         return False
-    if leader_id == core.config.node_id:
-        # It led that epoch with a directory that is gone, or does so now.
-        leader_id = NOBODY
     if epoch > core.epoch:
         if leader_id >= 0 and endpoints:
             become_follower(core, epoch, leader_id, endpoints)
@@ -83,11 +84,9 @@ def learn_leader(core: Core, epoch: int, leader_id: int, endpoints: Endpoints) -
 
 
 def is_consistent(core: Core, epoch: int, leader_id: int) -> bool:
-    """Whether an epoch has one leader, this replica's opinion included."""
+    """Whether an epoch has one leader, this replica's opinion included; `leader_id` is another's."""
     if epoch != core.epoch or leader_id < 0:
         return True
-    if leader_id == core.config.node_id:
-        return core.leader_id == leader_id
     return core.leader_id in (NOBODY, leader_id) and not isinstance(core.role, Leader)
 
 
