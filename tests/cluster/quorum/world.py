@@ -431,4 +431,7 @@ class World:
         history = quorum.history
         version = KRaftVersionRecord(kraft_version=history.kraft_version_at(ends[-1]))
         records = (version, history.voters_at(ends[-1]).to_record())
-        return node.log.take_snapshot(ends[-1], records) is not None
+        if node.log.take_snapshot(ends[-1], records) is None:
+            return False
+        history.forget_before(ends[-1] - 1)
+        return True
