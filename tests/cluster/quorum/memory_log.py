@@ -107,9 +107,10 @@ class MemoryLog:
         self._add(Batch(base, base + len(records), epoch, bytes(data)))
         return base
 
-    def append_records(self, data: bytes) -> None:
+    def append_records(self, data: bytes, epoch_max: int) -> None:
         for position, header in iterate_headers(data):
-            if header.base_offset == self.end_offset:
+            is_next = header.base_offset == self.end_offset
+            if is_next and self.last_epoch <= header.partition_leader_epoch <= epoch_max:
                 whole = bytes(data[position : position + header.size_in_bytes])
                 self._add(Batch(header.base_offset, header.next_offset, header.partition_leader_epoch, whole))
 

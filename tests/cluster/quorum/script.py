@@ -74,6 +74,11 @@ class ScriptRunner:
         seen, self._seen = self._seen, []
         return seen
 
+    @property
+    def asked(self) -> list[int]:
+        """The nodes that were asked something."""
+        return sorted(self._sent)
+
     def _see(self, text: str) -> None:
         self._seen.append(text)
 
@@ -139,7 +144,7 @@ class ScriptRunner:
             self._see(f"append at {offsets[-1]} epoch={batch.epoch}: {names}")
         if ready.append_records is not None:
             before = self.log.end_offset
-            self.log.append_records(bytes(ready.append_records))
+            self.log.append_records(bytes(ready.append_records), self.quorum.epoch)
             self._see(f"append records {before} to {self.log.end_offset}")
         return offsets
 

@@ -215,7 +215,7 @@ class World:
             self._maybe_crash(node)
         offsets = [node.log.append_control(batch.epoch, batch.records) for batch in ready.append_control]
         if ready.append_records is not None:
-            node.log.append_records(bytes(ready.append_records))
+            node.log.append_records(bytes(ready.append_records), node.running.epoch)
         if offsets or ready.append_records is not None:
             self._maybe_crash(node)
             self.at(self.random.uniform(*self.flush_ms), lambda: self._flush(node, life))
