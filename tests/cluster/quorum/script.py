@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from typing import Any
+from uuid import UUID
 
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
@@ -35,14 +36,16 @@ from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.messages.control_records import KRaftVersionRecord
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.protocol.records import Record, encode_batch
-from kwire.seams import SystemChance
 from tests.cluster.quorum import script_messages as messages
 from tests.cluster.quorum.memory_log import Content, MemoryLog
 from tests.cluster.quorum.world import CLUSTER, LISTENER, directory, endpoints, voter
 
 
-class LowChance(SystemChance):
+class LowChance:
     """Always the lowest."""
+
+    def uuid(self) -> UUID:
+        raise AssertionError("the quorum draws no ids")
 
     def uniform(self, low: float, high: float) -> float:
         return low
@@ -113,7 +116,7 @@ class ScriptRunner:
             config=self.config,
             state=QuorumState(leader_id=leader, leader_epoch=epoch, voted_id=voted, voted_directory_id=vote_directory),
             log=self.log,
-            chance=LowChance(0),
+            chance=LowChance(),
             static_voters=static if "static" in options else None,
             records=self.log.records(),
         )
