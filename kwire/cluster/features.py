@@ -1,7 +1,7 @@
 """Feature levels: what this software supports and what a cluster has finalised (KIP-584, KIP-1022).
 
-metadata.version decides which metadata records may be written, transaction.version which values __transaction_state gets
-(1) and whether clients have an epoch for each transaction (2, KIP-890). The other features of Kafka 4.3.1
+metadata.version decides which metadata records may be written, transaction.version which values __transaction_state
+gets (1) and whether clients have an epoch for each transaction (2, KIP-890). The other features of Kafka 4.3.1
 (group.version, share.version, streams.version, eligible.leader.replicas.version) come into these tables with what they
 stand for: until then they are neither supported nor finalised, and clients fall back to what is there.
 """
@@ -18,6 +18,9 @@ KRAFT_VERSION_LEVEL = 1
 
 TRANSACTION_VERSION = "transaction.version"
 TRANSACTION_VERSION_LEVEL = 2
+
+ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
+"""From level 1 on, replicas that left the in-sync set below min.insync.replicas may still lead (KIP-966)."""
 
 SUPPORTED: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_4_3_IV0, METADATA_VERSION_4_3_IV0),

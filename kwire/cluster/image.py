@@ -224,8 +224,8 @@ def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
     _set_partition(delta, record.topic_id, record.partition_id, image)
 
 
-def _partition_change(delta: _Delta, record: records.PartitionChangeRecord) -> None:
-    old = delta.partitions_of(record.topic_id)[record.partition_id]
+def changed_partition(old: PartitionImage, record: records.PartitionChangeRecord) -> PartitionImage:
+    """A partition after a change: its epoch grows by one, the leader's with every leader that the record names."""
     changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
     if record.leader != UNCHANGED_LEADER:
         changes |= {"leader": record.leader, "leader_epoch": old.leader_epoch + 1}
@@ -243,7 +243,12 @@ def _partition_change(delta: _Delta, record: records.PartitionChangeRecord) -> N
         value = getattr(record, name)
         if value is not None:
             changes[name] = tuple(value)
-    _set_partition(delta, record.topic_id, record.partition_id, dataclasses.replace(old, **changes))
+    return dataclasses.replace(old, **changes)
+
+
+def _partition_change(delta: _Delta, record: records.PartitionChangeRecord) -> None:
+    old = delta.partitions_of(record.topic_id)[record.partition_id]
+    _set_partition(delta, record.topic_id, record.partition_id, changed_partition(old, record))
 
 
 def _clear_eligible_leaders(delta: _Delta, record: records.ClearElrRecord) -> None:
@@ -381,6 +386,7 @@ _CHANGES: Mapping[type, Callable[[_Delta, Any], None]] = {
     records.RegisterControllerRecord: _register_controller,
     records.ProducerIdsRecord: _producer_ids,
     records.NoOpRecord: _nothing,
+    records.AbortTransactionRecord: _nothing,
     records.BeginTransactionRecord: _nothing,
     records.EndTransactionRecord: _nothing,
 }

@@ -1,28 +1,147 @@
-"""Which brokers hold a new partition's replicas."""
+"""Which brokers hold a new partition's replicas: stripes over racks, and over the brokers of each rack.
+
+The goals, the most important first: a partition's replicas are in as many racks as can be; leaders and replicas are
+spread over brokers; fenced brokers are taken last. Two things always hold: replicas are on distinct brokers, and the
+first of them, the leader, is not fenced.
+
+Racks take turns from a random start, and each partition starts one rack further. In a rack its unfenced brokers take
+turns, then its fenced ones, from a random start too. When every unfenced broker has led once, all orders are drawn
+anew: else the same sets of brokers would return for ever, and a broker's end would burden always the same others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.seams import Chance
 
 
-def place(brokers: Sequence[int], *, first_partition: int, partitions: int, replication_factor: int) -> list[list[int]]:
-    """Replicas for each of the new partitions, the preferred leader first; leaders go round the brokers.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsableBroker:
+    """A broker that may get replicas: it is not shutting down, and has a log directory that takes them."""
 
-    Raises KafkaError INVALID_REPLICATION_FACTOR when there are too few brokers.
+    broker_id: int
+    rack: str | None = None
+    is_fenced: bool = False
+
+
+def place(
+    brokers: Iterable[UsableBroker], *, partitions: int, replication_factor: int, chance: Chance
+) -> list[list[int]]:
+    """Replicas for each of the new partitions, the preferred leader first.
+
+    Raises KafkaError INVALID_REPLICATION_FACTOR when it cannot be.
     """
-    unable = f"Unable to replicate the partition {replication_factor} time(s): "
-    if not brokers:
-        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, unable + "All brokers are currently fenced.")
-    if replication_factor > len(brokers):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{unable}The target replication factor of {replication_factor} cannot be reached because only "
-            f"{len(brokers)} broker(s) are registered.",
+    usable = sorted(brokers, key=lambda broker: broker.broker_id)
+    _check(usable, replication_factor)
+    racks = _Racks(usable, chance)
+    return [racks.place(replication_factor) for _ in range(partitions)]
+
+
+def _check(usable: list[UsableBroker], replication_factor: int) -> None:
+    why = None
+    if replication_factor <= 0:
+        why = f"Invalid replication factor {replication_factor}: the replication factor must be positive."
+    elif all(broker.is_fenced for broker in usable):
+        why = "All brokers are currently fenced, or have all their log directories cordoned."
+    elif replication_factor > len(usable):
+        why = (
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(usable)} "
+            "broker(s) are registered or some brokers have all their log directories cordoned."
         )
-    ordered = sorted(brokers)
-    return [
-        [ordered[(first_partition + index + step) % len(ordered)] for step in range(replication_factor)]
-        for index in range(partitions)
-    ]
+    if why:
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
+
+
+def _below(chance: Chance, count: int) -> int:
+    """A random number in [0, count)."""
+    return min(int(chance.uniform(0, count)), count - 1)
+
+
+def _shuffle(items: list[Any], chance: Chance) -> None:
+    for last in range(len(items) - 1, 0, -1):
+        other = _below(chance, last + 1)
+        items[last], items[other] = items[other], items[last]
+
+
+class _Turns:
+    """Brokers that take turns: in each round every one is given once, and rounds start one further each time."""
+
+    def __init__(self, brokers: list[int], chance: Chance) -> None:
+        self.brokers = brokers
+        self._start = _below(chance, len(brokers)) if brokers else 0
+        self._round = 0
+        self._given = 0
+
+    def next(self, round_number: int) -> int | None:
+        """The next broker of this round, if it has one left."""
+        if not self.brokers:
+            return None
+        if self._round != round_number:
+            self._round, self._given = round_number, 0
+            self._start = (self._start + 1) % len(self.brokers)
+        if self._given == len(self.brokers):
+            return None
+        self._given += 1
+        return self.brokers[(self._start + self._given - 1) % len(self.brokers)]
+
+
+class _Rack:
+    def __init__(self, brokers: list[UsableBroker], chance: Chance) -> None:
+        self.fenced = _Turns([broker.broker_id for broker in brokers if broker.is_fenced], chance)
+        self.unfenced = _Turns([broker.broker_id for broker in brokers if not broker.is_fenced], chance)
+
+    def next(self, round_number: int) -> int | None:
+        broker = self.unfenced.next(round_number)
+        return self.fenced.next(round_number) if broker is None else broker
+
+
+class _Racks:
+    """All racks; brokers that name none are one together."""
+
+    def __init__(self, brokers: list[UsableBroker], chance: Chance) -> None:
+        by_name: dict[tuple[bool, str], list[UsableBroker]] = {}
+        for broker in brokers:
+            by_name.setdefault((broker.rack is not None, broker.rack or ""), []).append(broker)
+        self._racks = [_Rack(by_name[name], chance) for name in sorted(by_name)]
+        self._chance = chance
+        self._unfenced = sum(not broker.is_fenced for broker in brokers)
+        self._start = _below(chance, len(self._racks))
+        self._round = 0
+
+    def place(self, replication_factor: int) -> list[int]:
+        """The replicas of the next partition."""
+        if self._round == self._unfenced and self._unfenced > 1:
+            self._shuffle()
+        leader, leaders_rack = self._leader()
+        replicas = [leader]
+        position = self._start
+        while len(replicas) < replication_factor:
+            if position == leaders_rack:
+                leaders_rack = None  # this rack has had its turn, in this one pass over the racks
+            else:
+                broker = self._racks[position].next(self._round)
+                if broker is not None:
+                    replicas.append(broker)
+            position = (position + 1) % len(self._racks)
+        self._round += 1
+        self._start = (self._start + 1) % len(self._racks)
+        return replicas
+
+    def _leader(self) -> tuple[int, int | None]:
+        for step in range(len(self._racks)):
+            position = (self._start + step) % len(self._racks)
+            broker = self._racks[position].unfenced.next(self._round)
+            if broker is not None:
+                return broker, position
+        raise AssertionError("there is an unfenced broker, and each round gives each once")
+
+    def _shuffle(self) -> None:
+        _shuffle(self._racks, self._chance)
+        for rack in self._racks:
+            _shuffle(rack.fenced.brokers, self._chance)
+            _shuffle(rack.unfenced.brokers, self._chance)
+        self._round = 0

@@ -14,9 +14,11 @@ from kwire.cluster.controller.topics import NewTopic, TopicDefaults, plan_partit
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
+from kwire.seams import SystemChance
 
 ID = UUID(int=9)
 DIRECTORY = UUID(int=3)
+CHANCE = SystemChance(seed=1)
 DEFAULTS = TopicDefaults(num_partitions=2, replication_factor=1)
 TOPIC, BROKER = int(ConfigResourceType.TOPIC), int(ConfigResourceType.BROKER)
 GROUP, CLIENT_METRICS = int(ConfigResourceType.GROUP), int(ConfigResourceType.CLIENT_METRICS)
@@ -29,7 +31,7 @@ def brokers(*ids: int, fenced: tuple[int, ...] = (), topics: tuple[str, ...] = (
     ]
     image = MetadataImage().apply(batch, offset=len(batch), epoch=1)
     for number, name in enumerate(topics):
-        made, _ = plan_topic(image, wish(name), topic_id=UUID(int=100 + number), defaults=DEFAULTS)
+        made, _ = plan_topic(image, wish(name), topic_id=UUID(int=100 + number), defaults=DEFAULTS, chance=CHANCE)
         image = image.apply(made, offset=image.offset + len(made), epoch=1)
     return image
 
@@ -39,7 +41,7 @@ def wish(name: str = "t", **fields: Any) -> NewTopic:
 
 
 def plan(image: MetadataImage, **fields: Any) -> list[Any]:
-    made, _ = plan_topic(image, wish(**fields), topic_id=ID, defaults=DEFAULTS)
+    made, _ = plan_topic(image, wish(**fields), topic_id=ID, defaults=DEFAULTS, chance=CHANCE)
     return made
 
 
@@ -47,9 +49,12 @@ THREE = brokers(1, 2, 3, topics=("there", "a.b"))
 
 
 def test_a_topic_takes_defaults_and_goes_round_the_brokers() -> None:
-    made, created = plan_topic(THREE, wish(num_partitions=4, replication_factor=2), topic_id=ID, defaults=DEFAULTS)
+    made, created = plan_topic(
+        THREE, wish(num_partitions=4, replication_factor=2), topic_id=ID, defaults=DEFAULTS, chance=CHANCE
+    )
     assert isinstance(made[0], records.TopicRecord)
-    assert [each.replicas for each in made[1:]] == [[1, 2], [2, 3], [3, 1], [1, 2]]
+    assert {each.replicas[0] for each in made[1:4]} == {1, 2, 3}
+    assert all(len(set(each.replicas)) == 2 for each in made[1:])
     assert all(each.isr == each.replicas and each.leader == each.replicas[0] for each in made[1:])
     assert (created.num_partitions, created.replication_factor) == (4, 2)
     assert len(plan(THREE)) == 1 + DEFAULTS.num_partitions
@@ -124,9 +129,11 @@ def test_no_broker_is_alive() -> None:
 
 
 def test_partitions_are_added_behind_those_there() -> None:
-    made = plan_partitions(THREE, "there", 4, None)
-    assert [(each.partition_id, each.replicas) for each in made] == [(2, [3]), (3, [1])]
-    made = plan_partitions(THREE, "there", 3, [[2]])
+    made = plan_partitions(THREE, "there", 4, None, chance=CHANCE)
+    assert [each.partition_id for each in made] == [2, 3]
+    assert all(set(each.replicas) < {1, 2, 3} and len(each.replicas) == 1 for each in made)
+    assert made[0].replicas != made[1].replicas
+    made = plan_partitions(THREE, "there", 3, [[2]], chance=CHANCE)
     assert [(each.partition_id, each.replicas) for each in made] == [(2, [2])]
 
 
@@ -145,7 +152,7 @@ def test_partitions_are_added_behind_those_there() -> None:
 )
 def test_partitions_that_cannot_be(wanted: tuple[str, int, list[list[int]] | None], code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as refused:
-        plan_partitions(THREE, *wanted)
+        plan_partitions(THREE, *wanted, chance=CHANCE)
     assert refused.value.code is code
 
 

@@ -78,7 +78,9 @@ class Controller:
         """Make topics; one that cannot be made leaves the others alone."""
 
         def plan(wish: NewTopic) -> tuple[list[Any], CreatedTopic]:
-            records, created = plan_topic(self.image, wish, topic_id=self._chance.uuid(), defaults=self._defaults)
+            records, created = plan_topic(
+                self.image, wish, topic_id=self._chance.uuid(), defaults=self._defaults, chance=self._chance
+            )
             count(created.num_partitions)
             return records, created
 
@@ -102,7 +104,7 @@ class Controller:
         """Grow topics: (name, new count, replicas of each new partition or None)."""
 
         def plan(wish: tuple[str, int, Sequence[Sequence[int]] | None]) -> tuple[list[Any], None]:
-            records = list(plan_partitions(self.image, *wish))
+            records = list(plan_partitions(self.image, *wish, chance=self._chance))
             count(len(records))
             return records, None
 

@@ -12,13 +12,15 @@ from uuid import UUID
 
 from kwire.cluster.config_keys import ConfigError, ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.controller.view import usable_brokers
+from kwire.cluster.directory_ids import default_directory
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.placement import place
 from kwire.cluster.topic_configs import check_topic_configs
 from kwire.cluster.topic_names import METADATA_TOPIC, check_topic_name, collision_key
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from kwire.protocol.primitives import ZERO_UUID
+from kwire.seams import Chance
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
 """Kafka's limit on the records of one controller operation."""
@@ -55,7 +57,7 @@ class TopicDefaults:
 
 
 def plan_topic(
-    image: MetadataImage, wish: NewTopic, *, topic_id: UUID, defaults: TopicDefaults
+    image: MetadataImage, wish: NewTopic, *, topic_id: UUID, defaults: TopicDefaults, chance: Chance
 ) -> tuple[list[Any], CreatedTopic]:
     """The records of a new topic, and what the client is told."""
     if wish.name == METADATA_TOPIC:
@@ -66,7 +68,7 @@ def plan_topic(
     if wish.name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wish.name}' already exists.")
     configs = _checked_configs(wish, defaults.settings)
-    replicas = _assigned(image, wish) if wish.assignments else _placed(image, wish, defaults)
+    replicas = _assigned(image, wish) if wish.assignments else _placed(image, wish, defaults, chance)
     records: list[Any] = [TopicRecord(name=wish.name, topic_id=topic_id)]
     records += [
         ConfigRecord(resource_type=ConfigResourceType.TOPIC, resource_name=wish.name, name=name, value=value)
@@ -90,7 +92,12 @@ def check_total(wishes: Sequence[NewTopic], *, defaults: TopicDefaults) -> None:
 
 
 def plan_partitions(
-    image: MetadataImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None
+    image: MetadataImage,
+    name: str,
+    count: int,
+    assignments: Sequence[Sequence[int]] | None,
+    *,
+    chance: Chance,
 ) -> list[Any]:
     """The records that grow a topic to `count` partitions."""
     topic = image.topics.get(name)
@@ -114,12 +121,8 @@ def plan_partitions(
     _check_size(additional)
     replication_factor = len(topic.partitions[0].replicas)
     if assignments is None:
-        placed = place(
-            _active_brokers(image),
-            first_partition=present,
-            partitions=additional,
-            replication_factor=replication_factor,
-        )
+        brokers = usable_brokers(image)
+        placed = place(brokers, partitions=additional, replication_factor=replication_factor, chance=chance)
     else:
         placed = [_checked_assignment(image, brokers, replication_factor) for brokers in assignments]
     return [_partition_record(image, topic.topic_id, present + index, brokers) for index, brokers in enumerate(placed)]
@@ -156,7 +159,7 @@ def _checked_configs(wish: NewTopic, settings: Mapping[str, Any]) -> dict[str, s
     return configs
 
 
-def _placed(image: MetadataImage, wish: NewTopic, defaults: TopicDefaults) -> list[list[int]]:
+def _placed(image: MetadataImage, wish: NewTopic, defaults: TopicDefaults, chance: Chance) -> list[list[int]]:
     if wish.replication_factor < -1 or wish.replication_factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -167,7 +170,10 @@ def _placed(image: MetadataImage, wish: NewTopic, defaults: TopicDefaults) -> li
     partitions = defaults.num_partitions if wish.num_partitions == -1 else wish.num_partitions
     factor = defaults.replication_factor if wish.replication_factor == -1 else wish.replication_factor
     _check_size(partitions)
-    return place(_active_brokers(image), first_partition=0, partitions=partitions, replication_factor=factor)
+    try:
+        return place(usable_brokers(image), partitions=partitions, replication_factor=factor, chance=chance)
+    except KafkaError as error:
+        raise KafkaError(error.code, f"Unable to replicate the partition {factor} time(s): {error.message}") from error
 
 
 def _check_size(partitions: int) -> None:
@@ -246,11 +252,5 @@ def _partition_record(image: MetadataImage, topic_id: UUID, index: int, replicas
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[_directory(image, broker) for broker in replicas],
+        directories=[default_directory(image.brokers[broker].directories) for broker in replicas],
     )
-
-
-def _directory(image: MetadataImage, broker: int) -> UUID:
-    """The directory that holds a replica: a broker's only one, else unassigned until the broker chooses (KIP-858)."""
-    directories = image.brokers[broker].directories
-    return directories[0] if len(directories) == 1 else ZERO_UUID

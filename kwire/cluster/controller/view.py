@@ -1,0 +1,133 @@
+"""What the controller's decisions about brokers and partitions are made on: the image, and the settings that apply.
+
+A topic's setting is, as in Kafka, the topic's own, else that of the active controller's node, else the cluster's
+default, else what the controller's file says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.directory_ids import UNASSIGNED, default_directory, is_online
+from kwire.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.placement import UsableBroker
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+
+RECORDS_PER_OPERATION_MAX = 10_000
+"""Of one operation that a client asks for, as in Kafka."""
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+
+class Place(NamedTuple):
+    """A partition, and where it is in the image."""
+
+    topic: TopicImage
+    partition_id: int
+
+    @property
+    def partition(self) -> PartitionImage:
+        return self.topic.partitions[self.partition_id]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerView:
+    """The newest image as one controller sees it."""
+
+    image: MetadataImage
+    settings: Mapping[str, Any]
+    """All settings of the controller's node by name, with typed values."""
+    controller_id: int
+
+    @property
+    def has_eligible_leaders(self) -> bool:
+        """Whether eligible leader replicas are kept (KIP-966)."""
+        return self.image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker may lead and be in sync."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    def has_online_replica(self, partition: PartitionImage, broker_id: int) -> bool:
+        """Whether a broker has a replica, in a directory that is online."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or broker_id not in partition.replicas:
+            return False
+        return is_online(directory_of(partition, broker_id), broker.directories)
+
+    def default_directory(self, broker_id: int) -> UUID:
+        """The directory that a new replica on a broker is said to be in."""
+        broker = self.image.brokers.get(broker_id)
+        return UNASSIGNED if broker is None else default_directory(broker.directories)
+
+    def min_insync_replicas(self, topic: TopicImage) -> int:
+        """min.insync.replicas of a topic, at most its replication factor."""
+        return min(int(self._setting(topic, MIN_INSYNC_REPLICAS)), len(topic.partitions[0].replicas))
+
+    def allows_unclean_election(self, topic: TopicImage) -> bool:
+        value = self._setting(topic, UNCLEAN_LEADER_ELECTION)
+        return value if isinstance(value, bool) else str(value).strip().lower() == "true"
+
+    def _setting(self, topic: TopicImage, name: str) -> Any:
+        for kind, resource in (
+            (ConfigResourceType.TOPIC, topic.name),
+            (ConfigResourceType.BROKER, str(self.controller_id)),
+            (ConfigResourceType.BROKER, ""),
+        ):
+            value = self.image.config_of(kind, resource).get(name)
+            if value is not None:
+                return value
+        return self.settings[name]
+
+    def places(self) -> Iterator[Place]:
+        """All partitions."""
+        for topic in self.image.topics.values():
+            for partition_id in range(len(topic.partitions)):
+                yield Place(topic, partition_id)
+
+    def leads_any(self, broker_id: int) -> bool:
+        return any(place.partition.leader == broker_id for place in self.places())
+
+    def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
+        """Refuse who speaks for an earlier registration of a broker, or for none."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
+        if broker.broker_epoch != broker_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH, f"the broker epoch is {broker.broker_epoch}, not {broker_epoch}"
+            )
+
+
+def directory_of(partition: PartitionImage, broker_id: int) -> UUID:
+    """Where one of a partition's replicas is."""
+    position = partition.replicas.index(broker_id)
+    return partition.directories[position] if position < len(partition.directories) else UNASSIGNED
+
+
+def usable_brokers(image: MetadataImage) -> list[UsableBroker]:
+    """Brokers that may get new replicas. Who has cordoned all directories gets none (KIP-1066)."""
+    return [
+        UsableBroker(broker_id=broker.broker_id, rack=broker.rack, is_fenced=broker.fenced)
+        for broker in image.brokers.values()
+        if not broker.in_controlled_shutdown and _takes_replicas(broker.directories, broker.cordoned_directories)
+    ]
+
+
+def _takes_replicas(directories: Collection[UUID], cordoned: Collection[UUID]) -> bool:
+    return not directories or not cordoned or not set(directories) <= set(cordoned)
+
+
+def check_size(records: int) -> None:
+    """Refuse an operation that would write too much at once."""
+    if records > RECORDS_PER_OPERATION_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"the operation would write {records} records; at most {RECORDS_PER_OPERATION_MAX} are written at a time",
+        )
