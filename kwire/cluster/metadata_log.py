@@ -1,11 +1,11 @@
-"""The metadata log of a quorum of one: `__cluster_metadata-0`, and the images that follow from it.
+"""The metadata log as controllers and brokers use it: images that follow from it, and the leader's way to write it.
 
-append writes a batch and applies it to the newest image at once; committed waits until it is fsynced. One fsync
-serves all batches written before it began (group commit). Only then is the committed image moved on and are its
-watchers told, in order. A batch is one operation of the controller: after a crash it is there whole or not at all.
+    leader    append -> newest image;  committed by the quorum -> image, watchers, answers
+    others                             committed by the quorum -> replay -> image, watchers
 
-Leading takes a new epoch each time: quorum-state is durable before the epoch's first batch, a LeaderChange, is
-written.
+append writes a batch and applies it to the newest image at once; committed waits until a majority has it durable. Only
+then is the committed image moved on and are its watchers told, in order. A batch is one operation of the controller:
+after a crash it is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -14,230 +14,250 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-from kwire.cluster.control_batches import control_batch, leader_change, quorum_of_one
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.image import MetadataImage, UnknownRecord
-from kwire.cluster.metadata_damage import store_recovery_point
-from kwire.cluster.quorum.state import QuorumState, load_quorum_state, store_quorum_state
-from kwire.log.batch_validation import AppendOrigin
-from kwire.log.disk import Disk, DiskFailure, DiskFullError
-from kwire.log.flushing import FlushJob
-from kwire.log.partition_log import PartitionLog
-from kwire.protocol.error_codes import ProtocolError
+from kwire.cluster.quorum.log_view import OffsetAndEpoch
+from kwire.cluster.quorum.ready import Leadership
+from kwire.cluster.raft_node import READ_BYTES, RaftNode
+from kwire.cluster.replay import Replay
+from kwire.cluster.snapshots import Snapshot
+from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
 from kwire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
-    decode_metadata_record,
-    encode_metadata_record,
 )
-from kwire.protocol.records import BatchHeader, Record, decode_batch, encode_batch, iterate_headers
-from kwire.seams import Clock, Workers
 
 logger = logging.getLogger("kwire.cluster.metadata_log")
 
 METADATA_TOPIC_ID = UUID(int=1)
-READ_BYTES = 1024 * 1024
+
+UNREADABLE = (UnknownRecord, ProtocolError, ValueError)
+"""A log or snapshot that this version cannot read, or nobody."""
 
 Watcher = Callable[[MetadataImage, MetadataImage], None]
-"""Told of (old image, new image) when changes are committed: all that one fsync made durable together."""
+"""Told of (old image, new image) when changes are committed: all that became so together."""
 
 
 class MetadataLog:
-    """Owns the log's end, the newest and the committed image."""
+    """Owns the newest and the committed image."""
 
-    def __init__(self, *, log: PartitionLog, directory: str, disk: Disk, clock: Clock, workers: Workers) -> None:
-        self._log = log
-        self._directory = directory
-        self._disk = disk
-        self._clock = clock
-        self._workers = workers
+    def __init__(self, node: RaftNode, *, node_id: int, bootstrap: Sequence[Any]) -> None:
+        """`bootstrap` are the records that a new cluster begins with, should this node be its first leader."""
+        self._node = node
+        self._node_id = node_id
+        self._bootstrap = bootstrap
+        self._replay = Replay()
+        self._applied_to = 0
+        """The end of what the committed image stands for."""
         self._uncommitted: deque[MetadataImage] = deque()
-        """The image that each fsync will commit: at most one for that under way and one for the next."""
-        self._flushed_to = 0
-        """The log's end when the last fsync began."""
+        """As the leader: the images to be committed, at most one that is being flushed and one for the next flush, so
+        that not every append costs a copy of what it changes."""
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._watchers: list[Watcher] = []
-        self._flusher: asyncio.Task[None] | None = None
-        self.epoch = 0
-        self.high_watermark = 0
-        """The end of what is durable and applied to the committed image."""
+        self._activations: list[asyncio.Future[None]] = []
+        self._is_active = False
         self.newest_image = MetadataImage()
+        """With what is not committed yet; the committed image on a node that does not lead."""
         self.image = MetadataImage()
         """The committed image: what brokers and clients may know."""
-        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        """Resolved when the log can no longer be written: the node must stop."""
+        self.failed = node.failed
+        """Resolved when the log can no longer be written, or not be read: the node must stop."""
+        self.failed.add_done_callback(self._fail_waiters)
+        node.follow(self)
+
+    @property
+    def node(self) -> RaftNode:
+        """The quorum's node that the log is kept by."""
+        return self._node
+
+    @property
+    def epoch(self) -> int:
+        return self._node.quorum.epoch
+
+    @property
+    def high_watermark(self) -> int:
+        """The end of what is committed."""
+        return max(self._node.quorum.high_watermark, 0)
 
     @property
     def next_offset(self) -> int:
-        return self._log.log_end_offset
+        return self._node.log.end_offset
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node leads and may write."""
+        return self._is_active
 
     def watch(self, watcher: Watcher) -> None:
         """Tell the watcher of every committed change from now on."""
         self._watchers.append(watcher)
 
-    # --- starting
+    # --- life
 
-    async def lead(
-        self,
-        *,
-        node_id: int,
-        directory_id: UUID,
-        endpoint: tuple[str, str, int],
-        bootstrap: Sequence[Any],
-    ) -> None:
-        """Replay what is there, take the next epoch, and write the bootstrap records if the log is new."""
-        self._replay()
-        state = load_quorum_state(self._disk, self._directory)
-        self.epoch = max(state.leader_epoch, self._log.leader_epochs.latest_epoch) + 1
-        store_quorum_state(self._disk, self._directory, QuorumState(leader_id=node_id, leader_epoch=self.epoch))
-        has_voters = self._log.log_end_offset > 0
-        first = [leader_change(node_id), *(() if has_voters else quorum_of_one(node_id, directory_id, endpoint))]
-        batch = control_batch(
-            first, base_offset=self._log.log_end_offset, epoch=self.epoch, timestamp_ms=self._clock.wall_ms()
-        )
-        self._log.append(memoryview(batch), leader_epoch=self.epoch, origin=AppendOrigin.RAFT_LEADER)
-        if self.newest_image.offset < 0:
-            # A crash may have come between an earlier epoch's first batch and these records.
-            await self.committed(
-                self.append([BeginTransactionRecord(name="Bootstrap records"), *bootstrap, EndTransactionRecord()])
-            )
-        else:
-            await self.committed(self._log.log_end_offset - 1)
+    async def lead(self) -> None:
+        """Start, and return when this node leads, with the bootstrap records committed: for a quorum of one.
 
-    def _replay(self) -> None:
-        if self._log.log_start_offset > 0:
-            raise DirectoryRefused(
-                f"log.dirs: the metadata log in {self._directory} begins at offset {self._log.log_start_offset}, after "
-                "a snapshot, which cannot be read yet; keep this node on Apache Kafka"
-            )
+        Raises DirectoryRefused for a log that cannot be read, or the failure of its disk.
+        """
+        self.start()
+        await self.active()
+        await self.committed(self.next_offset - 1)
+        logger.info("leads the metadata log in epoch %d, up to offset %d", self.epoch, self.next_offset)
+
+    def start(self) -> None:
+        """Take part in the quorum."""
+        self._load()
+        self._node.start()
+
+    async def active(self) -> None:
+        """Return when this node leads and may write."""
+        if self._is_active:
+            return
+        if self.failed.done():
+            raise self.failed.result()
+        activation: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._activations.append(activation)
         try:
-            self.newest_image = self.image = self._stored_image()
-        except (UnknownRecord, ProtocolError) as error:
-            raise DirectoryRefused(
-                f"log.dirs: the metadata log in {self._directory} cannot be read ({error}); use what wrote it"
-            ) from error
-        logger.info("loaded the metadata log up to offset %d", self._log.log_end_offset)
+            await activation
+        except UNREADABLE as error:
+            raise self._refusal(error) from error
 
-    def _stored_image(self) -> MetadataImage:
-        """The image after all records; those of a metadata transaction that did not end do not count."""
-        settled: list[Any] = []
-        held: list[Any] | None = None
-        last: BatchHeader | None = None
-        for header, records in self._stored_batches():
-            for record in records:
-                if isinstance(record, BeginTransactionRecord):
-                    held = []
-                elif isinstance(record, AbortTransactionRecord):
-                    held = None
-                elif isinstance(record, EndTransactionRecord):
-                    settled += held or ()
-                    held = None
-                else:
-                    (settled if held is None else held).append(record)
-            last = last if held is not None else header
-        if last is None:
-            return self.image
-        return self.image.apply(settled, offset=last.last_offset, epoch=last.partition_leader_epoch)
+    async def close(self) -> None:
+        """Wait for what is being flushed, and give the files back."""
+        await self._node.close()
 
-    def _stored_batches(self) -> Sequence[tuple[BatchHeader, list[Any]]]:
-        batches: list[tuple[BatchHeader, list[Any]]] = []
-        offset, end = self._log.log_start_offset, self._log.log_end_offset
-        while offset < end:
-            data = self._log.read(offset, READ_BYTES, limit_offset=end, min_one_batch=True)
-            for position, header in iterate_headers(data):
-                offset = header.next_offset
-                if not header.is_control:
-                    values = [record.value for record in decode_batch(data, position)]
-                    batches.append((header, [decode_metadata_record(value) for value in values if value is not None]))
-        return batches
+    def _load(self) -> None:
+        """Begin with the newest snapshot; the log behind it counts as far as the quorum says that it is committed."""
+        latest = self._node.log.latest_snapshot_id
+        if latest is None or latest.offset == 0:
+            return
+        try:
+            self._take_snapshot(latest, self._node.log.load_snapshot(latest))
+        except UNREADABLE as error:
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: Exception) -> DirectoryRefused:
+        return DirectoryRefused(f"log.dirs: the metadata log cannot be read ({error}); use what wrote it")
 
     # --- writing
 
     def append(self, records: Sequence[Any]) -> int:
         """Write one batch and apply it to the newest image; the last record's offset, for `committed`.
 
-        Raises KafkaError when the disk is full, DiskFailure for any other failure: the node must stop then.
+        Raises KafkaError: NOT_CONTROLLER when this node does not lead (any more), KAFKA_STORAGE_ERROR when the disk is
+        full; DiskFailure for any other failure: the node must stop then.
         """
-        now = self._clock.wall_ms()
-        base_offset = self._log.log_end_offset
-        last_offset = base_offset + len(records) - 1
+        if not self._is_active:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        last_offset = self.next_offset + len(records) - 1
         image = self.newest_image.apply(records, offset=last_offset, epoch=self.epoch)
-        batch = encode_batch(
-            [Record(value=encode_metadata_record(record), timestamp=now) for record in records],
-            base_offset=base_offset,
-            partition_leader_epoch=self.epoch,
-        )
-        try:
-            self._log.append(memoryview(batch), leader_epoch=self.epoch, origin=AppendOrigin.RAFT_LEADER)
-        except DiskFailure as failure:
-            self._fail(failure)
-            raise
+        appended = self._node.append(list(records))
+        assert appended == last_offset, "the leader alone writes the log"
         self.newest_image = image
-        if self._uncommitted and self._uncommitted[-1].offset >= self._flushed_to:
-            # One fsync will commit both. To keep each image would cost a copy of its maps for every append.
+        if self._uncommitted and self._uncommitted[-1].offset >= self._node.flushing_to:
             self._uncommitted.pop()
         self._uncommitted.append(image)
         return last_offset
 
     async def committed(self, offset: int) -> None:
-        """Return when the record at `offset` is durable and applied to the committed image."""
+        """Return when the record at `offset` is committed, and applied to the committed image.
+
+        Raises KafkaError NOT_CONTROLLER when this node leads no more: the record may yet be committed, or lost.
+        """
+        if offset < self._applied_to:
+            return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.failed.done():
+            raise self.failed.result()
         self._waiters.append((offset, waiter))
-        if self._flusher is None:
-            self._flusher = asyncio.get_running_loop().create_task(self._flush_all())
         await waiter
 
-    async def close(self) -> None:
-        """Wait for what is being flushed, and give the files back."""
-        if self._flusher is not None:
-            await asyncio.wait([self._flusher])
-        self._log.close(clean=self._log.failure is None)
+    # --- what the quorum tells: kwire.cluster.raft_node.Listener
 
-    async def _flush_all(self) -> None:
-        try:
-            while self._waiters:
-                end = self._flushed_to = self._log.log_end_offset
-                job = self._log.begin_flush()
-                await self._workers.run(partial(self._make_durable, job, end))
-                self._log.finish_flush(job)
-                self._advance(end)
-        except Exception as error:  # noqa: BLE001 whatever it is, what was promised cannot be kept: the node stops
-            for _, waiter in self._waiters:
-                if not waiter.done():
-                    waiter.set_exception(error)
-            self._waiters.clear()
-            self._fail(error)
-        finally:
-            self._flusher = None
-
-    def _make_durable(self, job: FlushJob, end_offset: int) -> None:
-        """A worker's part of a flush."""
-        job.run()
-        if job.failure is None:
-            with suppress(DiskFullError):  # the recovery point of before is as true
-                store_recovery_point(self._disk, self._directory, end_offset)
-
-    def _fail(self, error: BaseException) -> None:
-        if not self.failed.done():
-            self.failed.set_result(error)
-
-    def _advance(self, end_offset: int) -> None:
-        """Everything below end_offset is durable: move the committed image on, tell watchers, then answer."""
-        while self._uncommitted and self._uncommitted[0].offset < end_offset:
-            old, self.image = self.image, self._uncommitted.popleft()
+    def committed_to(self, end_offset: int) -> None:
+        """All below end_offset is committed, and in the log."""
+        image = self._own_image(end_offset) if self._is_active else self._replayed_image(end_offset)
+        old, self.image = self.image, image
+        if not self._is_active:
+            self.newest_image = image
+        if image is not old:
             for watcher in self._watchers:
-                watcher(old, self.image)
-        self.high_watermark = max(self.high_watermark, end_offset)
-        still_waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        for offset, waiter in self._waiters:
-            if offset >= end_offset:
-                still_waiting.append((offset, waiter))
-            elif not waiter.done():
+                watcher(old, image)
+        while self._waiters and self._waiters[0][0] < self._applied_to:
+            _, waiter = self._waiters.popleft()
+            if not waiter.done():
                 waiter.set_result(None)
-        self._waiters = still_waiting
+
+    def leadership_changed(self, leadership: Leadership) -> None:
+        """Become active when this node leads and all that came before it is committed; or give way."""
+        is_active = leadership.leader_id == self._node_id and leadership.is_established
+        if is_active and not self._is_active:
+            self._activate()
+        elif self._is_active and not is_active:
+            self._give_way()
+
+    def replaced(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None:
+        """A snapshot has taken the place of the log."""
+        assert not self._is_active, "a leader never loads a snapshot"
+        old = self.image
+        self._take_snapshot(snapshot_id, snapshot)
+        for watcher in self._watchers:
+            watcher(old, self.image)
+
+    def _own_image(self, end_offset: int) -> MetadataImage:
+        image = self.image
+        while self._uncommitted and self._uncommitted[0].offset < end_offset:
+            image = self._uncommitted.popleft()
+        # An image may stand for several batches. Until it is committed, what it adds is not applied.
+        self._applied_to = image.offset + 1 if self._uncommitted else end_offset
+        return image
+
+    def _replayed_image(self, end_offset: int) -> MetadataImage:
+        while self._applied_to < end_offset:
+            data = self._node.log.read(self._applied_to, READ_BYTES, limit_offset=end_offset)
+            self._applied_to = self._replay.feed(data, begin=self._applied_to, end=end_offset)
+        return self._replay.image
+
+    def _take_snapshot(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None:
+        offset, epoch = snapshot_id
+        image = MetadataImage().apply(snapshot.records, offset=offset - 1, epoch=epoch)
+        self._replay.restart(image)
+        self.image = self.newest_image = image
+        self._applied_to = offset
+
+    def _activate(self) -> None:
+        """All in the log is committed but what this epoch's leader wrote first of all, which has no state."""
+        self._is_active = True
+        self.newest_image = self.image
+        if self._replay.is_in_transaction:
+            self.append([AbortTransactionRecord(reason="the leader that began it leads no more")])
+        if self.newest_image.offset < 0:
+            # A crash may have come between an earlier epoch's first batch and these records.
+            self.append([BeginTransactionRecord(name="Bootstrap records"), *self._bootstrap, EndTransactionRecord()])
+        for activation in self._activations:
+            if not activation.done():
+                activation.set_result(None)
+        self._activations.clear()
+
+    def _give_way(self) -> None:
+        self._is_active = False
+        self._uncommitted.clear()
+        self.newest_image = self.image
+        self._replay.restart(self.image)
+        self._applied_to = self.image.offset + 1  # control records behind it are read again: they have no state
+        waiters, self._waiters = self._waiters, deque()
+        for _, waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
+
+    def _fail_waiters(self, failed: asyncio.Future[BaseException]) -> None:
+        waiters = [*self._activations, *(waiter for _, waiter in self._waiters)]
+        self._activations.clear()
+        self._waiters.clear()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(failed.result())

@@ -20,18 +20,16 @@ from kwire.cluster.features import TRANSACTION_VERSION
 from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import Endpoint
-from kwire.cluster.metadata_damage import refuse_damage
-from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata_node import NoPeers, open_metadata_log
 from kwire.cluster.partitions import Partitions
-from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.coordinator.markers import LocalMarkers, MarkerWriter
 from kwire.coordinator.transaction.gate import TransactionGate
 from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
-from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY, LogManager
-from kwire.log.recovery import Surroundings, open_log
+from kwire.log.recovery import Surroundings
 from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
 from kwire.server.apis import SERVED
@@ -52,6 +50,7 @@ from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.producer_ids import ProducerIds
+from kwire.server.quorum_settings import quorum_config, refuse_other_voters, static_voters
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.services import Services
 from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
@@ -62,7 +61,6 @@ from kwire.server.storage import controller_endpoint, open_storage
 logger = logging.getLogger("kwire.server")
 
 UNLIMITED_MEMORY = 2**63 - 1
-METADATA_BATCH_BYTES_MAX = 8 * 1024 * 1024
 
 
 class BrokerServer:
@@ -158,31 +156,22 @@ class BrokerServer:
         self._start_tasks()
 
     async def _open_metadata(self) -> MetadataLog:
-        directory = self.config.metadata_dir
-        refuse_damage(self._disk, f"{directory}/{METADATA_DIRECTORY}")
-        log = open_log(
-            f"{directory}/{METADATA_DIRECTORY}",
-            topic=METADATA_TOPIC,
-            partition=0,
-            config=LogConfig(
-                retention_ms=-1,
-                max_message_bytes=METADATA_BATCH_BYTES_MAX,
-                segment_bytes=self.config["metadata.log.segment.bytes"],
-                segment_ms=self.config["metadata.log.segment.ms"],
-            ),
+        directory = f"{self.config.metadata_dir}/{METADATA_DIRECTORY}"
+        quorum = quorum_config(self.config, self._storage)
+        metadata_log = open_metadata_log(
+            quorum,
+            directory=directory,
             surroundings=Surroundings(disk=self._disk, clock=self._clock, chance=self._chance),
-            topic_id=METADATA_TOPIC_ID,
+            workers=self._workers,
+            channel=NoPeers(),
+            static_voters=static_voters(self.config),
+            bootstrap=bootstrap_records(self._disk, self.config.metadata_dir),
+            segment_bytes=self.config["metadata.log.segment.bytes"],
+            segment_ms=self.config["metadata.log.segment.ms"],
         )
-        metadata_log = MetadataLog(
-            log=log, directory=log.directory, disk=self._disk, clock=self._clock, workers=self._workers
-        )
+        refuse_other_voters(metadata_log, quorum)
         metadata_log.failed.add_done_callback(lambda done: self._fail(done.result()))
-        await metadata_log.lead(
-            node_id=self.config.node_id,
-            directory_id=next(iter(self._storage.directory_ids.values())),
-            endpoint=controller_endpoint(self.config),
-            bootstrap=bootstrap_records(self._disk, directory),
-        )
+        await metadata_log.lead()
         return metadata_log
 
     def _follow_configs(self) -> DynamicConfigs:

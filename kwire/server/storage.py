@@ -34,6 +34,8 @@ class Storage:
     cluster_id: str
     directory_ids: dict[str, UUID]
     """By path, in the order of log.dirs; without those that cannot be read."""
+    metadata_directory_id: UUID
+    """Of the directory with the metadata log, which need not be one of log.dirs: this node's as a voter."""
     locks: dict[str, DiskLock]
     """By path; handed to the log manager, which releases them."""
 
@@ -69,6 +71,7 @@ def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chan
         directory_ids={
             directory: identities[directory].directory_id for directory in config.log_dirs if directory in identities
         },
+        metadata_directory_id=identities[config.metadata_dir].directory_id,
         locks=locks,
     )
 

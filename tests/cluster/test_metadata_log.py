@@ -18,6 +18,7 @@ from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.state import load_quorum_state
+from kwire.log.checkpoints import RECOVERY_POINT_FILE
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -271,7 +272,7 @@ def test_a_crash_between_the_first_batches_is_made_good(tmp_path: Path, cut: int
         whole = path.read_bytes()
         second = 12 + int.from_bytes(whole[8:12], "big")
         path.write_bytes(whole[: min(second + cut - 1, len(whole) - 1)])
-        for leftover in path.parent.glob("*index"):
+        for leftover in (*path.parent.glob("*index"), path.parent / RECOVERY_POINT_FILE):
             leftover.unlink()
         for _ in range(2):
             async with metadata_log(tmp_path) as log:
@@ -287,7 +288,7 @@ def test_a_record_that_is_not_known_keeps_the_node_from_starting(tmp_path: Path,
         monkeypatch.delitem(image._CHANGES, records.RegisterBrokerRecord)
         async with metadata_log(tmp_path, lead=False) as log:
             with pytest.raises(DirectoryRefused, match="RegisterBrokerRecord"):
-                await log.lead(node_id=1, directory_id=None, endpoint=("C", "h", 1), bootstrap=())  # type: ignore[arg-type]
+                await log.lead()
 
     run(main())
 

@@ -11,18 +11,20 @@ from uuid import UUID
 
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
-from kwire.cluster.formatting import bootstrap_records
+from kwire.cluster.formatting import bootstrap_records, format_directory
 from kwire.cluster.image import Endpoint
-from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
-from kwire.cluster.topic_names import METADATA_TOPIC
-from kwire.log.config import LogConfig
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata_node import NoPeers, open_metadata_log
+from kwire.cluster.quorum.config import QuorumConfig
+from kwire.cluster.quorum.voters import Listener
 from kwire.log.disk import RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY
-from kwire.log.recovery import Surroundings, open_log
+from kwire.log.recovery import Surroundings
 from kwire.seams import SystemChance
-from tests.log.support import FixedChance, ManualClock
+from tests.log.support import NOW_MS, FixedChance, ManualClock
 
 T = TypeVar("T")
+CLUSTER_ID = "quorum-of-one"
 NODE = 1
 DIRECTORY_ID = UUID(int=77)
 ENDPOINT = ("CONTROLLER", "localhost", 9093)
@@ -57,33 +59,40 @@ async def metadata_log(
 ) -> AsyncIterator[MetadataLog]:
     """The log in `directory`, leading; closed at the end whatever happened."""
     disk = disk or RealDisk()
-    clock, chance = ManualClock(), FixedChance()
     metadata = directory / METADATA_DIRECTORY
-    disk.make_directory(str(metadata))
-    log = open_log(
-        str(metadata),
-        topic=METADATA_TOPIC,
-        partition=0,
-        config=LogConfig(retention_ms=-1),
-        surroundings=Surroundings(disk=disk, clock=clock, chance=chance),
-        topic_id=METADATA_TOPIC_ID,
+    if not metadata.exists():
+        format_directory(
+            disk,
+            str(directory),
+            cluster_id=CLUSTER_ID,
+            node_id=NODE,
+            directory_id=DIRECTORY_ID,
+            controller_endpoint=ENDPOINT,
+            now_ms=NOW_MS,
+        )
+    opened = open_metadata_log(
+        QuorumConfig(
+            cluster_id=CLUSTER_ID,
+            node_id=NODE,
+            directory_id=DIRECTORY_ID,
+            listener=ENDPOINT[0],
+            endpoints=(Listener(*ENDPOINT),),
+        ),
+        directory=str(metadata),
+        surroundings=Surroundings(disk=disk, clock=ManualClock(), chance=FixedChance()),
+        workers=workers or InlineWorkers(),
+        channel=NoPeers(),
+        static_voters=None,
+        bootstrap=bootstrap_records(disk, str(directory)),
+        segment_bytes=1024**3,
+        segment_ms=7 * 24 * 3600 * 1000,
     )
-    opened = MetadataLog(log=log, directory=str(metadata), disk=disk, clock=clock, workers=workers or InlineWorkers())
     try:
         if lead:
-            await take_lead(opened, disk, directory)
+            await opened.lead()
         yield opened
     finally:
         await opened.close()
-
-
-async def take_lead(opened: MetadataLog, disk: RealDisk, directory: Path) -> None:
-    await opened.lead(
-        node_id=NODE,
-        directory_id=DIRECTORY_ID,
-        endpoint=ENDPOINT,
-        bootstrap=bootstrap_records(disk, str(directory)),
-    )
 
 
 def controller_of(log: MetadataLog) -> Controller:

@@ -15,16 +15,15 @@ from kwire.cluster.controller.topics import TopicDefaults
 from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import Endpoint
-from kwire.cluster.metadata_damage import refuse_damage
-from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata_node import NoPeers, open_metadata_log
 from kwire.cluster.partitions import Partitions
-from kwire.cluster.topic_names import METADATA_TOPIC
-from kwire.log.config import LogConfig
 from kwire.log.log_manager import METADATA_DIRECTORY, LogManager
-from kwire.log.recovery import Surroundings, open_log
+from kwire.log.recovery import Surroundings
 from kwire.seams import SystemChance
+from kwire.server.quorum_settings import quorum_config, refuse_other_voters, static_voters
 from kwire.server.settings.config import BrokerConfig, make_config
-from kwire.server.storage import Storage, controller_endpoint, open_storage
+from kwire.server.storage import Storage, open_storage
 from tests.crash.disk import RecordingDisk
 from tests.log.support import NOW_MS, ManualClock
 
@@ -112,25 +111,19 @@ def _fail(error: BaseException) -> None:
 async def _metadata_log(
     surroundings: Surroundings, storage: Storage, leading: Callable[[MetadataLog], None]
 ) -> MetadataLog:
-    directory = f"{CONFIG.metadata_dir}/{METADATA_DIRECTORY}"
-    disk = surroundings.disk
-    refuse_damage(disk, directory)
-    log = open_log(
-        directory,
-        topic=METADATA_TOPIC,
-        partition=0,
-        config=LogConfig(retention_ms=-1, segment_bytes=CONFIG["metadata.log.segment.bytes"]),
+    quorum = quorum_config(CONFIG, storage)
+    metadata_log = open_metadata_log(
+        quorum,
+        directory=f"{CONFIG.metadata_dir}/{METADATA_DIRECTORY}",
         surroundings=surroundings,
-        topic_id=METADATA_TOPIC_ID,
+        workers=LateWorkers(),
+        channel=NoPeers(),
+        static_voters=static_voters(CONFIG),
+        bootstrap=bootstrap_records(surroundings.disk, CONFIG.metadata_dir),
+        segment_bytes=CONFIG["metadata.log.segment.bytes"],
+        segment_ms=CONFIG["metadata.log.segment.ms"],
     )
-    metadata_log = MetadataLog(
-        log=log, directory=log.directory, disk=disk, clock=surroundings.clock, workers=LateWorkers()
-    )
+    refuse_other_voters(metadata_log, quorum)
     leading(metadata_log)
-    await metadata_log.lead(
-        node_id=CONFIG.node_id,
-        directory_id=next(iter(storage.directory_ids.values())),
-        endpoint=controller_endpoint(CONFIG),
-        bootstrap=bootstrap_records(disk, CONFIG.metadata_dir),
-    )
+    await metadata_log.lead()
     return metadata_log

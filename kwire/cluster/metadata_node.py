@@ -1,0 +1,74 @@
+"""Opens the metadata log of a node: recovery, damage, snapshots, its quorum, and the images that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kwire.cluster.metadata_damage import refuse_damage
+from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
+from kwire.cluster.quorum.config import QuorumConfig
+from kwire.cluster.quorum.ready import Destination
+from kwire.cluster.quorum.voters import VoterSet
+from kwire.cluster.raft_log import RaftLog
+from kwire.cluster.raft_node import Channel, RaftNode, Unreachable
+from kwire.cluster.topic_names import METADATA_TOPIC
+from kwire.log.config import LogConfig
+from kwire.log.recovery import Surroundings, open_log
+from kwire.seams import Workers
+
+METADATA_BATCH_BYTES_MAX = 8 * 1024 * 1024
+
+
+class NoPeers:
+    """The channel of a quorum of one."""
+
+    async def send(self, destination: Destination, request: Any) -> Any:
+        raise Unreachable(f"node {destination.node_id} is no peer of a quorum of one")
+
+
+def open_metadata_log(
+    config: QuorumConfig,
+    *,
+    directory: str,
+    surroundings: Surroundings,
+    workers: Workers,
+    channel: Channel,
+    static_voters: VoterSet | None,
+    bootstrap: Sequence[Any],
+    segment_bytes: int,
+    segment_ms: int,
+) -> MetadataLog:
+    """`directory` is that of __cluster_metadata-0. The log takes no part yet: `lead` or `start` follows.
+
+    Raises DirectoryRefused when what was durable is damaged or gone, or cannot be read.
+    """
+    disk = surroundings.disk
+    refuse_damage(disk, directory)
+    log = open_log(
+        directory,
+        topic=METADATA_TOPIC,
+        partition=0,
+        config=LogConfig(
+            retention_ms=-1,
+            max_message_bytes=METADATA_BATCH_BYTES_MAX,
+            segment_bytes=segment_bytes,
+            segment_ms=segment_ms,
+        ),
+        surroundings=surroundings,
+        topic_id=METADATA_TOPIC_ID,
+    )
+    raft_log = RaftLog(log, disk=disk, clock=surroundings.clock)
+    raft_log.open()
+    node = RaftNode(
+        config,
+        log=raft_log,
+        directory=directory,
+        disk=disk,
+        clock=surroundings.clock,
+        chance=surroundings.chance,
+        workers=workers,
+        channel=channel,
+        static_voters=static_voters,
+    )
+    return MetadataLog(node, node_id=config.node_id, bootstrap=bootstrap)

@@ -1,0 +1,282 @@
+"""The metadata log of one node with the snapshots beside it: what its quorum sees, and how it is written.
+
+The log begins where its oldest snapshot ends. What is in the log before the flushed end survives any crash; snapshots
+get their names when they are whole and durable, and files of unfinished ones are removed at the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from kwire.cluster import snapshots
+from kwire.cluster.control_batches import control_batch
+from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.metadata_damage import store_recovery_point
+from kwire.cluster.quorum.log_view import OffsetAndEpoch
+from kwire.cluster.snapshots import Snapshot, decode_snapshot
+from kwire.log.batch_validation import AppendOrigin
+from kwire.log.disk import Disk, DiskFile, DiskFullError
+from kwire.log.flushing import FlushJob
+from kwire.log.partition_log import PartitionLog
+from kwire.protocol.control_records import ControlRecordType
+from kwire.protocol.error_codes import KafkaError, ProtocolError
+from kwire.protocol.messages.metadata_records import encode_metadata_record
+from kwire.protocol.primitives import Buffer
+from kwire.protocol.records import InvalidRecordsError, Record, encode_batch, iterate_headers
+from kwire.seams import Clock
+
+logger = logging.getLogger("kwire.cluster.metadata_log")
+
+PART_SUFFIX = ".part"
+
+
+class RaftLog:
+    """Implements kwire.cluster.quorum.log_view.LogView. DiskFailure from any method means that the node must stop."""
+
+    def __init__(self, log: PartitionLog, *, disk: Disk, clock: Clock) -> None:
+        self._log = log
+        self._disk = disk
+        self._clock = clock
+        self._snapshots = snapshots.snapshots_in(disk, log.directory)
+        self._part: tuple[OffsetAndEpoch, DiskFile] | None = None
+        """The file of the snapshot that is being fetched."""
+
+    def open(self) -> None:
+        """Make what recovery found durable, and let log and snapshots meet.
+
+        Raises DirectoryRefused for a log whose beginning is in no snapshot.
+        """
+        for name in self._disk.list(self._log.directory):
+            if name.endswith(snapshots.SUFFIX + PART_SUFFIX):
+                self._disk.unlink(self._path(name))
+        latest = self.latest_snapshot_id
+        if latest is not None and self._log.log_end_offset < latest.offset:
+            # A crash came between a fetched snapshot's new name and the log's new beginning.
+            self._log.truncate_fully_and_start_at(latest.offset)
+        elif self._log.log_start_offset > 0:
+            self._start_at_snapshot(self._log.log_start_offset)
+        self.flush()
+
+    def _start_at_snapshot(self, start_offset: int) -> None:
+        """Whole segments were deleted: what is left of the log before the oldest snapshot's end does not count."""
+        following = [found.offset for found in self._snapshots if found.offset >= start_offset]
+        if not following:
+            raise DirectoryRefused(
+                f"log.dirs: the metadata log in {self._log.directory} begins at offset {start_offset}, and there is no "
+                "snapshot of what came before; restore it from a backup: starting without it would delete topics"
+            )
+        self._log.delete_records_before(min(following))
+
+    def close(self) -> None:
+        if self._part is not None:
+            self._part[1].close()
+        self._log.close(clean=self._log.failure is None)
+
+    # --- as the quorum sees it
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def flushed_end_offset(self) -> int:
+        return self._log.recovery_point
+
+    @property
+    def last_epoch(self) -> int:
+        if self._log.log_end_offset > self._log.log_start_offset:
+            return self._log.leader_epochs.latest_epoch
+        latest = self.latest_snapshot_id
+        return latest.epoch if latest is not None else 0
+
+    @property
+    def earliest_snapshot_id(self) -> OffsetAndEpoch | None:
+        return self._snapshots[0] if self._snapshots else None
+
+    @property
+    def latest_snapshot_id(self) -> OffsetAndEpoch | None:
+        return self._snapshots[-1] if self._snapshots else None
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        end = self._log.log_end_offset
+        if end > self._log.log_start_offset:
+            for known, start in reversed(self._log.leader_epochs.entries()):
+                if known <= epoch:
+                    return OffsetAndEpoch(end, known)
+                end = start
+        earliest = self.earliest_snapshot_id
+        if earliest is not None and earliest.offset == self._log.log_start_offset:
+            return earliest
+        return OffsetAndEpoch(self._log.log_start_offset, 0)
+
+    def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
+        if snapshot_id not in self._snapshots:
+            return None
+        return self._disk.size(self._path(snapshots.file_name(snapshot_id)))
+
+    # --- reading
+
+    def read(self, offset: int, max_bytes: int, *, limit_offset: int | None = None) -> bytes:
+        """Whole batches from offset on, at least one if there is any before the limit."""
+        limit = self.end_offset if limit_offset is None else limit_offset
+        if offset >= limit:
+            return b""
+        return self._log.read(offset, max_bytes, limit_offset=limit, min_one_batch=True)
+
+    def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
+        """Bytes of a snapshot's file."""
+        file = self._disk.open(self._path(snapshots.file_name(snapshot_id)))
+        try:
+            return file.read(position, max_bytes)
+        finally:
+            file.close()
+
+    def load_snapshot(self, snapshot_id: OffsetAndEpoch) -> Snapshot:
+        """A snapshot's content. Raises InvalidRecordsError or ProtocolError for one that cannot be read."""
+        return decode_snapshot(self._disk.read(self._path(snapshots.file_name(snapshot_id))))
+
+    # --- writing
+
+    def append(self, records: Sequence[Any], epoch: int) -> None:
+        """One batch of the controller's records. Raises KafkaError when the disk is full."""
+        now_ms = self._clock.wall_ms()
+        batch = encode_batch(
+            [Record(value=encode_metadata_record(record), timestamp=now_ms) for record in records],
+            base_offset=self.end_offset,
+            partition_leader_epoch=epoch,
+        )
+        self._log.append(memoryview(batch), leader_epoch=epoch, origin=AppendOrigin.RAFT_LEADER)
+
+    def append_control(self, records: Sequence[tuple[ControlRecordType, Any]], epoch: int) -> int:
+        """One control batch; its base offset. Raises KafkaError when the disk is full."""
+        base_offset = self.end_offset
+        batch = control_batch(records, base_offset=base_offset, epoch=epoch, timestamp_ms=self._clock.wall_ms())
+        self._log.append(memoryview(batch), leader_epoch=epoch, origin=AppendOrigin.RAFT_LEADER)
+        return base_offset
+
+    def append_fetched(self, batches: Buffer) -> None:
+        """What a leader sent, from this log's end on. Batches that are damaged or leave a gap are not taken."""
+        view = memoryview(batches)
+        try:
+            for position, header in iterate_headers(view):
+                if header.base_offset >= self.end_offset:
+                    if header.base_offset > self.end_offset:
+                        logger.error("the leader sent offset %d after %d", header.base_offset, self.end_offset)
+                        return
+                    epoch = header.partition_leader_epoch
+                    if epoch < self.last_epoch:
+                        logger.error("the leader sent epoch %d after %d", epoch, self.last_epoch)
+                        return
+                    self._log.append(view[position:], leader_epoch=epoch, origin=AppendOrigin.REPLICATION)
+                    return
+        except (KafkaError, InvalidRecordsError) as error:
+            logger.error("what the leader sent cannot be appended: %s", error)  # noqa: TRY400 the error says all
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the log back, durably."""
+        self._log.truncate_to(offset)
+        self.flush()
+
+    # --- making it durable
+
+    def begin_flush(self) -> FlushJob:
+        """A worker may run the job; finish_flush must follow."""
+        return self._log.begin_flush()
+
+    def finish_flush(self, job: FlushJob) -> None:
+        """Take what a job has made durable."""
+        self._log.finish_flush(job)
+
+    def note_durable(self, end_offset: int) -> None:
+        """Tell the next start how far damage cannot be a crash's. May be called on a worker."""
+        with suppress(DiskFullError):  # the recovery point of before is as true
+            store_recovery_point(self._disk, self._log.directory, end_offset)
+
+    def flush(self) -> None:
+        """Make all of it durable, here and now."""
+        self._log.flush()
+        self.note_durable(self._log.recovery_point)
+
+    # --- snapshots
+
+    def write_snapshot(self, snapshot_id: OffsetAndEpoch, content: Iterable[bytes]) -> None:
+        """Put a snapshot of what is committed beside the log, durably."""
+        assert snapshot_id.offset <= self.flushed_end_offset, "only what is durable is in a snapshot"
+        if snapshot_id in self._snapshots:
+            return
+        for chunk in content:
+            self._part_file(snapshot_id).append(chunk)
+        self._finish_part(snapshot_id)
+
+    def append_fetched_chunk(self, snapshot_id: OffsetAndEpoch, position: int, data: Buffer) -> None:
+        """Bytes of a snapshot that is fetched from the leader; position 0 begins it anew."""
+        if position == 0:
+            self._drop_part()
+        self._part_file(snapshot_id).append(memoryview(data))
+
+    def install_fetched(self, snapshot_id: OffsetAndEpoch) -> Snapshot | None:
+        """Put a fetched snapshot in the place of the log, durably; None if it is not sound, and dropped."""
+        path = self._path(snapshots.file_name(snapshot_id) + PART_SUFFIX)
+        try:
+            snapshot = decode_snapshot(self._disk.read(path))
+        except (InvalidRecordsError, ProtocolError) as error:
+            logger.error("the snapshot that the leader sent cannot be read: %s", error)  # noqa: TRY400
+            self._drop_part()
+            return None
+        self._finish_part(snapshot_id)
+        self._log.truncate_fully_and_start_at(snapshot_id.offset)
+        self._remove_before(snapshot_id)
+        self.flush()
+        return snapshot
+
+    def clean_before(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Forget what a snapshot stands for: older snapshots, and the log before it as far as whole segments go."""
+        assert snapshot_id in self._snapshots, "the log begins with a snapshot"
+        self._log.delete_records_before(snapshot_id.offset)
+        self._remove_before(snapshot_id)
+        for removed in self._log.apply_retention(self._clock.wall_ms(), snapshot_id.offset):
+            for path in removed.paths:
+                self._disk.unlink(path)
+
+    def _part_file(self, snapshot_id: OffsetAndEpoch) -> DiskFile:
+        if self._part is None or self._part[0] != snapshot_id:
+            self._drop_part()
+            path = self._path(snapshots.file_name(snapshot_id) + PART_SUFFIX)
+            if self._disk.exists(path):
+                self._disk.unlink(path)
+            self._part = snapshot_id, self._disk.open(path, create=True)
+        return self._part[1]
+
+    def _drop_part(self) -> None:
+        if self._part is not None:
+            snapshot_id, file = self._part
+            self._part = None
+            file.close()
+            self._disk.unlink(self._path(snapshots.file_name(snapshot_id) + PART_SUFFIX))
+
+    def _finish_part(self, snapshot_id: OffsetAndEpoch) -> None:
+        assert self._part is not None
+        assert self._part[0] == snapshot_id
+        file = self._part[1]
+        file.sync()
+        file.close()
+        self._part = None
+        name = self._path(snapshots.file_name(snapshot_id))
+        self._disk.rename(name + PART_SUFFIX, name)
+        self._disk.sync_directory(self._log.directory)
+        self._snapshots = sorted([*self._snapshots, snapshot_id])
+
+    def _remove_before(self, snapshot_id: OffsetAndEpoch) -> None:
+        for older in [each for each in self._snapshots if each < snapshot_id]:
+            self._snapshots.remove(older)
+            self._disk.unlink(self._path(snapshots.file_name(older)))
+
+    def _path(self, name: str) -> str:
+        return f"{self._log.directory}/{name}"

@@ -1,0 +1,322 @@
+"""One node of the metadata quorum at work: drives the pure quorum with a log, a clock, workers and a network.
+
+    requests, answers, time  ->  Quorum  ->  Ready  ->  quorum-state, log, snapshots  ->  answers, requests
+
+kwire/cluster/quorum/README.md has the contract. What is committed, and who leads, is told to one listener, in order.
+Flushes run on a worker, one at a time; everything else happens on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from functools import partial
+from typing import Any, Protocol
+
+from kwire.cluster.quorum.config import QuorumConfig
+from kwire.cluster.quorum.log_view import OffsetAndEpoch
+from kwire.cluster.quorum.machine import Quorum
+from kwire.cluster.quorum.ready import Answer, Destination, Leadership, LogRead, Ready, Send
+from kwire.cluster.quorum.state import load_quorum_state, store_quorum_state
+from kwire.cluster.quorum.voter_history import QuorumRecord, quorum_records
+from kwire.cluster.quorum.voters import VoterSet
+from kwire.cluster.raft_log import RaftLog
+from kwire.cluster.snapshots import Snapshot
+from kwire.log.disk import Disk
+from kwire.log.flushing import FlushJob
+from kwire.protocol.control_records import ControlRecordType
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.records import iterate_headers
+from kwire.seams import Chance, Clock, Workers
+
+logger = logging.getLogger("kwire.cluster.quorum")
+
+READ_BYTES = 1024 * 1024
+TIMER_LEAST_MS = 0.1
+"""A deadline that rounding has moved behind the clock must not spin the loop."""
+QUORUM_RECORDS = (ControlRecordType.KRAFT_VERSION, ControlRecordType.KRAFT_VOTERS)
+
+
+class Unreachable(Exception):  # noqa: N818 it says what the other node is
+    """There will be no answer from another node."""
+
+
+class Channel(Protocol):
+    """The way to other nodes."""
+
+    async def send(self, destination: Destination, request: Any) -> Any:
+        """The response; raises Unreachable when there will be none."""
+
+
+class Listener(Protocol):
+    """Who follows the log. Called on the loop, in order; must not wait."""
+
+    def committed_to(self, end_offset: int) -> None:
+        """All below end_offset is committed, and in the log."""
+
+    def leadership_changed(self, leadership: Leadership) -> None:
+        """Who leads, as far as this node knows."""
+
+    def replaced(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None:
+        """A snapshot has taken the place of the log."""
+
+
+class RaftNode:
+    """Owns the quorum and its log. Make it, `follow`, `start`, and `close` in the end."""
+
+    def __init__(
+        self,
+        config: QuorumConfig,
+        *,
+        log: RaftLog,
+        directory: str,
+        disk: Disk,
+        clock: Clock,
+        chance: Chance,
+        workers: Workers,
+        channel: Channel,
+        static_voters: VoterSet | None = None,
+    ) -> None:
+        """`directory` is that of __cluster_metadata-0, where quorum-state is kept. The log must be open.
+
+        Raises DirectoryRefused for a quorum-state that cannot be read.
+        """
+        self.log = log
+        self._directory = directory
+        self._disk = disk
+        self._clock = clock
+        self._workers = workers
+        self._channel = channel
+        self._quorum = Quorum(
+            config=config,
+            state=load_quorum_state(disk, directory),
+            log=log,
+            chance=chance,
+            static_voters=static_voters,
+            records=self._stored_quorum_records(),
+        )
+        self._listener: Listener | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._flusher: asyncio.Task[None] | None = None
+        self._sends: set[asyncio.Task[None]] = set()
+        self._is_pumping = False
+        self._is_closed = False
+        self._ended = asyncio.Event()
+        self.flushing_to = 0
+        """The end of the log when the last flush began."""
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        """Resolved when this node cannot keep what it promised: the process must stop."""
+
+    @property
+    def quorum(self) -> Quorum:
+        """For what can be seen of it."""
+        return self._quorum
+
+    def follow(self, listener: Listener) -> None:
+        """Tell the listener from now on; once, before `start`."""
+        assert self._listener is None
+        self._listener = listener
+
+    # --- life
+
+    def start(self) -> None:
+        """Take part."""
+        self._quorum.set_wall_offset(self._clock.wall_ms() - self._now)
+        self._quorum.start(self._now)
+        self._pump()
+
+    async def shut_down(self, timeout_ms: float) -> None:
+        """Leave gracefully: a leader lets the others elect first, for as long as the timeout."""
+        self._quorum.shut_down(self._now, timeout_ms)
+        self._pump()
+        if not self._ended.is_set() and not self.failed.done():
+            await self._ended.wait()
+
+    async def close(self) -> None:
+        """Take no part any more, wait for what is being flushed, and give the files back."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._sends:
+            task.cancel()
+        if self._flusher is not None:
+            await asyncio.wait([self._flusher])
+        self.log.close()
+
+    # --- inputs
+
+    def request(self, message: Any, *, version: int, listener: str) -> asyncio.Future[Any]:
+        """The response to a message of another node or of a client."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._quorum.request(answer, message, version=version, listener=listener, now_ms=self._now)
+        self._pump()
+        return answer
+
+    def append(self, records: list[Any]) -> int:
+        """Write one batch as the leader; the last record's offset. It is committed when the listener hears so.
+
+        Raises KafkaError: NOT_CONTROLLER when this node does not lead, KAFKA_STORAGE_ERROR when the disk is full.
+        """
+        if not self._quorum.is_leader:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        try:
+            self.log.append(records, self._quorum.epoch)
+        except KafkaError:
+            raise
+        except Exception as error:
+            self._fail(error)
+            raise
+        end = self.log.end_offset
+        self._quorum.appended(self._now)
+        self._pump()
+        return end - 1
+
+    def resign(self, epoch: int) -> None:
+        """Lead no more, if this epoch still lasts."""
+        self._quorum.resign(epoch, self._now)
+        self._pump()
+
+    @property
+    def _now(self) -> float:
+        return self._clock.monotonic_ms()
+
+    # --- carrying out
+
+    def _pump(self) -> None:
+        """Carry out all that the quorum wants done."""
+        if self._is_pumping or self._is_closed or self.failed.done():
+            return
+        self._is_pumping = True
+        try:
+            while (ready := self._quorum.take()) is not None:
+                self._carry_out(ready)
+        except Exception as error:  # noqa: BLE001 whatever it is, the quorum's promises cannot be kept
+            self._fail(error)
+            return
+        finally:
+            self._is_pumping = False
+        if self._quorum.is_shut_down:
+            self._ended.set()
+        self._flush_soon()
+        self._set_timer()
+
+    def _carry_out(self, ready: Ready) -> None:
+        log = self.log
+        if ready.store is not None:
+            store_quorum_state(self._disk, self._directory, ready.store)
+        if ready.truncate_to is not None:
+            log.truncate_to(ready.truncate_to)
+        control_offsets = [log.append_control(batch.records, batch.epoch) for batch in ready.append_control]
+        if ready.append_records is not None:
+            log.append_fetched(ready.append_records)
+        snapshot_records = self._take_chunk(ready)
+        listener = self._listener
+        if listener is not None and ready.high_watermark is not None and ready.high_watermark > 0:
+            listener.committed_to(ready.high_watermark)
+        if listener is not None and ready.leadership is not None:
+            listener.leadership_changed(ready.leadership)
+        for answer in ready.answers:
+            self._answer(answer)
+        for send in ready.sends:
+            task = asyncio.get_running_loop().create_task(self._send(send))
+            self._sends.add(task)
+            task.add_done_callback(self._sends.discard)
+        self._quorum.done(self._now, control_offsets=control_offsets, snapshot_records=snapshot_records)
+
+    def _take_chunk(self, ready: Ready) -> list[QuorumRecord] | None:
+        """Write a part of a fetched snapshot; after the last one the quorum's records in it, None if it is unsound."""
+        chunk = ready.snapshot_chunk
+        if chunk is None:
+            return None
+        self.log.append_fetched_chunk(chunk.snapshot_id, chunk.position, chunk.data)
+        if not chunk.is_last:
+            return None
+        snapshot = self.log.install_fetched(chunk.snapshot_id)
+        if snapshot is None:
+            return None
+        if self._listener is not None:
+            self._listener.replaced(chunk.snapshot_id, snapshot)
+        return [record for kind, record in snapshot.controls if kind in QUORUM_RECORDS]
+
+    def _answer(self, answer: Answer) -> None:
+        token: asyncio.Future[Any] = answer.token
+        if token.done():  # who asked has gone
+            return
+        read = answer.read
+        if isinstance(read, LogRead):
+            answer.response.responses[0].partitions[0].records = self.log.read(read.offset, read.max_bytes)
+        elif read is not None:
+            data = self.log.read_snapshot(read.snapshot_id, read.position, read.max_bytes)
+            answer.response.topics[0].partitions[0].unaligned_records = data
+        token.set_result(answer.response)
+
+    async def _send(self, send: Send) -> None:
+        try:
+            response = await self._channel.send(send.destination, send.request)
+        except Unreachable:
+            self._quorum.unreachable(send.correlation_id, self._now)
+        else:
+            self._quorum.response(send.correlation_id, response, self._now)
+        self._pump()
+
+    # --- time and flushes
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self._quorum.next_deadline_ms
+        if deadline < math.inf:
+            delay_ms = max(deadline - self._now, TIMER_LEAST_MS)
+            self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._quorum.set_wall_offset(self._clock.wall_ms() - self._now)
+        self._quorum.tick(self._now)
+        self._pump()
+
+    def _flush_soon(self) -> None:
+        if self._flusher is None and self.log.end_offset > self.log.flushed_end_offset:
+            self._flusher = asyncio.get_running_loop().create_task(self._flush_all())
+
+    async def _flush_all(self) -> None:
+        try:
+            while self.log.end_offset > self.log.flushed_end_offset and not self._is_closed:
+                self.flushing_to = self.log.end_offset
+                job = self.log.begin_flush()
+                await self._workers.run(partial(self._make_durable, job))
+                self.log.finish_flush(job)
+                self._quorum.flushed(self._now)
+                self._pump()
+        except Exception as error:  # noqa: BLE001 whatever it is, what was promised cannot be kept
+            self._fail(error)
+        finally:
+            self._flusher = None
+
+    def _make_durable(self, job: FlushJob) -> None:
+        """A worker's part of a flush."""
+        job.run()
+        if job.failure is None:
+            self.log.note_durable(job.end_offset)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.failed.done():
+            self.failed.set_result(error)
+        self._ended.set()
+
+    # --- what the log says of the quorum itself
+
+    def _stored_quorum_records(self) -> list[tuple[int, QuorumRecord]]:
+        """The KRaftVersion and KRaftVoters records of the newest snapshot, at its last offset, and of the log."""
+        found: list[tuple[int, QuorumRecord]] = []
+        latest = self.log.latest_snapshot_id
+        offset = self.log.start_offset
+        if latest is not None:
+            controls = self.log.load_snapshot(latest).controls
+            found += [(latest.offset - 1, record) for kind, record in controls if kind in QUORUM_RECORDS]
+            offset = max(offset, latest.offset)
+        while data := self.log.read(offset, READ_BYTES):
+            found += quorum_records(data, begin=offset)
+            offset = max(header.next_offset for _, header in iterate_headers(data))
+        return found

@@ -1,0 +1,68 @@
+"""Replay: from the batches of the metadata log to images, the same on every node.
+
+Records between the brackets of a metadata transaction (KIP-868) count when it ends, all together, or never.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire.cluster.image import MetadataImage
+from kwire.protocol.messages.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    decode_metadata_record,
+)
+from kwire.protocol.records import decode_batch, iterate_headers
+
+
+class Replay:
+    """Owns the image that follows from all batches so far."""
+
+    def __init__(self) -> None:
+        self.image = MetadataImage()
+        self._held: list[Any] | None = None
+        """The records of a metadata transaction that has not ended."""
+
+    @property
+    def is_in_transaction(self) -> bool:
+        return self._held is not None
+
+    def restart(self, image: MetadataImage) -> None:
+        """Go on from an image that came from elsewhere: a snapshot, or this node's own records as the leader."""
+        self.image = image
+        self._held = None
+
+    def feed(self, data: bytes, *, begin: int, end: int) -> int:
+        """Apply the batches between two offsets; the offset behind the last of them.
+
+        Raises UnknownRecord or ProtocolError for a record that cannot be applied: the node must stop then.
+        """
+        settled: list[Any] = []
+        offset, settled_to, epoch = begin, -1, 0
+        for position, header in iterate_headers(data):
+            if header.base_offset < begin or header.next_offset > end:
+                continue
+            offset = header.next_offset
+            if header.is_control:
+                continue
+            for record in decode_batch(data, position):
+                assert record.value is not None, f"a metadata record at offset {record.offset} without a value"
+                self._take(decode_metadata_record(record.value), settled)
+                if self._held is None:
+                    settled_to, epoch = record.offset, header.partition_leader_epoch
+        if settled_to >= 0:
+            self.image = self.image.apply(settled, offset=settled_to, epoch=epoch)
+        return offset
+
+    def _take(self, record: Any, settled: list[Any]) -> None:
+        if isinstance(record, BeginTransactionRecord):
+            self._held = []
+        elif isinstance(record, AbortTransactionRecord):
+            self._held = None
+        elif isinstance(record, EndTransactionRecord):
+            settled += self._held or ()
+            self._held = None
+        else:
+            (settled if self._held is None else self._held).append(record)

@@ -1,0 +1,202 @@
+"""The metadata log beside its snapshots: what the quorum sees, and what a start makes of what a crash left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kwire.cluster import snapshots
+from kwire.cluster.control_batches import leader_change
+from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.quorum.log_view import OffsetAndEpoch
+from kwire.cluster.raft_log import RaftLog
+from kwire.cluster.snapshots import encode_snapshot
+from kwire.log.config import LogConfig
+from kwire.log.disk import RealDisk
+from kwire.protocol.messages.metadata_records import NoOpRecord, TopicRecord
+from kwire.protocol.records import iterate_headers
+from tests.log.support import NOW_MS, ManualClock, open_at, surroundings
+
+DIRECTORY = "__cluster_metadata-0"
+
+
+def opened(tmp_path: Path, config: LogConfig | None = None) -> RaftLog:
+    disk = RealDisk()
+    log = open_at(tmp_path / DIRECTORY, config or LogConfig(retention_ms=-1), surroundings(disk))
+    raft_log = RaftLog(log, disk=disk, clock=ManualClock())
+    raft_log.open()
+    return raft_log
+
+
+def written(tmp_path: Path) -> RaftLog:
+    """Epoch 1 at 0..1, epoch 3 at 2..4, epoch 4 at 5."""
+    log = opened(tmp_path)
+    log.append_control([leader_change(1)], 1)
+    log.append([NoOpRecord()], 1)
+    log.append_control([leader_change(1)], 3)
+    log.append([NoOpRecord(), NoOpRecord()], 3)
+    log.append_control([leader_change(1)], 4)
+    return log
+
+
+def snapshot(*names: str, epoch: int = 3) -> list[bytes]:
+    records = [TopicRecord(name=name) for name in names]
+    return list(encode_snapshot(records, epoch=epoch, now_ms=NOW_MS, last_contained_timestamp_ms=NOW_MS))
+
+
+def test_an_empty_log_begins_at_nothing(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    assert (log.start_offset, log.end_offset, log.flushed_end_offset, log.last_epoch) == (0, 0, 0, 0)
+    assert log.end_offset_for_epoch(5) == OffsetAndEpoch(0, 0)
+    assert log.read(0, 1000) == b""
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("epoch", "end"),
+    [(0, (0, 0)), (1, (2, 1)), (2, (2, 1)), (3, (5, 3)), (4, (6, 4)), (9, (6, 4))],
+)
+def test_where_an_epoch_ends(tmp_path: Path, epoch: int, end: tuple[int, int]) -> None:
+    log = written(tmp_path)
+    assert log.end_offset_for_epoch(epoch) == OffsetAndEpoch(*end)
+    assert log.last_epoch == 4
+    log.close()
+
+
+def test_only_a_flush_moves_what_is_durable(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    assert (log.flushed_end_offset, log.end_offset) == (0, 6)
+    job = log.begin_flush()
+    log.append([NoOpRecord()], 4)
+    job.run()
+    log.finish_flush(job)
+    assert (log.flushed_end_offset, log.end_offset) == (6, 7)
+    log.close()
+
+
+def test_a_cut_is_durable_at_once(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    log.truncate_to(3)
+    # The batch that holds the offset goes whole.
+    assert (log.end_offset, log.flushed_end_offset, log.last_epoch) == (3, 3, 3)
+    log.close()
+    again = opened(tmp_path)
+    assert (again.end_offset, again.last_epoch) == (3, 3)
+    again.close()
+
+
+def test_what_a_leader_sent_is_taken_from_the_end_on(tmp_path: Path) -> None:
+    leader = written(tmp_path / "leader")
+    follower = opened(tmp_path / "follower")
+    data = leader.read(0, 1000)
+    follower.append_fetched(data[: len(data) // 2])
+    assert 0 < follower.end_offset < 6, "whole batches only"
+    follower.append_fetched(data)
+    assert follower.end_offset == 6
+    assert follower.read(0, 1000) == data
+    leader.close()
+    follower.close()
+
+
+def changed(data: bytes, position: int) -> bytes:
+    content = bytearray(data)
+    content[position] ^= 1
+    return bytes(content)
+
+
+def test_damaged_batches_gaps_and_older_epochs_are_not_taken(tmp_path: Path) -> None:
+    leader = written(tmp_path / "leader")
+    follower = opened(tmp_path / "follower")
+    data = leader.read(0, 1000)
+    second = [position for position, _ in iterate_headers(data)][1]
+    for bad in (changed(data, 70), data[second:], b"\0" * 70):
+        follower.append_fetched(bad)
+        assert follower.end_offset == 0
+    follower.append_control([leader_change(1)], 7)
+    follower.append_fetched(data[second:])
+    assert (follower.end_offset, follower.last_epoch) == (1, 7)
+    leader.close()
+    follower.close()
+
+
+def test_a_snapshot_lets_the_log_before_it_go(tmp_path: Path) -> None:
+    small = LogConfig(retention_ms=-1, segment_bytes=150)
+    log = opened(tmp_path, small)
+    for _ in range(20):
+        log.append([NoOpRecord()], 2)
+    log.flush()
+    snapshot_id = OffsetAndEpoch(15, 2)
+    log.write_snapshot(snapshot_id, snapshot("a", epoch=2))
+    log.write_snapshot(snapshot_id, snapshot("a", epoch=2))
+    log.clean_before(snapshot_id)
+    assert (log.start_offset, log.end_offset) == (15, 20)
+    assert not list((tmp_path / DIRECTORY).glob("*.deleted"))
+    assert log.earliest_snapshot_id == log.latest_snapshot_id == snapshot_id
+    assert log.end_offset_for_epoch(1) == snapshot_id
+    assert log.snapshot_size(OffsetAndEpoch(15, 1)) is None
+    log.close()
+    again = opened(tmp_path, small)
+    assert (again.start_offset, again.end_offset, again.last_epoch) == (15, 20, 2)
+    assert [record.name for record in again.load_snapshot(snapshot_id).records] == ["a"]
+    whole = b"".join(snapshot("a", epoch=2))
+    assert again.snapshot_size(snapshot_id) == len(whole)
+    assert again.read_snapshot(snapshot_id, 10, 1000) == whole[10:]
+    again.close()
+
+
+def test_a_fetched_snapshot_takes_the_place_of_the_log(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    log.flush()
+    snapshot_id = OffsetAndEpoch(100, 8)
+    data = b"".join(snapshot("a", "b"))
+    log.append_fetched_chunk(snapshot_id, 0, b"what another fetch began")
+    for position in range(0, len(data), 64):
+        log.append_fetched_chunk(snapshot_id, position, data[position : position + 64])
+    installed = log.install_fetched(snapshot_id)
+    assert installed is not None
+    assert [record.name for record in installed.records] == ["a", "b"]
+    assert (log.start_offset, log.end_offset, log.flushed_end_offset, log.last_epoch) == (100, 100, 100, 8)
+    log.append_control([leader_change(1)], 9)
+    log.close()
+    again = opened(tmp_path)
+    assert (again.start_offset, again.end_offset, again.latest_snapshot_id) == (100, 101, snapshot_id)
+    again.close()
+
+
+def test_an_unsound_snapshot_is_dropped(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    data = b"".join(snapshot("a"))
+    log.append_fetched_chunk(OffsetAndEpoch(100, 8), 0, changed(data, len(data) // 2))
+    assert log.install_fetched(OffsetAndEpoch(100, 8)) is None
+    assert (log.start_offset, log.end_offset, log.latest_snapshot_id) == (0, 6, None)
+    assert not list((tmp_path / DIRECTORY).glob("*.part"))
+    log.close()
+
+
+def test_a_crash_between_a_fetched_snapshot_and_the_logs_new_beginning(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    log.flush()
+    log.close()
+    name = snapshots.file_name(OffsetAndEpoch(100, 8))
+    (tmp_path / DIRECTORY / name).write_bytes(b"".join(snapshot("a")))
+    (tmp_path / DIRECTORY / "00000000000000000200-0000000009.checkpoint.part").write_bytes(b"half")
+    again = opened(tmp_path)
+    assert (again.start_offset, again.end_offset, again.last_epoch) == (100, 100, 8)
+    assert not list((tmp_path / DIRECTORY).glob("*.part"))
+    again.close()
+
+
+def test_a_log_whose_beginning_is_nowhere_is_refused(tmp_path: Path) -> None:
+    small: Any = LogConfig(retention_ms=-1, segment_bytes=150)
+    log = opened(tmp_path, small)
+    for _ in range(20):
+        log.append([NoOpRecord()], 2)
+    log.flush()
+    log.write_snapshot(OffsetAndEpoch(15, 2), snapshot("a", epoch=2))
+    log.clean_before(OffsetAndEpoch(15, 2))
+    log.close()
+    (tmp_path / DIRECTORY / snapshots.file_name(OffsetAndEpoch(15, 2))).unlink()
+    with pytest.raises(DirectoryRefused, match="no snapshot of what came before"):
+        opened(tmp_path, small)

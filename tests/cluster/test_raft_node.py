@@ -1,0 +1,190 @@
+"""Several nodes keep one metadata log: through elections, cuts, kills and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.image_records import records_of
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.quorum.log_view import OffsetAndEpoch
+from kwire.cluster.snapshots import encode_snapshot
+from kwire.protocol.control_records import ControlRecordType
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.metadata_records import (
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    ProducerIdsRecord,
+    TopicRecord,
+)
+from tests.cluster.raft_world import World
+from tests.virtual_loop import virtual_loop
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with virtual_loop() as loop:
+        made = World(tmp_path, loop, voters=3)
+        yield made
+        made.close()
+
+
+def topic(name: str) -> TopicRecord:
+    return TopicRecord(name=name, topic_id=UUID(int=sum(name.encode())))
+
+
+def write(world: World, log: MetadataLog, *records: Any) -> int:
+    async def call() -> int:
+        offset = log.append(list(records))
+        await log.committed(offset)
+        return offset
+
+    return int(world.run(call()))
+
+
+def all_have(world: World, *names: str) -> bool:
+    return all(set(log.image.topics) == set(names) for log in world.nodes.values())
+
+
+def test_three_nodes_elect_one_leader_that_bootstraps_the_cluster(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    world.until(lambda: all(log.image.features for log in world.nodes.values()))
+    assert world.leaders() == [leader]
+    assert len({tuple(sorted(log.image.features.items())) for log in world.nodes.values()}) == 1
+    assert {log.image.offset for log in world.nodes.values()} == {leader.image.offset}
+
+
+def test_what_the_leader_writes_reaches_every_image(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    told: list[tuple[int, int]] = []
+    other = next(log for log in world.nodes.values() if log is not leader)
+    other.watch(lambda old, new: told.append((old.offset, new.offset)))
+    offset = write(world, leader, topic("a"), topic("b"))
+    assert leader.image.offset == offset
+    world.until(lambda: all_have(world, "a", "b"))
+    assert told[-1][1] == offset
+    assert all(old < new for old, new in told)
+
+
+def test_without_a_majority_nothing_is_committed_and_the_leader_gives_way(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    world.isolate(world.id_of(leader))
+    with pytest.raises(KafkaError) as raised:
+        write(world, leader, topic("lost"))
+    assert raised.value.code is ErrorCode.NOT_CONTROLLER
+    assert not leader.is_active
+    assert set(leader.newest_image.topics) == set(leader.image.topics) == set()
+    with pytest.raises(KafkaError) as refused:
+        leader.append([topic("more")])
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    others = [log for log in world.nodes.values() if log is not leader]
+    world.until(lambda: any(log.is_active for log in others))
+    successor = next(log for log in others if log.is_active)
+    write(world, successor, topic("kept"))
+    world.heal()
+    world.until(lambda: all_have(world, "kept"))
+    assert leader.epoch == successor.epoch
+
+
+def test_the_others_go_on_when_the_leader_is_killed_and_it_comes_back(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    killed = world.id_of(leader)
+    write(world, leader, topic("a"))
+    world.kill(killed)
+    successor = world.leader()
+    assert successor.epoch > 1
+    write(world, successor, topic("b"))
+    world.start(killed)
+    world.until(lambda: all_have(world, "a", "b"))
+
+
+def test_all_restart_at_once_and_know_what_was_committed(world: World) -> None:
+    world.start(1, 2, 3)
+    write(world, world.leader(), topic("a"), ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=1000))
+    world.close()
+    world.start(1, 2, 3)
+    leader = world.leader()
+    world.until(lambda: all_have(world, "a"))
+    assert leader.image.next_producer_id == 1000
+    assert leader.epoch >= 2
+
+
+def test_an_observer_follows(world: World) -> None:
+    world.start(1, 2, 3)
+    write(world, world.leader(), topic("a"))
+    world.start(7)
+    world.until(lambda: all_have(world, "a"))
+    assert not world.nodes[7].is_active
+    write(world, world.leader(), topic("b"))
+    world.until(lambda: all_have(world, "a", "b"))
+
+
+def test_a_graceful_end_hands_the_log_over(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    epoch = leader.epoch
+    world.run(leader.node.shut_down(5000))
+    world.kill(world.id_of(leader))
+    assert world.leader().epoch > epoch
+
+
+def snapshot(world: World, log: MetadataLog) -> OffsetAndEpoch:
+    """Put what is committed into a snapshot and let the log before it go."""
+    raft_log = log.node.log
+    snapshot_id = OffsetAndEpoch(log.image.offset + 1, log.image.epoch)
+    controls = [(ControlRecordType.KRAFT_VOTERS, world.voters.to_record())]
+    content = encode_snapshot(
+        records_of(log.image), controls=controls, epoch=snapshot_id.epoch, now_ms=0, last_contained_timestamp_ms=0
+    )
+    raft_log.write_snapshot(snapshot_id, content)
+    raft_log.clean_before(snapshot_id)
+    return snapshot_id
+
+
+def test_who_is_too_far_behind_gets_a_snapshot(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    behind = next(node_id for node_id in world.nodes if world.nodes[node_id] is not leader)
+    world.kill(behind)
+    for number in range(30):
+        write(world, leader, topic(f"t{number}" + "x" * number))
+    snapshot_id = snapshot(world, leader)
+    write(world, leader, topic("after"))
+    names = set(leader.image.topics)
+    world.start(behind)
+    late = world.nodes[behind]
+    world.until(lambda: set(late.image.topics) == names)
+    assert late.node.log.latest_snapshot_id == snapshot_id
+    assert late.node.log.start_offset == snapshot_id.offset
+    assert late.image == leader.image
+    world.close()
+    world.start(1, 2, 3)
+    world.until(lambda: all_have(world, *names))
+
+
+def test_a_metadata_transaction_counts_whole_on_every_node(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    write(world, leader, BeginTransactionRecord(name="x"), topic("a"), topic("b"), EndTransactionRecord())
+    world.until(lambda: all_have(world, "a", "b"))
+
+
+def test_a_transaction_that_its_leader_did_not_end_is_aborted_by_the_next(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    write(world, leader, BeginTransactionRecord(name="x"), topic("a"))
+    others = [log for log in world.nodes.values() if log is not leader]
+    world.until(lambda: all(log.high_watermark == leader.high_watermark for log in others))
+    assert all(not log.image.topics for log in others), "not before its end"
+    world.kill(world.id_of(leader))
+    successor = world.leader()
+    write(world, successor, topic("b"))
+    world.until(lambda: all_have(world, "b"))
