@@ -43,24 +43,18 @@ from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
 from kwire.server.long_answers import LongAnswers
-from kwire.server.network.connection import RECEIVE_BUFFER_BYTES
-from kwire.server.network.connection_limits import limits_of
-from kwire.server.network.listener import ConnectionTable, Listener, sweep_connections
+from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
-from kwire.server.network.output_memory import OutputMemory
-from kwire.server.network.request_memory import RequestMemory
 from kwire.server.producer_ids import ProducerIds
 from kwire.server.quorum_settings import quorum_config, refuse_other_voters, static_voters
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.services import Services
-from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
+from kwire.server.settings.config import BrokerConfig, ListenerAddress
 from kwire.server.settings.config_entries import ConfigEntries
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 from kwire.server.storage import controller_endpoint, open_storage
 
 logger = logging.getLogger("kwire.server")
-
-UNLIMITED_MEMORY = 2**63 - 1
 
 
 class BrokerServer:
@@ -87,8 +81,7 @@ class BrokerServer:
         self._rounds = rounds or ProcessRounds()
         self._memory = memory
         self._keep = keep
-        self._listeners: list[Listener] = []
-        self._table = ConnectionTable()
+        self._listeners = Listeners(config, config.listeners)
         self._tasks: list[asyncio.Task[None]] = []
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         """Resolved when the broker cannot go on."""
@@ -98,7 +91,7 @@ class BrokerServer:
     async def start(self) -> None:
         """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
         try:
-            await self._bind()
+            await self._listeners.bind()
             self._storage = open_storage(self.config, disk=self._disk, clock=self._clock, chance=self._chance)
             try:
                 await self._start()
@@ -106,7 +99,7 @@ class BrokerServer:
                 self._storage.release()
                 raise
         except BaseException:
-            self._close_listeners()
+            self._listeners.stop_accepting()
             self._workers.close()
             raise
 
@@ -152,7 +145,7 @@ class BrokerServer:
         self._services = self._make_services()
         # What is missed is asked for again at the next start: its partitions must not be made anew, empty, then either.
         await self._register([*self._storage.directory_ids.values(), *(lost if self._partitions.any_closed else ())])
-        await self._serve()
+        await self._listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
         self._start_tasks()
 
     async def _open_metadata(self) -> MetadataLog:
@@ -177,7 +170,7 @@ class BrokerServer:
     def _follow_configs(self) -> DynamicConfigs:
         """Settings that are altered dynamically; before anything else follows the metadata."""
         dynamic = DynamicConfigs(self.config)
-        dynamic.watch(lambda: self._limits.update(self.config.typed))
+        dynamic.watch(lambda: self._listeners.limits.update(self.config.typed))
         dynamic.start(self._metadata_log.image)
         self._metadata_log.watch(dynamic.follow)
         return dynamic
@@ -251,7 +244,7 @@ class BrokerServer:
             fetch_sessions=FetchSessions(
                 slots=config["max.incremental.fetch.session.cache.slots"], chance=self._chance, clock=self._clock
             ),
-            output=self._output,
+            output=self._listeners.output,
             long_answers=LongAnswers(),
             producer_ids=self._producer_ids,
             topic_creator=TopicCreator(self._controller, config),
@@ -272,41 +265,12 @@ class BrokerServer:
         )
         quotas.load(self._metadata_log.image)
         self._metadata_log.watch(quotas.follow)
-        self._limits.refused_ms = quotas.connection_refused_ms
+        self._listeners.limits.refused_ms = quotas.connection_refused_ms
         return quotas
 
     async def _allocate_producer_ids(self) -> range:
         broker = self._metadata_log.image.brokers[self.config.node_id]
         return await self._controller.allocate_producer_ids(broker.broker_id, broker.broker_epoch)
-
-    async def _bind(self) -> None:
-        config = self.config
-        memory_max = config["queued.max.request.bytes"]
-        memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
-        receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
-        self._limits = limits_of(config.typed)
-        self._output = OutputMemory(self._limits.output_bytes_max)
-        for address in config.listeners:
-            listener = Listener(
-                name=address.name,
-                limits=self._limits,
-                memory=memory,
-                output=self._output,
-                table=self._table,
-                receive_buffer=receive_buffer,
-            )
-            try:
-                await listener.bind(address.host, address.port)
-            except OSError as error:
-                raise _cannot_listen(address, error) from error
-            self._listeners.append(listener)
-
-    async def _serve(self) -> None:
-        for address, listener in zip(self.config.listeners, self._listeners, strict=True):
-            try:
-                await listener.serve(Dispatcher(SERVED, self._services, address.name).handle)
-            except OSError as error:
-                raise _cannot_listen(address, error) from error
 
     def _lost_directories(self) -> list[UUID]:
         """Log directories that this node had at its last start and has no more: a volume may not be mounted."""
@@ -333,9 +297,8 @@ class BrokerServer:
 
     def _advertised_endpoints(self) -> list[Endpoint]:
         """What clients are told. A port 0 stands for the one that was picked."""
-        bound = {listener.name: listener.port for listener in self._listeners}
         return [
-            Endpoint(name=address.name, host=_routable(address), port=address.port or bound[address.name])
+            Endpoint(name=address.name, host=_routable(address), port=self._listeners.port_of(address))
             for address in self.config.advertised_listeners
         ]
 
@@ -348,7 +311,7 @@ class BrokerServer:
             workers=self._workers,
             memory=self._memory,
         )
-        self._run(sweep_connections(self._table, self._limits))
+        self._run(self._listeners.sweep())
         for task in self._housekeeping.tasks():
             self._run(task)
         if self.config["log.cleaner.enable"]:
@@ -405,12 +368,11 @@ class BrokerServer:
 
     async def stop(self) -> None:
         """Stop serving, flush, and leave the directories so that the next start needs no recovery."""
-        self._close_listeners()
+        self._listeners.stop_accepting()
         self._gate.stop()
         self._transactions.stop()
         self._groups.stop()
-        for connection in list(self._table.connections):
-            connection.abort("the broker stops")
+        self._listeners.abort_connections("the broker stops")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -422,17 +384,6 @@ class BrokerServer:
             clean=True, broker_epoch=broker.broker_epoch, high_watermarks=self._housekeeping.high_watermarks()
         )
         self._storage.release()
-
-    def _close_listeners(self) -> None:
-        for listener in self._listeners:
-            listener.stop_accepting()
-
-
-def _cannot_listen(address: ListenerAddress, error: OSError) -> SettingError:
-    return SettingError(
-        f"listeners: cannot listen on {address.host}:{address.port} ({error.strerror or error}); "
-        "free the port or choose another, or port 0 for any free one"
-    )
 
 
 def _endpoint(address: tuple[str, str, int]) -> Endpoint:

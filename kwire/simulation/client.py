@@ -6,9 +6,7 @@ import asyncio
 import struct
 from typing import Any
 
-from kwire.protocol.codec import decode_prefix, encode
-from kwire.protocol.messages.api_versions import ApiVersionsRequest
-from kwire.protocol.schema import find_message, schema_of
+from kwire.protocol.requesting import frame_request, parse_response
 
 
 class WireClient:
@@ -21,7 +19,7 @@ class WireClient:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str) -> None:
         self._reader = reader
         self._writer = writer
-        self._client_id = client_id.encode()
+        self._client_id = client_id
         self._correlation_id = 0
 
     @classmethod
@@ -35,38 +33,17 @@ class WireClient:
     async def ask(self, request: Any, version: int, *, seconds: float = 30.0) -> Any:
         """The answer to a request. Raises OSError."""
         async with asyncio.timeout(seconds):
-            self._writer.write(self._frame(request, version))
+            self._correlation_id += 1
+            self._writer.write(frame_request(request, version, self._correlation_id, self._client_id))
             await self._writer.drain()
             try:
                 (size,) = struct.unpack(">i", await self._reader.readexactly(4))
                 frame = await self._reader.readexactly(size)
             except asyncio.IncompleteReadError as error:
                 raise ConnectionResetError("the connection was closed in the midst of an answer") from error
-        return self._decode(request, version, frame)
-
-    def _frame(self, request: Any, version: int) -> bytes:
-        schema = schema_of(type(request))
-        assert schema.key is not None
-        self._correlation_id += 1
-        body = bytearray()
-        encode(request, version, body)
-        header = struct.pack(">hhih", schema.key, version, self._correlation_id, len(self._client_id))
-        tags = b"\0" if version in schema.flexible else b""
-        frame = header + self._client_id + tags + bytes(body)
-        return struct.pack(">i", len(frame)) + frame
-
-    def _decode(self, request: Any, version: int, frame: bytes) -> Any:
-        (answered,) = struct.unpack_from(">i", frame)
+        answered, response = parse_response(type(request), version, frame)
         assert answered == self._correlation_id, "an answer to another request"
-        schema = schema_of(type(request))
-        assert schema.key is not None
-        response = find_message("response", schema.key)
-        assert response is not None
-        has_tags = version in schema.flexible and not isinstance(request, ApiVersionsRequest)
-        value: Any
-        value, end = decode_prefix(response.cls, version, frame, 5 if has_tags else 4)
-        assert end == len(frame), "bytes follow the answer"
-        return value
+        return response
 
     def close(self) -> None:
         """Hang up."""

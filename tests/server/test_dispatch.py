@@ -148,7 +148,7 @@ def test_every_api_has_its_place_in_the_tables(api: Api) -> None:
 
 
 def test_requests_are_counted_by_api_and_version(broker: RunningBroker, client: RawClient) -> None:
-    dispatcher = broker.server._listeners[0].handle.__self__  # type: ignore[attr-defined]
+    dispatcher = broker.server._listeners.first.handle.__self__  # type: ignore[attr-defined]
     before = broker.call(dispatcher.counts).get((ApiKey.LIST_GROUPS, 4), 0)
     for _ in range(3):
         client.ask(ListGroupsRequest(), 4)

@@ -209,7 +209,7 @@ class Throttle(ClientQuotaManager):
 def throttled(data_dir: Path) -> Iterator[tuple[RunningBroker, Throttle]]:
     with RunningBroker(data_dir) as broker:
         throttle = Throttle()
-        dispatcher = broker.server._listeners[0].handle.__self__  # type: ignore[attr-defined]
+        dispatcher = broker.server._listeners.first.handle.__self__  # type: ignore[attr-defined]
         broker.call(lambda: setattr(dispatcher, "_quotas", throttle))
         yield broker, throttle
 
@@ -230,7 +230,7 @@ def test_a_throttled_client_is_told_and_muted(throttled: tuple[RunningBroker, Th
 def test_a_muted_client_that_left_is_forgotten(data_dir: Path) -> None:
     with RunningBroker(data_dir, IDLE_SOON) as broker:
         throttle = Throttle()
-        dispatcher = broker.server._listeners[0].handle.__self__  # type: ignore[attr-defined]
+        dispatcher = broker.server._listeners.first.handle.__self__  # type: ignore[attr-defined]
         broker.call(lambda: setattr(dispatcher, "_quotas", throttle))
         throttle.ms = 3_600_000
         with broker.client() as client:

@@ -74,7 +74,7 @@ class RunningBroker:
     @property
     def memory_used(self) -> int:
         """Bytes of requests that the broker holds."""
-        return self.call(lambda: self.server._listeners[0].memory.used_bytes)
+        return self.call(lambda: self.server._listeners.first.memory.used_bytes)
 
     @property
     def connection_count(self) -> int:

@@ -1,0 +1,82 @@
+"""All listeners of a server: what their connections share, and their beginning and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kwire.server.network.connection import RECEIVE_BUFFER_BYTES
+from kwire.server.network.connection_limits import limits_of
+from kwire.server.network.listener import ConnectionTable, Handle, Listener, sweep_connections
+from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.request_memory import RequestMemory
+from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
+
+UNLIMITED_MEMORY = 2**63 - 1
+
+
+class Listeners:
+    """Owns the sockets that a server listens on, and the table of its connections."""
+
+    def __init__(self, config: BrokerConfig, addresses: Sequence[ListenerAddress]) -> None:
+        self._config = config
+        self._addresses = addresses
+        self._listeners: list[Listener] = []
+        self._table = ConnectionTable()
+        self.limits = limits_of(config.typed)
+        self.output = OutputMemory(self.limits.output_bytes_max)
+
+    @property
+    def first(self) -> Listener:
+        """The one that was configured first."""
+        return self._listeners[0]
+
+    async def bind(self) -> None:
+        """Take all addresses. Raises SettingError for one that is taken; those taken before stay bound."""
+        memory_max = self._config["queued.max.request.bytes"]
+        memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
+        receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        for address in self._addresses:
+            listener = Listener(
+                name=address.name,
+                limits=self.limits,
+                memory=memory,
+                output=self.output,
+                table=self._table,
+                receive_buffer=receive_buffer,
+            )
+            try:
+                await listener.bind(address.host, address.port)
+            except OSError as error:
+                raise _cannot_listen(address, error) from error
+            self._listeners.append(listener)
+
+    async def serve(self, handle_of: Callable[[str], Handle]) -> None:
+        """Accept connections; `handle_of` gives what serves a listener's requests. Raises SettingError."""
+        for address, listener in zip(self._addresses, self._listeners, strict=True):
+            try:
+                await listener.serve(handle_of(address.name))
+            except OSError as error:
+                raise _cannot_listen(address, error) from error
+
+    async def sweep(self) -> None:
+        """For as long as the server runs: close connections that are idle or read nothing."""
+        await sweep_connections(self._table, self.limits)
+
+    def port_of(self, address: ListenerAddress) -> int:
+        """An address's port; port 0 stands for the one that was picked."""
+        return address.port or next(listener.port for listener in self._listeners if listener.name == address.name)
+
+    def stop_accepting(self) -> None:
+        for listener in self._listeners:
+            listener.stop_accepting()
+
+    def abort_connections(self, why: str) -> None:
+        for connection in list(self._table.connections):
+            connection.abort(why)
+
+
+def _cannot_listen(address: ListenerAddress, error: OSError) -> SettingError:
+    return SettingError(
+        f"listeners: cannot listen on {address.host}:{address.port} ({error.strerror or error}); "
+        "free the port or choose another, or port 0 for any free one"
+    )
