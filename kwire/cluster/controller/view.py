@@ -6,6 +6,7 @@ default, else what the controller's file says.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,10 +30,7 @@ class Place(NamedTuple):
 
     topic: TopicImage
     partition_id: int
-
-    @property
-    def partition(self) -> PartitionImage:
-        return self.topic.partitions[self.partition_id]
+    partition: PartitionImage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +83,18 @@ class ControllerView:
                 return value
         return self.settings[name]
 
+    def after(self, records: Collection[Any]) -> ControllerView:
+        """The view when these records, too, are in the image: for an operation of several steps."""
+        if not records:
+            return self
+        image = self.image.apply(records, offset=self.image.offset, epoch=self.image.epoch)
+        return dataclasses.replace(self, image=image)
+
     def places(self) -> Iterator[Place]:
         """All partitions."""
         for topic in self.image.topics.values():
-            for partition_id in range(len(topic.partitions)):
-                yield Place(topic, partition_id)
+            for partition_id, partition in enumerate(topic.partitions):
+                yield Place(topic, partition_id, partition)
 
     def leads_any(self, broker_id: int) -> bool:
         return any(place.partition.leader == broker_id for place in self.places())

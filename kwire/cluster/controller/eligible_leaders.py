@@ -1,0 +1,61 @@
+"""What eligible leader replicas ask of configurations (KIP-966).
+
+Whether a replica outside the in-sync set holds all that is committed depends on the min.insync.replicas in force when
+it left. While the feature is on, that value is the same wherever it is looked up: set for the cluster, for topics if
+they like, never for single brokers; and a change of it makes everybody ineligible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.controller.view import MIN_INSYNC_REPLICAS, ControllerView
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord
+
+
+def plan_safe_min_insync(view: ControllerView) -> list[ConfigRecord]:
+    """What must be configured before the feature is switched on: the cluster's min.insync.replicas, and no broker's."""
+    records = []
+    if MIN_INSYNC_REPLICAS not in view.image.config_of(ConfigResourceType.BROKER, ""):
+        records.append(_config("", str(view.settings[MIN_INSYNC_REPLICAS])))
+    records += [
+        _config(name, None)
+        for (kind, name), values in view.image.configs.items()
+        if kind == ConfigResourceType.BROKER and name and MIN_INSYNC_REPLICAS in values
+    ]
+    return records
+
+
+def _config(broker: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=ConfigResourceType.BROKER, resource_name=broker, name=MIN_INSYNC_REPLICAS, value=value
+    )
+
+
+def check_min_insync(view: ControllerView, changes: Sequence[ConfigRecord]) -> None:
+    """Refuse changes of configurations that the feature cannot bear."""
+    if not view.has_eligible_leaders:
+        return
+    for change in changes:
+        if change.name != MIN_INSYNC_REPLICAS or change.resource_type != ConfigResourceType.BROKER:
+            continue
+        if change.resource_name:
+            why = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
+        elif change.value is None:
+            why = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
+        else:
+            continue
+        raise KafkaError(ErrorCode.INVALID_CONFIG, why)
+
+
+def plan_clearing(view: ControllerView, changes: Sequence[ConfigRecord]) -> list[ClearElrRecord]:
+    """The records that must follow changes of configurations: of a topic, or of all where the default changes."""
+    if not view.has_eligible_leaders:
+        return []
+    return [
+        ClearElrRecord(topic_name=change.resource_name if change.resource_type == ConfigResourceType.TOPIC else "")
+        for change in changes
+        if change.name == MIN_INSYNC_REPLICAS
+    ]

@@ -1,0 +1,230 @@
+"""Brokers' heartbeats: who lives, who may serve, and who may stop (KIP-631).
+
+What heartbeats say is not in the metadata log: the active controller keeps it in BrokerSessions, which it makes anew
+when it becomes active, giving every unfenced broker a whole session to come forward. What follows from it is: a broker
+whose session runs out is fenced, one that has caught up is unfenced, one that wants to stop gives its leaderships away
+first.
+
+    FENCED --caught up--> UNFENCED --wants to stop, leads something--> CONTROLLED_SHUTDOWN
+       |                     |                                            |  leads nothing, and all active
+       |  wants to stop      |  wants to stop, leads nothing              |  brokers know who does
+       +---------------------+----------> SHUTDOWN_NOW <------------------+
+
+SHUTDOWN_NOW is not remembered: it is the answer, and the broker is fenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from kwire.cluster.controller.broker_changes import (
+    plan_controlled_shutdown,
+    plan_cordoned_directories,
+    plan_fencing,
+    plan_offline_directories,
+    plan_unfencing,
+)
+from kwire.cluster.controller.view import ControllerView
+from kwire.cluster.image import MetadataImage
+from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+
+class BrokerState(Enum):
+    """How the controller stands to a broker."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+    @property
+    def is_fenced(self) -> bool:
+        return self in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
+
+
+class BrokerIncarnation(NamedTuple):
+    """One process of a broker: a session is its own, not that of the next one with the same id."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Progress:
+    metadata_offset: int = -1
+    """Up to which the broker says it has applied the metadata."""
+    shutdown_offset: int | None = None
+    """Where its last leadership was given away, while it is in controlled shutdown."""
+
+
+class BrokerSessions:
+    """What the active controller knows from heartbeats. Times are monotonic milliseconds."""
+
+    def __init__(self, image: MetadataImage, *, session_timeout_ms: int, now_ms: float) -> None:
+        self._session_timeout_ms = session_timeout_ms
+        self._contacts: dict[BrokerIncarnation, float] = {}
+        """When each was last heard of, the longest silent first."""
+        self._progress: dict[int, _Progress] = {}
+        for broker in image.brokers.values():
+            self._progress[broker.broker_id] = _Progress()
+            if not broker.fenced:
+                self.contact(broker.broker_id, broker.broker_epoch, now_ms=now_ms)
+
+    def contact(self, broker_id: int, broker_epoch: int, *, now_ms: float) -> None:
+        """A heartbeat has come in. To be called at once: a controller that is slow must not fence for it."""
+        incarnation = BrokerIncarnation(broker_id, broker_epoch)
+        self._contacts.pop(incarnation, None)
+        self._contacts[incarnation] = now_ms
+
+    def has_session(self, broker_id: int, broker_epoch: int, *, now_ms: float) -> bool:
+        """Whether a process of a broker has been heard of of late."""
+        contact = self._contacts.get(BrokerIncarnation(broker_id, broker_epoch))
+        return contact is not None and not self._is_over(contact, now_ms)
+
+    def take_expired(self, *, now_ms: float) -> BrokerIncarnation | None:
+        """One whose session is over, and which is not asked for again."""
+        first = next(iter(self._contacts), None)
+        if first is None or not self._is_over(self._contacts[first], now_ms):
+            return None
+        del self._contacts[first]
+        return first
+
+    def next_expiry_ms(self) -> float | None:
+        """The last moment of the session that ends first."""
+        first = next(iter(self._contacts), None)
+        return None if first is None else self._contacts[first] + self._session_timeout_ms
+
+    def _is_over(self, contact: float, now_ms: float) -> bool:
+        return contact + self._session_timeout_ms < now_ms
+
+    def registered(self, broker_id: int, *, is_new_incarnation: bool) -> None:
+        """A broker was registered; its next process begins anew."""
+        if is_new_incarnation or broker_id not in self._progress:
+            self._progress[broker_id] = _Progress()
+
+    def unregistered(self, broker_id: int, broker_epoch: int) -> None:
+        """A broker was unregistered."""
+        self._progress.pop(broker_id, None)
+        self._contacts.pop(BrokerIncarnation(broker_id, broker_epoch), None)
+
+    def beat(self, broker_id: int, state: BrokerState, *, metadata_offset: int, end_offset: int) -> None:
+        """A heartbeat was answered with this state; `end_offset` is that of the last record then."""
+        progress = self._of(broker_id)
+        progress.metadata_offset = metadata_offset
+        if state is not BrokerState.CONTROLLED_SHUTDOWN:
+            progress.shutdown_offset = None
+        elif progress.shutdown_offset is None:
+            progress.shutdown_offset = end_offset
+
+    def state(self, image: MetadataImage, broker_id: int) -> BrokerState:
+        """How the controller stands to a registered broker.
+
+        A controlled shutdown that an earlier controller granted is asked for, and granted, again; one of a broker that
+        was fenced meanwhile is over.
+        """
+        if image.brokers[broker_id].fenced:
+            return BrokerState.FENCED
+        is_stopping = self._of(broker_id).shutdown_offset is not None
+        return BrokerState.CONTROLLED_SHUTDOWN if is_stopping else BrokerState.UNFENCED
+
+    def may_stop(self, image: MetadataImage, broker_id: int) -> bool:
+        """Whether all brokers that go on have learnt who leads in place of one in controlled shutdown."""
+        shutdown_offset = self._of(broker_id).shutdown_offset
+        return shutdown_offset is not None and all(
+            self._of(other).metadata_offset >= shutdown_offset
+            for other in image.brokers
+            if self.state(image, other) is BrokerState.UNFENCED
+        )
+
+    def _of(self, broker_id: int) -> _Progress:
+        return self._progress.setdefault(broker_id, _Progress())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a heartbeat asks for, and what the answer depends on."""
+
+    fence: bool
+    shut_down: bool
+    is_caught_up: bool
+    """Whether the broker has applied its own registration."""
+    leads_any: Callable[[], bool]
+    may_stop: Callable[[], bool]
+
+
+def next_state(current: BrokerState, wish: Wish) -> BrokerState:
+    """How the controller stands to a broker after its heartbeat."""
+    if current is BrokerState.FENCED:
+        if wish.shut_down:
+            return BrokerState.SHUTDOWN_NOW
+        return BrokerState.UNFENCED if wish.is_caught_up and not wish.fence else BrokerState.FENCED
+    if current is BrokerState.UNFENCED:
+        return _after_unfenced(wish)
+    assert current is BrokerState.CONTROLLED_SHUTDOWN, "nobody stays in SHUTDOWN_NOW"
+    return current if wish.leads_any() or not wish.may_stop() else BrokerState.SHUTDOWN_NOW
+
+
+def _after_unfenced(wish: Wish) -> BrokerState:
+    if wish.fence:
+        return BrokerState.SHUTDOWN_NOW if wish.shut_down else BrokerState.FENCED
+    if not wish.shut_down:
+        return BrokerState.UNFENCED
+    return BrokerState.CONTROLLED_SHUTDOWN if wish.leads_any() else BrokerState.SHUTDOWN_NOW
+
+
+_PLANS = {
+    BrokerState.FENCED: plan_fencing,
+    BrokerState.SHUTDOWN_NOW: plan_fencing,
+    BrokerState.UNFENCED: plan_unfencing,
+    BrokerState.CONTROLLED_SHUTDOWN: plan_controlled_shutdown,
+}
+
+
+def plan_heartbeat(
+    view: ControllerView,
+    sessions: BrokerSessions,
+    request: BrokerHeartbeatRequest,
+    *,
+    registration_offset: int | None = None,
+) -> tuple[list[Any], BrokerState, BrokerHeartbeatResponse]:
+    """The records that follow from a heartbeat, the broker's new state for BrokerSessions.beat, and the answer.
+
+    `registration_offset` is that of the broker's registration, if it is not the broker's epoch.
+    """
+    broker_id = request.broker_id
+    view.check_broker_epoch(broker_id, request.broker_epoch)
+    caught_up_at = request.broker_epoch if registration_offset is None else registration_offset
+    wish = Wish(
+        fence=request.want_fence,
+        shut_down=request.want_shut_down,
+        is_caught_up=request.current_metadata_offset >= caught_up_at,
+        leads_any=lambda: view.leads_any(broker_id),
+        may_stop=lambda: sessions.may_stop(view.image, broker_id),
+    )
+    current = sessions.state(view.image, broker_id)
+    following = next_state(current, wish)
+    records = list(_PLANS[following](view, broker_id)) if following is not current else []
+    # What a lost directory means depends on what the broker is by now.
+    view = view.after(records)
+    records += plan_offline_directories(view, broker_id, request.offline_log_dirs)
+    records += plan_cordoned_directories(view, broker_id, request.cordoned_log_dirs)
+    answer = BrokerHeartbeatResponse(
+        is_caught_up=wish.is_caught_up,
+        is_fenced=following.is_fenced,
+        should_shut_down=following is BrokerState.SHUTDOWN_NOW,
+    )
+    return records, following, answer
+
+
+def plan_expiry(view: ControllerView, expired: BrokerIncarnation) -> list[Any]:
+    """The records that fence a broker whose session is over; none for a process that is not registered any more.
+
+    One broker at a time, so that the next one's partitions are judged with this one gone.
+    """
+    broker = view.image.brokers.get(expired.broker_id)
+    if broker is None or broker.broker_epoch != expired.broker_epoch or broker.fenced:
+        return []
+    return plan_fencing(view, expired.broker_id)

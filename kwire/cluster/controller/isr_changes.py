@@ -1,0 +1,138 @@
+"""AlterPartition: a leader tells which replicas are in sync, and the controller records it if it may be so.
+
+Everything in the request speaks of a state of the partition: who leads, in which epoch, at which partition epoch. A
+leader that is behind is refused, so that no change builds on what is no longer true; and no broker joins that is
+fenced, shutting down, or another process than the one that the leader saw fetch (KIP-841, KIP-903).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from kwire.cluster.controller.election import Election
+from kwire.cluster.controller.partition_changes import RECOVERED, RECOVERING, Target, plan_partition_change
+from kwire.cluster.controller.view import ControllerView, Place
+from kwire.cluster.image import UNCHANGED_LEADER, PartitionImage, changed_partition
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.alter_partition import (
+    AlterPartitionBrokerState,
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from kwire.protocol.messages.metadata_records import PartitionChangeRecord
+
+EPOCHS_SINCE_VERSION = 3
+UNCHECKED_EPOCH = -1
+"""The leader does not know the epoch of a broker."""
+
+
+def plan_isr_changes(
+    view: ControllerView, request: AlterPartitionRequest, *, version: int
+) -> tuple[list[PartitionChangeRecord], AlterPartitionResponse]:
+    """The records of the changes that may be, and the answer. Raises KafkaError STALE_BROKER_EPOCH."""
+    view.check_broker_epoch(request.broker_id, request.broker_epoch)
+    changes = _Changes(view, request.broker_id, version)
+    response = AlterPartitionResponse(
+        topics=[
+            AlterPartitionResponseTopicData(
+                topic_id=topic.topic_id, partitions=[changes.add(topic.topic_id, wish) for wish in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+    return changes.records, response
+
+
+class _Changes:
+    """What one request has changed so far: a partition named twice is judged as the first time left it."""
+
+    def __init__(self, view: ControllerView, leader: int, version: int) -> None:
+        self.records: list[PartitionChangeRecord] = []
+        self._changed: dict[tuple[UUID, int], PartitionImage] = {}
+        self._view = view
+        self._leader = leader
+        self._version = version
+
+    def add(self, topic_id: UUID, wish: AlterPartitionRequestPartitionData) -> AlterPartitionResponsePartitionData:
+        index = wish.partition_index
+        topic = self._view.image.topic_by_id(topic_id)
+        if topic is None:
+            return _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
+        if not 0 <= index < len(topic.partitions):
+            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition = self._changed.get((topic_id, index), topic.partitions[index])
+        members = wish.new_isr_with_epochs
+        if self._version < EPOCHS_SINCE_VERSION:
+            members = [AlterPartitionBrokerState(broker_id=broker) for broker in wish.new_isr]
+        refusal = _why_not(self._view, self._leader, partition, wish, members)
+        if refusal is not None:
+            return _refused(index, refusal)
+        target = Target(
+            isr=tuple(member.broker_id for member in members),
+            leader_recovery_state=wish.leader_recovery_state,
+            election=Election.UNCLEAN if self._view.allows_unclean_election(topic) else Election.ONLINE,
+        )
+        record = plan_partition_change(self._view, Place(topic, index, partition), target)
+        if record is not None:
+            self.records.append(record)
+            partition = self._changed[topic_id, index] = changed_partition(partition, record)
+            if record.leader not in (UNCHANGED_LEADER, self._leader):
+                # The change completed a reassignment that takes the leader's own replica away.
+                return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
+        return AlterPartitionResponsePartitionData(
+            partition_index=index,
+            leader_id=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            isr=list(partition.isr),
+            leader_recovery_state=partition.leader_recovery_state,
+            partition_epoch=partition.partition_epoch,
+        )
+
+
+def _refused(index: int, code: ErrorCode) -> AlterPartitionResponsePartitionData:
+    return AlterPartitionResponsePartitionData(partition_index=index, error_code=code)
+
+
+def _why_not(
+    view: ControllerView,
+    leader: int,
+    partition: PartitionImage,
+    wish: AlterPartitionRequestPartitionData,
+    members: Sequence[AlterPartitionBrokerState],
+) -> ErrorCode | None:
+    if wish.leader_epoch > partition.leader_epoch or wish.partition_epoch > partition.partition_epoch:
+        # Who knows more than this controller has heard of a newer one.
+        return ErrorCode.NOT_CONTROLLER
+    if wish.leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if leader != partition.leader:
+        return ErrorCode.INVALID_REQUEST
+    if wish.partition_epoch < partition.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    if not _is_possible(leader, partition, wish, [member.broker_id for member in members]):
+        return ErrorCode.INVALID_REQUEST
+    if not all(_is_eligible(view, member) for member in members):
+        return ErrorCode.INELIGIBLE_REPLICA
+    return None
+
+
+def _is_possible(
+    leader: int, partition: PartitionImage, wish: AlterPartitionRequestPartitionData, isr: Sequence[int]
+) -> bool:
+    if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or leader not in isr:
+        return False
+    if wish.leader_recovery_state == RECOVERING:
+        # While the leader looks through its log nobody can be in sync with it, and it does so after elections only.
+        return len(isr) == 1 and partition.leader_recovery_state == RECOVERING
+    return wish.leader_recovery_state == RECOVERED
+
+
+def _is_eligible(view: ControllerView, member: AlterPartitionBrokerState) -> bool:
+    return view.is_active(member.broker_id) and member.broker_epoch in (
+        UNCHECKED_EPOCH,
+        view.image.brokers[member.broker_id].broker_epoch,
+    )

@@ -1,0 +1,144 @@
+"""Elections that are asked for (ElectLeaders: KIP-183, KIP-460) and those that the controller makes from time to time.
+
+From time to time, partitions go back to their preferred leaders (auto.leader.rebalance.enable, every
+leader.imbalance.check.interval.seconds), and those that nobody leads get an unclean leader where their topic allows it
+(every unclean.leader.election.interval.ms). Such a sweep makes a limited number of elections; it says whether there
+may be more to do, and is then to be made again at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from kwire.cluster.controller.election import Election
+from kwire.cluster.controller.partition_changes import Target, plan_partition_change
+from kwire.cluster.controller.view import ControllerView, Place, check_size
+from kwire.cluster.image import NO_LEADER, PartitionImage, changed_partition
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.elect_leaders import (
+    ElectLeadersPartitionResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ReplicaElectionResult,
+)
+from kwire.protocol.messages.metadata_records import PartitionChangeRecord
+
+ELECTIONS_PER_SWEEP_MAX = 1000
+"""As in Kafka: the partitions of a large cluster change leaders in portions."""
+
+
+class ElectionType(IntEnum):
+    """What ElectLeaders asks for."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+def plan_leader_elections(
+    view: ControllerView, request: ElectLeadersRequest
+) -> tuple[list[PartitionChangeRecord], ElectLeadersResponse]:
+    """The records of the elections that are asked for, and the answer.
+
+    Raises KafkaError INVALID_REQUEST for an unknown type, POLICY_VIOLATION if there are too many.
+    """
+    if request.election_type not in ElectionType.__members__.values():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+    elections = _Elections(view, ElectionType(request.election_type))
+    if request.topic_partitions is None:
+        results = [
+            # Partitions that need no election are left out when all are asked for.
+            ReplicaElectionResult(
+                topic=name,
+                partition_result=[
+                    result
+                    for result in (elections.add(name, index) for index in range(len(topic.partitions)))
+                    if result.error_code != ErrorCode.ELECTION_NOT_NEEDED
+                ],
+            )
+            for name, topic in view.image.topics.items()
+        ]
+    else:
+        results = [
+            ReplicaElectionResult(
+                topic=wanted.topic, partition_result=[elections.add(wanted.topic, index) for index in wanted.partitions]
+            )
+            for wanted in request.topic_partitions
+        ]
+    check_size(len(elections.records))
+    return elections.records, ElectLeadersResponse(replica_election_results=results)
+
+
+class _Elections:
+    """The elections of one request; whom an earlier one has given a leader needs none again."""
+
+    def __init__(self, view: ControllerView, kind: ElectionType) -> None:
+        self.records: list[PartitionChangeRecord] = []
+        self._changed: dict[tuple[str, int], PartitionImage] = {}
+        self._view = view
+        self._kind = kind
+
+    def add(self, name: str, index: int) -> ElectLeadersPartitionResult:
+        try:
+            self._elect(name, index)
+        except KafkaError as error:
+            return ElectLeadersPartitionResult(
+                partition_id=index, error_code=error.code, error_message=error.message or error.code.meaning
+            )
+        return ElectLeadersPartitionResult(partition_id=index, error_message=None)
+
+    def _elect(self, name: str, index: int) -> None:
+        topic = self._view.image.topics.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+        if not 0 <= index < len(topic.partitions):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+        partition = self._changed.get((name, index), topic.partitions[index])
+        is_unclean = self._kind is ElectionType.UNCLEAN
+        if partition.leader != NO_LEADER if is_unclean else has_preferred_leader(partition):
+            raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+        election = Election.UNCLEAN if is_unclean else Election.PREFERRED
+        record = plan_partition_change(self._view, Place(topic, index, partition), Target(election=election))
+        if record is None:
+            raise KafkaError(
+                ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if is_unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            )
+        self.records.append(record)
+        self._changed[name, index] = changed_partition(partition, record)
+
+
+def has_preferred_leader(partition: PartitionImage) -> bool:
+    return partition.leader == partition.replicas[0]
+
+
+def plan_preferred_leaders(
+    view: ControllerView, *, limit: int = ELECTIONS_PER_SWEEP_MAX
+) -> tuple[list[PartitionChangeRecord], bool]:
+    """Give partitions back to their preferred leaders; whether there may be more."""
+    places = (place for place in view.places() if not has_preferred_leader(place.partition))
+    return _sweep(view, places, Election.PREFERRED, limit)
+
+
+def plan_unclean_leaders(
+    view: ControllerView, *, limit: int = ELECTIONS_PER_SWEEP_MAX
+) -> tuple[list[PartitionChangeRecord], bool]:
+    """Give a leader to partitions without one whose topics allow it at any price; whether there may be more."""
+    places = (
+        place
+        for place in view.places()
+        if place.partition.leader == NO_LEADER and view.allows_unclean_election(place.topic)
+    )
+    return _sweep(view, places, Election.UNCLEAN, limit)
+
+
+def _sweep(
+    view: ControllerView, places: Iterable[Place], election: Election, limit: int
+) -> tuple[list[PartitionChangeRecord], bool]:
+    records: list[PartitionChangeRecord] = []
+    for place in places:
+        record = plan_partition_change(view, place, Target(election=election))
+        if record is not None:
+            records.append(record)
+        if len(records) >= limit:
+            return records, True
+    return records, False

@@ -1,0 +1,188 @@
+"""AlterPartitionReassignments and ListPartitionReassignments: replicas move to other brokers (KIP-455, KIP-860).
+
+A move goes in steps. First the new replicas join the old ones, and both are marked as what they are; when the new
+ones are in sync, which AlterPartition or any other change finds, the old ones go. A move that needs no new replica is
+done at once. To cancel a move is to give up the replicas that it was adding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kwire.cluster.controller.election import Election
+from kwire.cluster.controller.partition_changes import Target, plan_partition_change
+from kwire.cluster.controller.view import ControllerView, Place, check_size
+from kwire.cluster.image import MetadataImage, PartitionImage, changed_partition
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kwire.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from kwire.protocol.messages.metadata_records import PartitionChangeRecord
+
+
+def plan_reassignments(
+    view: ControllerView, request: AlterPartitionReassignmentsRequest
+) -> tuple[list[PartitionChangeRecord], AlterPartitionReassignmentsResponse]:
+    """The records of the moves that may be, and the answer."""
+    moves = _Moves(view, may_change_factor=request.allow_replication_factor_change)
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name, partitions=[moves.add(topic.name, each) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ],
+    )
+    return moves.records, response
+
+
+class _Moves:
+    """What one request moves: of a partition named twice the later wish starts from where the first one led."""
+
+    def __init__(self, view: ControllerView, *, may_change_factor: bool) -> None:
+        self.records: list[PartitionChangeRecord] = []
+        self._moved: dict[tuple[str, int], PartitionImage] = {}
+        self._view = view
+        self._may_change_factor = may_change_factor
+
+    def add(self, name: str, wish: ReassignablePartition) -> ReassignablePartitionResponse:
+        index = wish.partition_index
+        try:
+            place = self._place(name, index)
+            record = self._record(place, wish.replicas)
+            if record is not None:
+                check_size(len(self.records) + 1)
+                self.records.append(record)
+                self._moved[name, index] = changed_partition(place.partition, record)
+        except KafkaError as error:
+            return ReassignablePartitionResponse(
+                partition_index=index, error_code=error.code, error_message=error.message
+            )
+        return ReassignablePartitionResponse(partition_index=index, error_message=None)
+
+    def _place(self, name: str, index: int) -> Place:
+        topic = self._view.image.topics.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+        if not 0 <= index < len(topic.partitions):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
+        return Place(topic, index, self._moved.get((name, index), topic.partitions[index]))
+
+    def _record(self, place: Place, replicas: Sequence[int] | None) -> PartitionChangeRecord | None:
+        if replicas is None:
+            return plan_cancellation(self._view, place)
+        check_replicas(self._view.image, replicas)
+        if not self._may_change_factor:
+            _check_factor(place.partition, len(replicas))
+        return plan_move(self._view, place, replicas)
+
+
+def plan_move(view: ControllerView, place: Place, replicas: Sequence[int]) -> PartitionChangeRecord | None:
+    """Start the move of a partition to these replicas, from wherever a move under way has brought it."""
+    partition = place.partition
+    settled = set(partition.replicas) - set(partition.adding_replicas)
+    removing = tuple(sorted(set(partition.replicas) - set(replicas)))
+    target = Target(
+        replicas=(*replicas, *removing),
+        removing=removing,
+        adding=tuple(sorted(set(replicas) - settled)),
+    )
+    return plan_partition_change(view, place, target)
+
+
+def plan_cancellation(view: ControllerView, place: Place) -> PartitionChangeRecord | None:
+    """Go back to the replicas that are not being added."""
+    partition, topic = place.partition, place.topic
+    if not is_moving(partition):
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    replicas = tuple(broker for broker in partition.replicas if broker not in partition.adding_replicas)
+    if not replicas:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All replicas are being added.")
+    isr = tuple(broker for broker in partition.isr if broker not in partition.adding_replicas)
+    is_unclean = view.allows_unclean_election(topic)
+    if not isr and not is_unclean:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert the assignment of {topic.name}:{place.partition_id}: only replicas that are being added "
+            "are in sync, and it would take an unclean leader election.",
+        )
+    target = Target(
+        isr=isr or replicas[:1],
+        replicas=replicas,
+        removing=(),
+        adding=(),
+        election=Election.UNCLEAN if is_unclean else Election.ONLINE,
+    )
+    return plan_partition_change(view, place, target)
+
+
+def is_moving(partition: PartitionImage) -> bool:
+    return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def check_replicas(image: MetadataImage, replicas: Sequence[int]) -> None:
+    """Refuse replicas that a partition cannot have."""
+    refusal = "The manual partition assignment includes "
+    if not replicas:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refusal}an empty replica list.")
+    previous = None
+    for broker in sorted(replicas):
+        if broker == previous:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refusal}the broker {broker} more than once.")
+        if broker not in image.brokers:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refusal}broker {broker}, but no such broker is registered."
+            )
+        previous = broker
+
+
+def _check_factor(partition: PartitionImage, count: int) -> None:
+    """Of a move under way, the replication factor is that of its end."""
+    present = len((set(partition.replicas) | set(partition.adding_replicas)) - set(partition.removing_replicas))
+    if count != present:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {present} to {count}, which this request does not allow.",
+        )
+
+
+def list_reassignments(
+    image: MetadataImage, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """The moves under way, of all partitions or of those asked for."""
+    if request.topics is None:
+        asked = [(name, range(len(topic.partitions))) for name, topic in image.topics.items()]
+        found = [_ongoing(image, name, indexes) for name, indexes in asked]
+    else:
+        found = [_ongoing(image, topic.name, topic.partition_indexes) for topic in request.topics]
+    return ListPartitionReassignmentsResponse(error_message=None, topics=[topic for topic in found if topic.partitions])
+
+
+def _ongoing(image: MetadataImage, name: str, indexes: Sequence[int]) -> OngoingTopicReassignment:
+    topic = image.topics.get(name)
+    partitions = () if topic is None else topic.partitions
+    return OngoingTopicReassignment(
+        name=name,
+        partitions=[
+            OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=list(partitions[index].replicas),
+                adding_replicas=list(partitions[index].adding_replicas),
+                removing_replicas=list(partitions[index].removing_replicas),
+            )
+            for index in dict.fromkeys(indexes)
+            if 0 <= index < len(partitions) and is_moving(partitions[index])
+        ],
+    )

@@ -1,0 +1,163 @@
+"""How brokers and controllers make themselves known: what is refused, and the record of what is not (KIP-631, KIP-919).
+
+A broker's epoch is the offset at which its present process was registered. The same process may register again, as
+with other listeners, and keeps its epoch; another process of the same id gets a new one, and waits until the session
+of the one before has run out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kwire.cluster.controller.broker_changes import plan_new_incarnation
+from kwire.cluster.controller.view import ControllerView
+from kwire.cluster.directory_ids import is_reserved
+from kwire.cluster.features import KRAFT_VERSION, METADATA_VERSION
+from kwire.cluster.image import BrokerRegistration
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
+from kwire.protocol.messages.controller_registration import ControllerRegistrationRequest
+from kwire.protocol.messages.metadata_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+
+CLEAN_SHUTDOWN_SINCE_VERSION = 3
+"""BrokerRegistration tells the epoch of the last clean shutdown from this version on."""
+
+
+def plan_broker_registration(
+    view: ControllerView,
+    request: BrokerRegistrationRequest,
+    *,
+    version: int,
+    cluster_id: str,
+    next_offset: int,
+    has_session: bool,
+    kraft_version: int = 0,
+) -> tuple[list[Any], int]:
+    """The records of a registration, the last being the broker's own, and the broker epoch.
+
+    `next_offset` is the offset of the first of these records; `has_session` says whether the process that is registered
+    under this id has been heard of of late.
+    """
+    if request.cluster_id != cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {cluster_id}, but got {request.cluster_id}"
+        )
+    existing = view.image.brokers.get(request.broker_id)
+    is_same = existing is not None and existing.incarnation_id == request.incarnation_id
+    if has_session and existing is not None and not is_same:
+        raise KafkaError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"Another broker is registered with id {request.broker_id}. After a restart, try again until its session "
+            "has expired.",
+        )
+    if request.is_migrating_zk_broker:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "Brokers of ZooKeeper are not registered here.")
+    _check_directories(view, request)
+    _check_features(request, {**view.image.features, KRAFT_VERSION: kraft_version})
+    if existing is not None and is_same:
+        return [_again(request, existing)], existing.broker_epoch
+    was_clean = (
+        version >= CLEAN_SHUTDOWN_SINCE_VERSION
+        and existing is not None
+        and request.previous_broker_epoch == existing.broker_epoch
+    )
+    records: list[Any] = [*plan_new_incarnation(view, request.broker_id, was_clean=was_clean)]
+    return [*records, _broker_record(request, next_offset)], next_offset
+
+
+def _check_directories(view: ControllerView, request: BrokerRegistrationRequest) -> None:
+    """A log directory belongs to one broker: its id names the broker's replicas in it (KIP-858)."""
+    directories = request.log_dirs
+    why = None
+    if not directories:
+        why = "No directories specified in request"
+    elif any(is_reserved(directory) for directory in directories):
+        why = "Reserved directory ID in request"
+    elif len(set(directories)) != len(directories):
+        why = "Duplicate directory ID in request"
+    else:
+        for broker in view.image.brokers.values():
+            shared = set(directories).intersection(broker.directories)
+            if shared and broker.broker_id != request.broker_id:
+                why = f"Broker {broker.broker_id} is already registered with directory {min(shared)}"
+    if why:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, why)
+
+
+def _check_features(request: BrokerRegistrationRequest, finalized: Mapping[str, int]) -> None:
+    """A broker must be able to work with all that the cluster has finalised; what it does not name, it has not."""
+    supported = {
+        feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features
+    }
+    if METADATA_VERSION not in supported:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"Request features do not contain '{METADATA_VERSION}'")
+    needed = {name: level for name, level in finalized.items() if level} | {
+        name: finalized.get(name, 0) for name in supported
+    }
+    for name, level in needed.items():
+        low, high = supported.get(name, (0, 0))
+        if not low <= level <= high:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support version {level} of {name}, which is "
+                f"finalized; it supports {low} to {high}.",
+            )
+
+
+def _broker_record(request: BrokerRegistrationRequest, broker_epoch: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=[
+            BrokerEndpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
+            for end in request.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
+            )
+            for feature in request.features
+        ],
+        rack=request.rack,
+        fenced=True,
+        log_dirs=list(request.log_dirs),
+    )
+
+
+def _again(request: BrokerRegistrationRequest, existing: BrokerRegistration) -> RegisterBrokerRecord:
+    """What the process says of itself now; where it stands in the cluster stays."""
+    record = _broker_record(request, existing.broker_epoch)
+    record.fenced = existing.fenced
+    record.in_controlled_shutdown = existing.in_controlled_shutdown
+    return record
+
+
+def plan_controller_registration(request: ControllerRegistrationRequest) -> RegisterControllerRecord:
+    """The record of a controller, which may register as often as it likes."""
+    return RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        end_points=[
+            ControllerEndpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
+            for end in request.listeners
+        ],
+        features=[
+            ControllerFeature(
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
+            )
+            for feature in request.features
+        ],
+    )

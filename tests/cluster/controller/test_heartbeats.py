@@ -1,0 +1,221 @@
+"""Heartbeats: sessions, states, and what follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kwire.cluster.controller.heartbeats import (
+    BrokerIncarnation,
+    BrokerSessions,
+    BrokerState,
+    Wish,
+    next_state,
+    plan_expiry,
+    plan_heartbeat,
+)
+from kwire.cluster.controller.view import ControllerView
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages import metadata_records as records
+from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from tests.cluster.controller.support import directory, epoch, one_partition, partition_of
+
+FENCED, UNFENCED = BrokerState.FENCED, BrokerState.UNFENCED
+STOPPING, STOP = BrokerState.CONTROLLED_SHUTDOWN, BrokerState.SHUTDOWN_NOW
+TIMEOUT_MS = 9000
+
+
+@pytest.mark.parametrize(
+    ("current", "wish", "expected"),
+    [
+        # current; fence, shut down, caught up, leads any, may stop
+        (FENCED, (False, False, True, False, False), UNFENCED),
+        (FENCED, (False, False, False, False, False), FENCED),
+        (FENCED, (True, False, True, False, False), FENCED),
+        (FENCED, (False, True, True, True, False), STOP),
+        (FENCED, (True, True, False, True, False), STOP),
+        (UNFENCED, (False, False, False, True, False), UNFENCED),
+        (UNFENCED, (True, False, True, True, False), FENCED),
+        (UNFENCED, (True, True, True, True, False), STOP),
+        (UNFENCED, (False, True, True, True, False), STOPPING),
+        (UNFENCED, (False, True, True, False, False), STOP),
+        (STOPPING, (False, True, True, True, True), STOPPING),
+        (STOPPING, (False, True, True, False, False), STOPPING),
+        (STOPPING, (False, True, True, False, True), STOP),
+        (STOPPING, (False, False, True, False, True), STOP),
+    ],
+)
+def test_the_next_state(current: BrokerState, wish: tuple[bool, ...], expected: BrokerState) -> None:
+    fence, shut_down, is_caught_up, leads_any, may_stop = wish
+    asked = Wish(
+        fence=fence,
+        shut_down=shut_down,
+        is_caught_up=is_caught_up,
+        leads_any=lambda: leads_any,
+        may_stop=lambda: may_stop,
+    )
+    assert next_state(current, asked) is expected
+
+
+class Cluster:
+    """A controller's view and sessions, in which heartbeats take effect at once."""
+
+    def __init__(self, view: ControllerView) -> None:
+        self.view = view
+        self.sessions = BrokerSessions(view.image, session_timeout_ms=TIMEOUT_MS, now_ms=0)
+        self.end = 5000
+
+    def beat(self, broker: int, **fields: Any) -> tuple[list[Any], BrokerHeartbeatResponse]:
+        request = BrokerHeartbeatRequest(
+            broker_id=broker, broker_epoch=epoch(broker), current_metadata_offset=fields.pop("offset", self.end)
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        made, state, answer = plan_heartbeat(self.view, self.sessions, request)
+        self.view = self.view.after(made)
+        self.end += len(made)
+        self.sessions.beat(broker, state, metadata_offset=request.current_metadata_offset, end_offset=self.end)
+        return made, answer
+
+
+def answered(answer: BrokerHeartbeatResponse) -> tuple[bool, bool, bool]:
+    return answer.is_caught_up, answer.is_fenced, answer.should_shut_down
+
+
+def test_a_broker_is_unfenced_when_it_has_caught_up() -> None:
+    cluster = Cluster(one_partition([1, 2], isr=[1], leader=-1, fenced=(1,)))
+    made, answer = cluster.beat(1, offset=epoch(1) - 1)
+    assert (made, answered(answer)) == ([], (False, True, False))
+    made, answer = cluster.beat(1, want_fence=True)
+    assert (made, answered(answer)) == ([], (True, True, False))
+    made, answer = cluster.beat(1, offset=epoch(1))
+    assert [type(each).__name__ for each in made] == ["BrokerRegistrationChangeRecord", "PartitionChangeRecord"]
+    assert answered(answer) == (True, False, False)
+    assert partition_of(cluster.view).leader == 1
+    assert cluster.beat(1)[0] == []
+
+
+def test_a_broker_may_ask_to_be_fenced() -> None:
+    cluster = Cluster(one_partition([1, 2]))
+    _, answer = cluster.beat(1, want_fence=True)
+    assert answered(answer) == (True, True, False)
+    assert partition_of(cluster.view).isr == (2,)
+    assert cluster.view.image.brokers[1].fenced
+
+
+def test_a_broker_stops_when_the_others_know_who_leads() -> None:
+    cluster = Cluster(one_partition([1, 2], brokers=(1, 2)))
+    cluster.beat(2)
+    made, answer = cluster.beat(1, want_shut_down=True)
+    assert len(made) == 2
+    assert answered(answer) == (True, False, False)
+    assert partition_of(cluster.view).leader == 2
+    _, answer = cluster.beat(1, want_shut_down=True)
+    assert not answer.should_shut_down, "broker 2 is behind"
+    cluster.beat(2)
+    made, answer = cluster.beat(1, want_shut_down=True)
+    assert answered(answer) == (True, True, True)
+    assert cluster.view.image.brokers[1].fenced
+    _, answer = cluster.beat(1, want_shut_down=True)
+    assert answered(answer) == (True, True, True)
+
+
+def test_a_broker_waits_while_nobody_takes_its_place() -> None:
+    cluster = Cluster(one_partition([1, 2], isr=[1], brokers=(1, 2)))
+    _, answer = cluster.beat(1, want_shut_down=True)
+    assert not answer.should_shut_down
+    assert partition_of(cluster.view).leader == -1
+    cluster.beat(2)
+    _, answer = cluster.beat(1, want_shut_down=True)
+    assert answer.should_shut_down, "it leads nothing any more"
+
+
+def test_who_leads_nothing_stops_at_once() -> None:
+    cluster = Cluster(one_partition([1, 2]))
+    made, answer = cluster.beat(3, want_shut_down=True)
+    assert [type(each) for each in made] == [records.BrokerRegistrationChangeRecord]
+    assert answered(answer) == (True, True, True)
+
+
+def test_a_new_controller_grants_a_controlled_shutdown_again() -> None:
+    cluster = Cluster(one_partition([1, 2], brokers=(1, 2)))
+    cluster.beat(1, want_shut_down=True)
+    again = Cluster(cluster.view)
+    assert again.sessions.state(again.view.image, 1) is UNFENCED
+    made, answer = again.beat(1, want_shut_down=True)
+    assert answer.should_shut_down
+    assert [type(each) for each in made] == [records.BrokerRegistrationChangeRecord]
+
+
+def test_lost_and_cordoned_directories_come_with_heartbeats() -> None:
+    cluster = Cluster(one_partition([1, 2], directories=2))
+    made, _ = cluster.beat(1, offline_log_dirs=[directory(1)], cordoned_log_dirs=[directory(1, 1)])
+    assert len(made) == 3
+    assert partition_of(cluster.view).leader == 2
+    broker = cluster.view.image.brokers[1]
+    assert (broker.directories, broker.cordoned_directories) == ((directory(1, 1),), (directory(1, 1),))
+
+
+def test_a_broker_that_comes_back_without_a_directory_does_not_lead_from_it() -> None:
+    cluster = Cluster(one_partition([1, 2], isr=[1], leader=-1, fenced=(1,), directories=2))
+    cluster.beat(1, offline_log_dirs=[directory(1)])
+    assert not cluster.view.image.brokers[1].fenced
+    assert partition_of(cluster.view).leader == -1
+
+
+@pytest.mark.parametrize(("broker", "broker_epoch"), [(1, epoch(1) - 1), (1, epoch(1) + 1), (9, epoch(9))])
+def test_an_earlier_process_is_refused(broker: int, broker_epoch: int) -> None:
+    cluster = Cluster(one_partition([1, 2]))
+    with pytest.raises(KafkaError) as refused:
+        cluster.beat(broker, broker_epoch=broker_epoch)
+    assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_sessions_end_one_after_the_other() -> None:
+    view = one_partition([1, 2], brokers=(1, 2, 3), fenced=(3,))
+    sessions = BrokerSessions(view.image, session_timeout_ms=TIMEOUT_MS, now_ms=0)
+    sessions.contact(1, epoch(1), now_ms=5000)
+    assert sessions.next_expiry_ms() == TIMEOUT_MS
+    assert sessions.take_expired(now_ms=TIMEOUT_MS) is None
+    assert sessions.has_session(2, epoch(2), now_ms=TIMEOUT_MS)
+    assert not sessions.has_session(2, epoch(2), now_ms=TIMEOUT_MS + 1)
+    assert not sessions.has_session(3, epoch(3), now_ms=0), "a fenced broker has to come forward"
+    assert not sessions.has_session(1, epoch(1) - 1, now_ms=0)
+    assert sessions.take_expired(now_ms=30_000) == (2, epoch(2))
+    assert sessions.next_expiry_ms() == 14_000
+    assert sessions.take_expired(now_ms=30_000) == (1, epoch(1))
+    assert sessions.take_expired(now_ms=30_000) is None
+    assert sessions.next_expiry_ms() is None
+
+
+def test_who_is_silent_is_fenced() -> None:
+    view = one_partition([1, 2], brokers=(1, 2, 3), fenced=(3,))
+    made = plan_expiry(view, BrokerIncarnation(1, epoch(1)))
+    assert view.after(made).image.brokers[1].fenced
+    assert partition_of(view.after(made)).leader == 2
+    for nobody in (BrokerIncarnation(1, 1), BrokerIncarnation(9, 9), BrokerIncarnation(3, epoch(3))):
+        assert plan_expiry(view, nobody) == []
+
+
+def test_a_controlled_shutdown_ends_with_a_fence() -> None:
+    cluster = Cluster(one_partition([1, 2], brokers=(1, 2)))
+    cluster.beat(1, want_shut_down=True)
+    cluster.view = cluster.view.after(plan_expiry(cluster.view, BrokerIncarnation(1, epoch(1))))
+    assert cluster.sessions.state(cluster.view.image, 1) is FENCED
+    _, answer = cluster.beat(1, want_shut_down=True)
+    assert answer.should_shut_down
+
+
+def test_forgotten_brokers_hold_nobody_up() -> None:
+    view = one_partition([1, 2], brokers=(1, 2, 3))
+    sessions = BrokerSessions(view.image, session_timeout_ms=TIMEOUT_MS, now_ms=0)
+    sessions.beat(1, STOPPING, metadata_offset=10, end_offset=20)
+    sessions.beat(2, UNFENCED, metadata_offset=20, end_offset=20)
+    assert not sessions.may_stop(view.image, 1)
+    sessions.unregistered(3, epoch(3))
+    gone = view.after([records.UnregisterBrokerRecord(broker_id=3, broker_epoch=epoch(3))])
+    assert sessions.may_stop(gone.image, 1)
+    assert not sessions.has_session(3, epoch(3), now_ms=0)
+    sessions.registered(1, is_new_incarnation=True)
+    assert sessions.state(view.image, 1) is UNFENCED
