@@ -242,7 +242,7 @@ def test_a_client_that_does_not_read_holds_back_only_itself(broker: RunningBroke
 
 
 def table(broker: RunningBroker) -> list[Connection]:
-    return list(broker.server._table.connections)
+    return list(broker.server._listeners.table.connections)
 
 
 def blocked(broker: RunningBroker) -> bool:

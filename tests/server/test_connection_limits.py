@@ -159,7 +159,7 @@ def test_sockets_get_the_buffers_that_were_asked_for(data_dir: Path) -> None:
         assert client.ask(VERSIONS, 3).error_code == 0
 
         def sizes() -> tuple[int, int]:
-            (connection,) = broker.server._table.connections
+            (connection,) = broker.server._listeners.table.connections
             transport = connection._transport
             assert transport is not None
             number = transport.get_extra_info("socket").fileno()

@@ -192,8 +192,8 @@ def test_layers_outlive_the_broker(data_dir: Path) -> None:
         assert alter(client, BROKER, "1", ("max.connections.per.ip", SET, "90")) == 0
     with RunningBroker(data_dir) as broker, broker.client() as client:
         assert broker.server.config["max.connections.per.ip"] == 90
-        assert broker.server._limits.max_from("127.0.0.1") == 90
+        assert broker.server._listeners.limits.max_from("127.0.0.1") == 90
         topic, _ = create_topic(client)
         assert in_the_log(broker, topic, "segment.ms") == 7000
         assert alter(client, BROKER, "1", ("max.connections.per.ip", DELETE, None)) == 0
-        assert broker.server._limits.max_from("127.0.0.1") == 70
+        assert broker.server._listeners.limits.max_from("127.0.0.1") == 70

@@ -37,7 +37,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 
 def paused(broker: RunningBroker) -> int:
-    table = broker.server._table
+    table = broker.server._listeners.table
     return broker.call(lambda: sum("memory" in each._read_pauses for each in table.connections))
 
 
@@ -279,7 +279,7 @@ def read_some(client: RawClient, broker: RunningBroker, connection: Any) -> int:
 
 
 def stuck(broker: RunningBroker) -> Any:
-    table = broker.server._table
+    table = broker.server._listeners.table
     return broker.call(lambda: next((each for each in table.connections if each.write_blocked_since is not None), None))
 
 
@@ -295,7 +295,7 @@ def test_a_client_that_leaves_answers_unread_at_the_close_is_dropped(
 
             def has_unsent() -> bool:
                 reader.send_bytes(reader.frame(fetch_request(topic), 12))
-                return broker.call(lambda: any(each.unsent_bytes for each in broker.server._table.connections))
+                return broker.call(lambda: any(each.unsent_bytes for each in broker.server._listeners.table.connections))
 
             eventually(has_unsent, "an answer that does not fit into the socket")
             eventually(lambda: broker.connection_count == 0, "the connection to be closed, and then dropped")

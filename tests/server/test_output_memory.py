@@ -88,9 +88,9 @@ def test_many_slow_readers_do_not_fill_the_memory(tmp_path: Path, wait_ms: int) 
         )
         for reader in slow:
             reader.send_bytes(reader.frame(poll, 12))
-        output = broker.server._output
+        output = broker.server._listeners.output
         eventually(lambda: broker.call(lambda: output.used_bytes) > output.limit_bytes // 2, "answers to pile up")
-        unsent = broker.call(lambda: sum(each.unsent_bytes for each in broker.server._table.connections))
+        unsent = broker.call(lambda: sum(each.unsent_bytes for each in broker.server._listeners.table.connections))
         assert unsent < output.limit_bytes + 20 * MEGABYTE
         assert len(fetch(client, topic).records) >= 1_000_000, "a reader that reads is served"
         for reader in slow:

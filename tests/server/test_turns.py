@@ -24,7 +24,7 @@ def test_others_have_their_turn_in_a_pipeline(
 ) -> None:
     assert client.ask(request_, version) is not None
     port = client.socket.getsockname()[1]
-    connections = broker.call(lambda: list(broker.server._table.connections))
+    connections = broker.call(lambda: list(broker.server._listeners.table.connections))
     (connection,) = (each for each in connections if each.peer_port == port)
     turns_with_queue, is_over = 0, False
 

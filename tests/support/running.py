@@ -78,7 +78,7 @@ class RunningBroker:
 
     @property
     def connection_count(self) -> int:
-        return self.call(lambda: len(self.server._table.connections))
+        return self.call(lambda: len(self.server._listeners.table.connections))
 
     def waiters(self, topic: str, partition: int = 0) -> int:
         """Fetches that wait in a partition."""

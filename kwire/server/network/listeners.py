@@ -21,7 +21,7 @@ class Listeners:
         self._config = config
         self._addresses = addresses
         self._listeners: list[Listener] = []
-        self._table = ConnectionTable()
+        self.table = ConnectionTable()
         self.limits = limits_of(config.typed)
         self.output = OutputMemory(self.limits.output_bytes_max)
 
@@ -41,7 +41,7 @@ class Listeners:
                 limits=self.limits,
                 memory=memory,
                 output=self.output,
-                table=self._table,
+                table=self.table,
                 receive_buffer=receive_buffer,
             )
             try:
@@ -60,7 +60,7 @@ class Listeners:
 
     async def sweep(self) -> None:
         """For as long as the server runs: close connections that are idle or read nothing."""
-        await sweep_connections(self._table, self.limits)
+        await sweep_connections(self.table, self.limits)
 
     def port_of(self, address: ListenerAddress) -> int:
         """An address's port; port 0 stands for the one that was picked."""
@@ -71,7 +71,7 @@ class Listeners:
             listener.stop_accepting()
 
     def abort_connections(self, why: str) -> None:
-        for connection in list(self._table.connections):
+        for connection in list(self.table.connections):
             connection.abort(why)
 
 
