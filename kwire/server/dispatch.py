@@ -23,7 +23,7 @@ from kwire.server.network.connection import CloseConnection, Connection, Pending
 from kwire.server.network.outbox import Buffers
 
 if TYPE_CHECKING:
-    from kwire.server.services import Services
+    from kwire.server.services import NodeServices
 
 Handler = Callable[[Any, RequestContext], Any]
 """Gets (request, context); returns the response, None for no answer, or an awaitable of either.
@@ -112,11 +112,12 @@ class Route:
 class Dispatcher:
     """Serves frames of one listener."""
 
-    def __init__(self, apis: Iterable[Api], services: Services, listener_name: str) -> None:
+    def __init__(self, apis: Iterable[Api], services: NodeServices, listener_name: str) -> None:
+        """A table may hold handlers of brokers only if the services are a broker's."""
         self._apis = {int(api.key): api for api in apis}
         self._routes: dict[int, Route] = {}
         """By API key and version in one number."""
-        self._services = services
+        self._services: Any = services
         self._quotas = services.quotas
         self._listener_name = listener_name
         unguarded = [api.key for api in self._apis.values() if api.key not in ACCESS]

@@ -1,4 +1,4 @@
-"""The broker's parts as handlers see them."""
+"""The parts of a broker, and of a controller, as handlers see them."""
 
 from __future__ import annotations
 
@@ -35,33 +35,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, kw_only=True)
-class Services:
-    """Made once by the broker; handlers reach everything through it."""
+class NodeServices:
+    """What brokers and controllers both have; handlers that both serve use no more."""
 
     config: BrokerConfig
-    dynamic_configs: DynamicConfigs
-    config_entries: ConfigEntries
     cluster_id: str
     clock: Clock
     chance: Chance
-    workers: Workers
-    disk: Disk
     metadata_log: MetadataLog
-    controller: Controller
-    logs: LogManager
-    partitions: Partitions
-    groups: GroupCoordinator
-    transactions: TransactionCoordinator
-    gate: TransactionGate
-    markers: MarkerWriter
     authorizer: Authorizer
     quotas: ClientQuotaManager
-    client_telemetry: ClientTelemetry
-    fetch_sessions: FetchSessions
-    output: OutputMemory
-    long_answers: LongAnswers
-    producer_ids: ProducerIds
-    topic_creator: TopicCreator
     apis: tuple[Api, ...]
     unsupported_api_versions: Callable[[RequestContext], Any]
 
@@ -73,6 +56,29 @@ class Services:
     def image(self) -> MetadataImage:
         """The committed metadata."""
         return self.metadata_log.image
+
+
+@dataclass(slots=True, kw_only=True)
+class Services(NodeServices):
+    """Made once by the broker; handlers reach everything through it."""
+
+    dynamic_configs: DynamicConfigs
+    config_entries: ConfigEntries
+    workers: Workers
+    disk: Disk
+    controller: Controller
+    logs: LogManager
+    partitions: Partitions
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    gate: TransactionGate
+    markers: MarkerWriter
+    client_telemetry: ClientTelemetry
+    fetch_sessions: FetchSessions
+    output: OutputMemory
+    long_answers: LongAnswers
+    producer_ids: ProducerIds
+    topic_creator: TopicCreator
 
     def endpoint(self, broker_id: int, listener_name: str) -> tuple[str, int] | None:
         """Where clients of a listener reach a broker; None if it does not have that listener."""

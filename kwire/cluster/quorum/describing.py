@@ -16,6 +16,10 @@ from kwire.protocol.messages.describe_quorum import (
     QuorumNode,
     QuorumReplicaState,
 )
+from kwire.protocol.primitives import ZERO_UUID
+
+DIRECTORIES_SINCE = 2
+"""The version that tells directories and where nodes listen; older ones have no place for them."""
 
 
 def handle_describe_quorum(core: Core, incoming: Incoming) -> None:
@@ -26,7 +30,7 @@ def handle_describe_quorum(core: Core, incoming: Incoming) -> None:
     elif not isinstance(core.role, Leader):
         response = _refusal(topics, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     else:
-        response = _description(core, core.role)
+        response = _description(core, core.role, incoming.version)
     core.answer(incoming, response)
 
 
@@ -47,35 +51,37 @@ def _refusal(topics: list[tuple[str, list[int]]], error: ErrorCode) -> DescribeQ
     )
 
 
-def _description(core: Core, leader: Leader) -> DescribeQuorumResponse:
+def _description(core: Core, leader: Leader, version: int) -> DescribeQuorumResponse:
     leader.progress.forget_silent_observers(core.now_ms)
     partition = DescribeQuorumResponsePartitionData(
         partition_index=answers.PARTITION,
         leader_id=core.config.node_id,
         leader_epoch=core.epoch,
         high_watermark=core.high_watermark if leader.has_high_watermark else -1,
-        current_voters=[_replica(core, it) for it in leader.progress.voters.values()],
-        observers=[_replica(core, it) for it in leader.progress.observers.values()],
+        current_voters=[_replica(core, it, version) for it in leader.progress.voters.values()],
+        observers=[_replica(core, it, version) for it in leader.progress.observers.values()],
     )
-    return DescribeQuorumResponse(
-        topics=[DescribeQuorumResponseTopicData(topic_name=answers.TOPIC, partitions=[partition])],
-        nodes=[
+    response = DescribeQuorumResponse(
+        topics=[DescribeQuorumResponseTopicData(topic_name=answers.TOPIC, partitions=[partition])]
+    )
+    if version >= DIRECTORIES_SINCE:
+        response.nodes = [
             QuorumNode(
                 node_id=voter.key.node_id,
                 listeners=[QuorumListener(name=it.name, host=it.host, port=it.port) for it in voter.endpoints],
             )
             for voter in core.voters
-        ],
-    )
+        ]
+    return response
 
 
-def _replica(core: Core, replica: ReplicaProgress) -> QuorumReplicaState:
+def _replica(core: Core, replica: ReplicaProgress, version: int) -> QuorumReplicaState:
     last_fetch, last_caught_up = _wall(core, replica.last_fetch_ms), _wall(core, replica.last_caught_up_ms)
     if replica.key == core.config.key:
         last_fetch = last_caught_up = _wall(core, core.now_ms)
     return QuorumReplicaState(
         replica_id=replica.key.node_id,
-        replica_directory_id=replica.key.directory_id,
+        replica_directory_id=replica.key.directory_id if version >= DIRECTORIES_SINCE else ZERO_UUID,
         log_end_offset=replica.end_offset,
         last_fetch_timestamp=last_fetch,
         last_caught_up_timestamp=last_caught_up,

@@ -1,0 +1,44 @@
+"""The APIs of the metadata quorum, which controllers serve one another, brokers and administrators.
+
+Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot of __cluster_metadata, AddRaftVoter, RemoveRaftVoter,
+UpdateRaftVoter (KIP-595, KIP-630, KIP-853): kwire.cluster.quorum answers them all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire.coordinator.answers import Answer
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from kwire.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from kwire.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from kwire.protocol.messages.fetch import FetchRequest, FetchResponse
+from kwire.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kwire.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from kwire.protocol.messages.vote import VoteRequest, VoteResponse
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+
+
+def _api(request: type, response: type) -> Api:
+    def handle(message: Any, context: RequestContext) -> Answer[Any]:
+        if not context.allows_cluster():
+            return response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        node = context.services.metadata_log.node
+        return node.request(message, version=context.version, listener=context.listener_name)
+
+    return Api(request=request, response=response, handle=handle)
+
+
+APIS = (
+    _api(FetchRequest, FetchResponse),
+    _api(VoteRequest, VoteResponse),
+    _api(BeginQuorumEpochRequest, BeginQuorumEpochResponse),
+    _api(EndQuorumEpochRequest, EndQuorumEpochResponse),
+    _api(FetchSnapshotRequest, FetchSnapshotResponse),
+    _api(AddRaftVoterRequest, AddRaftVoterResponse),
+    _api(RemoveRaftVoterRequest, RemoveRaftVoterResponse),
+    _api(UpdateRaftVoterRequest, UpdateRaftVoterResponse),
+)
