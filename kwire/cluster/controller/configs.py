@@ -11,6 +11,7 @@ from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.group import GROUP_KEYS
 from kwire.cluster.configs.topic import TOPIC_KEYS
+from kwire.cluster.controller.eligible_leaders import check_min_insync, plan_clearing
 from kwire.cluster.group_configs import check_client_metrics_configs, check_group_configs
 from kwire.cluster.image import ConfigResource, MetadataImage
 from kwire.cluster.topic_configs import check_topic_configs
@@ -38,13 +39,13 @@ def plan_incremental(
     changes: Sequence[Change],
     *,
     settings: Mapping[str, Any],
-) -> list[ConfigRecord]:
+) -> list[Any]:
     """The records of an incremental change to one resource, on brokers with these settings."""
     check_changes(changes)
     before = dict(image.config_of(*resource))
     after = changed(_KEYS.get(resource[0], {}), before, changes)
     _check(image, resource, after, settings)
-    return _difference(resource, before, after)
+    return _with_consequences(image, _difference(resource, before, after))
 
 
 def plan_replacement(
@@ -53,11 +54,11 @@ def plan_replacement(
     values: Mapping[str, str | None],
     *,
     settings: Mapping[str, Any],
-) -> list[ConfigRecord]:
+) -> list[Any]:
     """The records that make `values` the whole configuration of a resource, as the old AlterConfigs does."""
     after = without_nulls(values)
     _check(image, resource, after, settings)
-    return _difference(resource, dict(image.config_of(*resource)), after)
+    return _with_consequences(image, _difference(resource, dict(image.config_of(*resource)), after))
 
 
 _KEYS: Mapping[int, Mapping[str, ConfigKey]] = {
@@ -156,6 +157,12 @@ def _check_topic(image: MetadataImage, name: str, after: Mapping[str, str], sett
     check_topic_configs(after, settings)
     if name not in image.topics:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def _with_consequences(image: MetadataImage, changes: Sequence[ConfigRecord]) -> list[Any]:
+    """The changes, and what they mean for eligible leaders (KIP-966)."""
+    check_min_insync(image, changes)
+    return [*changes, *plan_clearing(image, changes)]
 
 
 def _difference(resource: ConfigResource, before: Mapping[str, str], after: Mapping[str, str]) -> list[ConfigRecord]:

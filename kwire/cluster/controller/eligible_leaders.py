@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kwire.cluster.config_keys import ConfigResourceType
-from kwire.cluster.controller.view import MIN_INSYNC_REPLICAS, ControllerView
+from kwire.cluster.controller.view import MIN_INSYNC_REPLICAS, ControllerView, has_eligible_leaders
+from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord
 
@@ -34,9 +35,9 @@ def _config(broker: str, value: str | None) -> ConfigRecord:
     )
 
 
-def check_min_insync(view: ControllerView, changes: Sequence[ConfigRecord]) -> None:
+def check_min_insync(image: MetadataImage, changes: Sequence[ConfigRecord]) -> None:
     """Refuse changes of configurations that the feature cannot bear."""
-    if not view.has_eligible_leaders:
+    if not has_eligible_leaders(image):
         return
     for change in changes:
         if change.name != MIN_INSYNC_REPLICAS or change.resource_type != ConfigResourceType.BROKER:
@@ -50,9 +51,9 @@ def check_min_insync(view: ControllerView, changes: Sequence[ConfigRecord]) -> N
         raise KafkaError(ErrorCode.INVALID_CONFIG, why)
 
 
-def plan_clearing(view: ControllerView, changes: Sequence[ConfigRecord]) -> list[ClearElrRecord]:
+def plan_clearing(image: MetadataImage, changes: Sequence[ConfigRecord]) -> list[ClearElrRecord]:
     """The records that must follow changes of configurations: of a topic, or of all where the default changes."""
-    if not view.has_eligible_leaders:
+    if not has_eligible_leaders(image):
         return []
     return [
         ClearElrRecord(topic_name=change.resource_name if change.resource_type == ConfigResourceType.TOPIC else "")

@@ -112,14 +112,16 @@ def plan_cancellation(view: ControllerView, place: Place) -> PartitionChangeReco
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All replicas are being added.")
     isr = tuple(broker for broker in partition.isr if broker not in partition.adding_replicas)
     is_unclean = view.allows_unclean_election(topic)
-    if not isr and not is_unclean:
+    if partition.isr and not isr and not is_unclean:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert the assignment of {topic.name}:{place.partition_id}: only replicas that are being added "
             "are in sync, and it would take an unclean leader election.",
         )
+    if not isr and not view.has_eligible_leaders:
+        isr = replicas[:1]  # somebody must be named
     target = Target(
-        isr=isr or replicas[:1],
+        isr=isr,
         replicas=replicas,
         removing=(),
         adding=(),

@@ -44,8 +44,7 @@ class ControllerView:
 
     @property
     def has_eligible_leaders(self) -> bool:
-        """Whether eligible leader replicas are kept (KIP-966)."""
-        return self.image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0
+        return has_eligible_leaders(self.image)
 
     def is_active(self, broker_id: int) -> bool:
         """Whether a broker may lead and be in sync."""
@@ -108,6 +107,11 @@ class ControllerView:
             raise KafkaError(
                 ErrorCode.STALE_BROKER_EPOCH, f"the broker epoch is {broker.broker_epoch}, not {broker_epoch}"
             )
+
+
+def has_eligible_leaders(image: MetadataImage) -> bool:
+    """Whether eligible leader replicas are kept (KIP-966)."""
+    return image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0
 
 
 def directory_of(partition: PartitionImage, broker_id: int) -> UUID:

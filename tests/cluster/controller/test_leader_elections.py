@@ -1,0 +1,109 @@
+"""ElectLeaders, and the elections that the controller makes by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kwire.cluster.controller.leader_elections import (
+    plan_leader_elections,
+    plan_preferred_leaders,
+    plan_unclean_leaders,
+)
+from kwire.cluster.controller.view import ControllerView
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages import metadata_records as records
+from kwire.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopicPartitions
+from tests.cluster.controller.support import TOPIC_ID, broker_record, partition_record, topic_config, view_of
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+def four_partitions(*, unclean: bool = False) -> ControllerView:
+    """0 has its preferred leader, 1 another, 2 cannot have it, 3 has none. Broker 3 is fenced."""
+    batch: list[Any] = [broker_record(broker, fenced=broker == 3) for broker in (1, 2, 3)]
+    batch += [
+        records.TopicRecord(name="t", topic_id=TOPIC_ID),
+        partition_record([1, 2], 0),
+        partition_record([1, 2], 1, leader=2),
+        partition_record([1, 2], 2, leader=2, isr=[2]),
+        partition_record([3, 1], 3, leader=-1, isr=[3]),
+        topic_config("t", "unclean.leader.election.enable", str(unclean).lower()),
+    ]
+    return view_of(batch)
+
+
+def elected(kind: int, wanted: dict[str, list[int]] | None) -> tuple[dict[int, int], dict[str, list[tuple[int, int]]]]:
+    """New leaders by partition, and what is answered."""
+    asked = None
+    if wanted is not None:
+        asked = [ElectLeadersTopicPartitions(topic=name, partitions=indexes) for name, indexes in wanted.items()]
+    made, response = plan_leader_elections(
+        four_partitions(), ElectLeadersRequest(election_type=kind, topic_partitions=asked)
+    )
+    answers = {
+        result.topic: [(each.partition_id, each.error_code) for each in result.partition_result]
+        for result in response.replica_election_results
+    }
+    return {each.partition_id: each.leader for each in made}, answers
+
+
+NOT_NEEDED = ErrorCode.ELECTION_NOT_NEEDED
+NO_PREFERRED, NO_ELIGIBLE = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "leaders", "answers"),
+    [
+        (
+            PREFERRED,
+            {"t": [0, 1, 2, 3, 4, -1], "u": [0]},
+            {1: 1},
+            {
+                "t": [(0, NOT_NEEDED), (1, 0), (2, NO_PREFERRED), (3, NO_PREFERRED), (4, UNKNOWN), (-1, UNKNOWN)],
+                "u": [(0, UNKNOWN)],
+            },
+        ),
+        (UNCLEAN, {"t": [0, 1, 2, 3]}, {3: 1}, {"t": [(0, NOT_NEEDED), (1, NOT_NEEDED), (2, NOT_NEEDED), (3, 0)]}),
+        (PREFERRED, None, {1: 1}, {"t": [(1, 0), (2, NO_PREFERRED), (3, NO_PREFERRED)]}),
+        (UNCLEAN, None, {3: 1}, {"t": [(3, 0)]}),
+        (PREFERRED, {"t": [1, 1]}, {1: 1}, {"t": [(1, 0), (1, NOT_NEEDED)]}),
+        (PREFERRED, {}, {}, {}),
+    ],
+)
+def test_leaders_are_elected_when_asked_for(
+    kind: int, wanted: dict[str, list[int]] | None, leaders: dict[int, int], answers: dict[str, list[tuple[int, int]]]
+) -> None:
+    assert elected(kind, wanted) == (leaders, answers)
+
+
+def test_nobody_lives_to_be_elected() -> None:
+    batch: list[Any] = [broker_record(1, fenced=True), records.TopicRecord(name="t", topic_id=TOPIC_ID)]
+    view = view_of([*batch, partition_record([1], leader=-1)])
+    asked = [ElectLeadersTopicPartitions(topic="t", partitions=[0])]
+    made, response = plan_leader_elections(view, ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=asked))
+    assert made == []
+    assert response.replica_election_results[0].partition_result[0].error_code == NO_ELIGIBLE
+
+
+def test_elections_that_are_refused() -> None:
+    with pytest.raises(KafkaError) as refused:
+        elected(2, None)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_leadership_goes_back_to_preferred_replicas() -> None:
+    view = four_partitions()
+    made, has_more = plan_preferred_leaders(view)
+    assert ([(each.partition_id, each.leader) for each in made], has_more) == ([(1, 1)], False)
+    assert plan_preferred_leaders(view.after(made)) == ([], False)
+    assert plan_preferred_leaders(view, limit=1)[1], "there may be more"
+
+
+def test_leaderless_partitions_get_a_leader_where_any_will_do() -> None:
+    assert plan_unclean_leaders(four_partitions()) == ([], False)
+    made, has_more = plan_unclean_leaders(four_partitions(unclean=True))
+    assert ([(each.partition_id, each.leader, each.isr) for each in made], has_more) == ([(3, 1, [1])], False)
+    assert plan_unclean_leaders(four_partitions(unclean=True), limit=1)[1]

@@ -1,0 +1,208 @@
+"""Moves of partitions: begun, changed, ended, cancelled, listed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kwire.cluster.controller.reassignments import list_reassignments, plan_reassignments
+from kwire.cluster.controller.view import ControllerView
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages import metadata_records as records
+from kwire.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+)
+from kwire.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from tests.cluster.controller.support import (
+    TOPIC_ID,
+    broker_record,
+    directory,
+    one_partition,
+    partition_of,
+    partition_record,
+    set_fields,
+    view_of,
+)
+
+
+def moved(
+    view: ControllerView, *wishes: list[int] | None, topic: str = "t", index: int = 0, may_change_factor: bool = True
+) -> tuple[list[Any], list[ReassignablePartitionResponse]]:
+    request = AlterPartitionReassignmentsRequest(
+        allow_replication_factor_change=may_change_factor,
+        topics=[
+            ReassignableTopic(
+                name=topic,
+                partitions=[ReassignablePartition(partition_index=index, replicas=replicas) for replicas in wishes],
+            )
+        ],
+    )
+    made, response = plan_reassignments(view, request)
+    assert response.allow_replication_factor_change is may_change_factor
+    return made, response.responses[0].partitions
+
+
+def change(view: ControllerView, wish: list[int] | None) -> dict[str, Any] | None:
+    """What one wish changes, but for directories."""
+    made, (answer,) = moved(view, wish)
+    assert (answer.error_code, answer.error_message) == (0, None)
+    if not made:
+        return None
+    return {name: value for name, value in set_fields(made[0]).items() if name != "directories"}
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        ([1, 2, 3], None),
+        # Another order is done at once.
+        ([2, 1, 3], {"replicas": [2, 1, 3]}),
+        # Who only goes, goes at once.
+        ([1, 2], {"replicas": [1, 2], "isr": [1, 2], "leader": 1}),
+        ([3], {"replicas": [3], "isr": [3], "leader": 3}),
+        # Who comes must first be in sync.
+        ([1, 2, 3, 4], {"replicas": [1, 2, 3, 4], "adding_replicas": [4]}),
+        ([1, 2, 4], {"replicas": [1, 2, 4, 3], "adding_replicas": [4], "removing_replicas": [3]}),
+        ([5, 4], {"replicas": [5, 4, 1, 2, 3], "adding_replicas": [4, 5], "removing_replicas": [1, 2, 3]}),
+    ],
+)
+def test_a_move_begins(wish: list[int], expected: dict[str, Any] | None) -> None:
+    assert change(one_partition([1, 2, 3]), wish) == expected
+
+
+def test_new_replicas_have_directories() -> None:
+    made, _ = moved(one_partition([1, 2]), [3, 1])
+    assert made[0].directories == [directory(3), directory(1), directory(2)]
+
+
+def under_way(**fields: Any) -> ControllerView:
+    """From (1, 2, 3) to (1, 2, 4)."""
+    fields = {"isr": [1, 2, 3], "removing_replicas": [3], "adding_replicas": [4]} | fields
+    return one_partition([1, 2, 4, 3], **fields)
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        ([1, 2, 4], None),
+        # To go somewhere else: who was coming goes with the others.
+        (
+            [1, 2, 5],
+            {"replicas": [1, 2, 5, 3, 4], "adding_replicas": [5], "removing_replicas": [3, 4]},
+        ),
+        # To keep who was going.
+        ([1, 2, 3, 4], {"replicas": [1, 2, 3, 4], "removing_replicas": []}),
+        # To go back is to be there.
+        (
+            [1, 2, 3],
+            {"replicas": [1, 2, 3], "leader": 1, "adding_replicas": [], "removing_replicas": []},
+        ),
+    ],
+)
+def test_a_move_changes_its_aim(wish: list[int], expected: dict[str, Any] | None) -> None:
+    assert change(under_way(), wish) == expected
+
+
+def test_a_move_is_cancelled() -> None:
+    assert change(under_way(), None) == {
+        "replicas": [1, 2, 3],
+        "leader": 1,
+        "adding_replicas": [],
+        "removing_replicas": [],
+    }
+    assert change(under_way(isr=[4, 1], leader=4), None) == {
+        "replicas": [1, 2, 3],
+        "isr": [1],
+        "leader": 1,
+        "adding_replicas": [],
+        "removing_replicas": [],
+    }
+
+
+def test_a_cancellation_that_would_lose_records() -> None:
+    made, (answer,) = moved(under_way(isr=[4], leader=4), None)
+    assert (made, answer.error_code) == ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    found = change(under_way(isr=[4], leader=4, unclean=True), None)
+    assert found is not None
+    assert (found["isr"], found["leader"]) == ([1], 1)
+
+
+def test_a_cancellation_with_eligible_leaders() -> None:
+    fields = {"elr": True, "min_insync": 2, "unclean": True}
+    found = change(under_way(isr=[4], leader=4, eligible_leader_replicas=[2], **fields), None)
+    assert found is not None
+    assert (found["isr"], found["leader"], found["eligible_leader_replicas"]) == ([2], 2, [])
+    assert "leader_recovery_state" not in found
+    found = change(under_way(isr=[4], leader=4, **fields), None)
+    assert found is not None
+    assert (found["isr"], found["leader"], found["leader_recovery_state"]) == ([1], 1, 1)
+    fields["unclean"] = False
+    found = change(under_way(isr=[], leader=-1, eligible_leader_replicas=[2], fenced=(2,), **fields), None)
+    assert found == {"replicas": [1, 2, 3], "leader": -1, "adding_replicas": [], "removing_replicas": []}
+
+
+@pytest.mark.parametrize(
+    ("wish", "fields", "code"),
+    [
+        (None, {}, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        ([], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1, 9], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1, -1], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1, 2, 1], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1], {"topic": "missing"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ([1], {"index": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ([1], {"index": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ([1, 2], {"may_change_factor": False}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ([1, 2, 3, 4], {"may_change_factor": False}, ErrorCode.INVALID_REPLICATION_FACTOR),
+    ],
+)
+def test_moves_that_are_refused(wish: list[int] | None, fields: dict[str, Any], code: ErrorCode) -> None:
+    made, (answer,) = moved(one_partition([1, 2, 3]), wish, **fields)
+    assert (made, answer.error_code) == ([], code)
+
+
+def test_the_replication_factor_of_a_move_is_that_of_its_end() -> None:
+    made, (answer,) = moved(under_way(), [1, 2, 5], may_change_factor=False)
+    assert (len(made), answer.error_code) == (1, 0)
+    made, (answer,) = moved(under_way(), [1, 2, 3, 4], may_change_factor=False)
+    assert (made, answer.error_code) == ([], ErrorCode.INVALID_REPLICATION_FACTOR)
+
+
+def test_a_partition_named_twice_goes_where_the_last_wish_says() -> None:
+    made, answers = moved(one_partition([1, 2, 3]), [1, 2, 4], [1, 2, 5])
+    assert [answer.error_code for answer in answers] == [0, 0]
+    after = partition_of(one_partition([1, 2, 3]).after(made))
+    assert (after.adding_replicas, after.removing_replicas) == ((5,), (3, 4))
+
+
+def test_moves_under_way_are_listed() -> None:
+    batch: list[Any] = [broker_record(broker) for broker in (1, 2, 3)]
+    batch += [
+        records.TopicRecord(name="t", topic_id=TOPIC_ID),
+        partition_record([1, 2], 0),
+        partition_record([1, 3, 2], 1, adding_replicas=[3], removing_replicas=[2]),
+        partition_record([1, 2, 3], 2, adding_replicas=[3]),
+    ]
+    image = view_of(batch).image
+
+    def listed(topics: list[ListPartitionReassignmentsTopics] | None) -> list[tuple[str, list[int]]]:
+        response = list_reassignments(image, ListPartitionReassignmentsRequest(topics=topics))
+        assert (response.error_code, response.error_message) == (0, None)
+        return [(topic.name, [each.partition_index for each in topic.partitions]) for topic in response.topics]
+
+    def wanted(name: str, *indexes: int) -> list[ListPartitionReassignmentsTopics]:
+        return [ListPartitionReassignmentsTopics(name=name, partition_indexes=list(indexes))]
+
+    assert listed(None) == [("t", [1, 2])]
+    assert listed(wanted("t", 0, 1, 1, 9, -1)) == [("t", [1])]
+    assert listed(wanted("t", 0)) == listed(wanted("missing", 0)) == []
+    response = list_reassignments(image, ListPartitionReassignmentsRequest(topics=None))
+    first = response.topics[0].partitions[0]
+    assert (first.replicas, first.adding_replicas, first.removing_replicas) == ([1, 3, 2], [3], [2])
