@@ -30,6 +30,8 @@ from tests.log.support import ManualClock, batch, surroundings
 
 REFUSED: Final = "refused"
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE.name
+EPOCH_POSITION: Final = 12
+"""Where a batch's leader epoch stands, between its length and its magic."""
 TOPICS: Final = ("plain", "codecs", "cut", "compact")
 """Kinds of tests/log/random_directories.py, one partition of each."""
 BLOCK_BYTES: Final = 512
@@ -314,22 +316,24 @@ class Damage:
 
         Numbers in leader-epoch-checkpoint, and smaller ones in log-start-offset-checkpoint, are only noticed by kwire
         log verify. After a crash, the log's start is what its checkpoint says, and the last batch behind the recovery
-        point begins where it says.
+        point begins where it says. In a compacted log a batch's epoch is what it says.
         """
-        if self.path.name == "leader-epoch-checkpoint" or (self.path.name == LOG_START_FILE and self.kind == "flip"):
+        if self.path.name in ("leader-epoch-checkpoint", LOG_START_FILE):
             return False
         if self.path.suffix == ".txnindex" and self.kind == "cut":
             return False
-        if scene.is_clean:
+        if self.path.suffix != ".log":
             return True
-        return self.path.name != LOG_START_FILE and not (self.path.suffix == ".log" and self._is_late(scene))
+        topic = self.path.parent.name.rpartition("-")[0]
+        if topic == "compact" and self._is_within(scene, begin=EPOCH_POSITION):
+            return False
+        return scene.is_clean or not self._is_within(scene, begin=0, least_offset=scene.recovery_points[topic])
 
-    def _is_late(self, scene: Scene) -> bool:
-        """Whether it is in the offset or epoch of a batch behind the recovery point."""
+    def _is_within(self, scene: Scene, *, begin: int, least_offset: int = 0) -> bool:
+        """Whether it is before the magic of a batch of these offsets: where offset, length and epoch stand."""
         data = (scene.directory / self.path).read_bytes()
-        late = scene.recovery_points[self.path.parent.name.rpartition("-")[0]]
         return any(
-            header.base_offset >= late and position <= self.position < position + MAGIC_POSITION
+            header.base_offset >= least_offset and position + begin <= self.position < position + MAGIC_POSITION
             for position, header in iterate_headers(data)
         )
 
