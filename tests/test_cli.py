@@ -16,6 +16,7 @@ from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, fetch_request, produce, values_in
 
 FREE = "PLAINTEXT://127.0.0.1:0"
+CONTROLLER = "CONTROLLER://127.0.0.1:0"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -82,7 +83,7 @@ def only_line(said: str) -> str:
         ("listeners", "PLAINTEXT://0.0.0.0:0"),
         ("advertised.listeners", "OTHER://host:1"),
         ("process.roles", "broker"),
-        ("controller.quorum.voters", "1@a:1,2@b:2"),
+        ("controller.quorum.voters", "1@a"),
         ("log.cleanup.policy", "burn"),
         ("queued.max.request.bytes", "5"),
         ("auto.create.topics.enable", "perhaps"),
@@ -90,6 +91,28 @@ def only_line(said: str) -> str:
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, setting: str, value: str) -> None:
     refused(tmp_path, "--override", f"listeners={FREE}", "--override", f"{setting}={value}", naming=setting)
+
+
+@pytest.mark.parametrize(
+    ("given", "naming"),
+    [
+        ({"listeners": FREE, "process_roles": "broker", "controller_quorum_voters": "2@b:2"}, "process.roles"),
+        (
+            {
+                "listeners": "CONTROLLER://127.0.0.1:0",
+                "process_roles": "controller",
+                "controller_quorum_voters": "1@a:1",
+            },
+            "process.roles",
+        ),
+        (
+            {"listeners": f"{FREE},{CONTROLLER}", "controller_quorum_voters": "1@a:1,2@b:2"},
+            "controller.quorum.voters",
+        ),
+    ],
+)
+def test_a_node_of_a_larger_quorum_is_not_served_yet(tmp_path: Path, given: dict[str, str], naming: str) -> None:
+    assert "served yet" in refused(tmp_path, *overrides(**given), naming=naming)
 
 
 def test_an_override_without_a_value_is_explained(tmp_path: Path) -> None:
@@ -156,5 +179,6 @@ def test_a_directory_in_use_is_named(tmp_path: Path) -> None:
 
 
 def test_a_blank_directory_of_a_configured_quorum_is_named(tmp_path: Path) -> None:
-    given = overrides(listeners=FREE, log_dirs="unmounted", controller_quorum_bootstrap_servers="localhost:1")
+    listeners = f"{FREE},{CONTROLLER}"
+    given = overrides(listeners=listeners, log_dirs="unmounted", controller_quorum_bootstrap_servers="localhost:1")
     refused(tmp_path, *given, naming="log.dirs")

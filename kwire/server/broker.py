@@ -46,7 +46,7 @@ from kwire.server.long_answers import LongAnswers
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.producer_ids import ProducerIds
-from kwire.server.quorum_settings import quorum_config, refuse_other_voters, static_voters
+from kwire.server.quorum_settings import quorum_config, refuse_other_voters, refuse_what_is_not_served, static_voters
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.services import Services
 from kwire.server.settings.config import BrokerConfig, ListenerAddress
@@ -91,6 +91,7 @@ class BrokerServer:
     async def start(self) -> None:
         """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
         try:
+            refuse_what_is_not_served(self.config)
             await self._listeners.bind()
             self._storage = open_storage(self.config, disk=self._disk, clock=self._clock, chance=self._chance)
             try:

@@ -2,40 +2,81 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener, VoterSet
-from kwire.server.settings.config import BrokerConfig
+from kwire.server.settings.config import BrokerConfig, SettingError
 from kwire.server.storage import Storage, controller_endpoint
 
+NO_PORTS: Mapping[str, int] = MappingProxyType({})
 
-def quorum_config(config: BrokerConfig, storage: Storage) -> QuorumConfig:
-    """What the quorum is told of the node."""
-    name, host, port = controller_endpoint(config)
+
+def refuse_what_is_not_served(config: BrokerConfig) -> None:
+    """Raise SettingError for a node that takes part in a quorum of several, which a start cannot serve yet."""
+    if not (config.is_broker and config.is_controller):
+        roles = ",".join(sorted(config.roles))
+        raise SettingError(f"process.roles: {roles} is not served yet; use broker,controller")
+    if any(node_id != config.node_id for node_id, _, _ in config.quorum_voters):
+        raise SettingError(
+            "controller.quorum.voters: only a quorum of this node alone is served yet; name just this node"
+        )
+
+
+def quorum_config(config: BrokerConfig, storage: Storage, ports: Mapping[str, int] = NO_PORTS) -> QuorumConfig:
+    """What the quorum is told of the node; `ports`, by listener, are those that were picked where port 0 is set."""
     return QuorumConfig(
         cluster_id=storage.cluster_id,
         node_id=config.node_id,
         directory_id=storage.metadata_directory_id,
-        listener=name,
-        endpoints=(Listener(name, host, port),),
+        listener=config.controller_listener_names[0],
+        endpoints=controller_endpoints(config, ports),
+        bootstrap_servers=config.quorum_bootstrap_servers,
+        can_become_voter=config.is_controller,
+        auto_join=config["controller.quorum.auto.join.enable"],
         election_timeout_ms=config["controller.quorum.election.timeout.ms"],
         fetch_timeout_ms=config["controller.quorum.fetch.timeout.ms"],
         election_backoff_max_ms=config["controller.quorum.election.backoff.max.ms"],
         request_timeout_ms=config["controller.quorum.request.timeout.ms"],
         retry_backoff_ms=config["controller.quorum.retry.backoff.ms"],
+        fetch_max_bytes=config["controller.quorum.fetch.max.bytes"],
+        fetch_snapshot_max_bytes=config["controller.quorum.fetch.snapshot.max.bytes"],
     )
 
 
-def static_voters(config: BrokerConfig) -> VoterSet:
-    """Who votes where the log does not say it: this node alone."""
-    name, host, port = controller_endpoint(config)
+def controller_endpoints(config: BrokerConfig, ports: Mapping[str, int] = NO_PORTS) -> tuple[Listener, ...]:
+    """Where other nodes reach this node's controller; empty for a broker."""
+    told = config.advertised_controller_listeners
+    if told or not config.is_controller:
+        return tuple(
+            Listener(each.name, each.host or socket.getfqdn(), each.port or ports.get(each.name, 0)) for each in told
+        )
+    return (Listener(*controller_endpoint(config)),)
+
+
+def static_voters(config: BrokerConfig) -> VoterSet | None:
+    """Who votes where the log does not say it: the configured voters, or this node where nothing is configured."""
+    name = config.controller_listener_names[0]
+    if config.quorum_voters:
+        return VoterSet.static(config.quorum_voters, name)
+    if not config.is_default_quorum:
+        return None
+    _, host, port = controller_endpoint(config)
     return VoterSet.static([(config.node_id, host, port)], name)
 
 
 def refuse_other_voters(metadata_log: MetadataLog, quorum: QuorumConfig) -> None:
     """Raise DirectoryRefused for a log that this node may not lead alone."""
     voters = metadata_log.node.quorum.history.voters
+    if not voters.ids:
+        raise DirectoryRefused(
+            "log.dirs: the metadata log has no voters, and none are configured; format the directories of the only "
+            "node with --standalone, as a quorum of this node alone is all that is served yet"
+        )
     if not voters.is_only_voter(quorum.key):
         others = ", ".join(str(voter) for voter in sorted(voters.ids))
         raise DirectoryRefused(

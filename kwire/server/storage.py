@@ -131,7 +131,7 @@ def _complete(
         return known
     if not config.is_default_quorum:
         raise DirectoryRefused(
-            f"log.dirs: no meta.properties in {blank[0]}: format it with kafka-storage, or remove the "
+            f"log.dirs: no meta.properties in {blank[0]}: format it with kwire format, or remove the "
             "controller.quorum settings to let an empty directory become a new cluster of one"
         )
     if config.metadata_dir in known:
@@ -183,6 +183,9 @@ def _format(
 
 
 def controller_endpoint(config: BrokerConfig) -> tuple[str, str, int]:
-    """(listener name, host, port) of this node's controller, as the voter set names it."""
+    """(listener name, host, port) of this node's controller, as a voter set that is formatted names it."""
+    if config.advertised_controller_listeners:
+        told = config.advertised_controller_listeners[0]
+        return told.name, told.host or "localhost", told.port
     host = config.listeners[0].host or "localhost"
-    return config["controller.listener.names"][0], host, DEFAULT_CONTROLLER_PORT
+    return config.controller_listener_names[0], host, DEFAULT_CONTROLLER_PORT

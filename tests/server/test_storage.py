@@ -170,7 +170,8 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
 )
 def test_a_blank_directory_of_a_configured_quorum_is_refused(tmp_path: Path, quorum: dict[str, str]) -> None:
     directory = tmp_path / "unmounted"
-    with pytest.raises(DirectoryRefused, match="format it with kafka-storage"):
+    quorum |= {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"}
+    with pytest.raises(DirectoryRefused, match="format it with kwire format"):
         take(config(directory, **quorum))
     assert not directory.exists()
     take_and_release(config(directory))

@@ -14,22 +14,17 @@ from typing import Any
 from kwire.cluster.config_keys import ConfigError, Use, parse
 from kwire.cluster.configs.broker import BROKER_KEYS, base_name
 from kwire.cluster.directory import read_properties
-from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, pairs
+from kwire.server.settings.listeners import ListenerAddress, inter_broker_listener, read_listeners
+from kwire.server.settings.quorum import BROKER, CONTROLLER, check_quorum, read_quorum
+from kwire.server.settings.setting_rules import RuleBrokenError, check_rules
+
+__all__ = ["BrokerConfig", "ListenerAddress", "SettingError", "load_config", "make_config", "parse_override"]
 
 logger = logging.getLogger("kwire.server.settings.config")
 
 
 class SettingError(Exception):
     """A setting cannot be used; the message is one line that names it and says what to do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenerAddress:
-    """name://host:port of a listener; an empty host stands for all interfaces."""
-
-    name: str
-    host: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +36,27 @@ class BrokerConfig:
     """Every known key with its parsed value: altered dynamically, given, or default."""
     static: Mapping[str, Any]
     """The same as they were at start."""
+    roles: frozenset[str]
+    """broker, controller, or both."""
     listeners: tuple[ListenerAddress, ...]
+    """Those of clients and other brokers; empty in a node that is a controller only."""
     advertised_listeners: tuple[ListenerAddress, ...]
+    inter_broker_listener_name: str
+    """Of the advertised listeners of other brokers, the one to reach them by."""
+    controller_listeners: tuple[ListenerAddress, ...]
+    """Empty in a node that is a broker only, and in one that is the whole quorum and does not say where."""
+    advertised_controller_listeners: tuple[ListenerAddress, ...]
+    """What other nodes are told of the controller, in the order of controller.listener.names; an empty host stands for
+    this machine's name."""
+    controller_listener_names: tuple[str, ...]
+    """The first is the one by which replicas of the metadata log reach each other."""
+    quorum_voters: tuple[tuple[int, str, int], ...]
+    """(id, host, port) of each voter of a static quorum, by id; empty when the metadata log says who votes."""
+    quorum_bootstrap_servers: tuple[tuple[str, int], ...]
+    """(host, port) of controllers to ask who leads."""
     log_dirs: tuple[str, ...]
     is_default_quorum: bool
-    """Whether nothing was said of a quorum: then, and only then, an empty directory is formatted."""
+    """Whether nothing was said of a quorum: then, and only then, an empty directory is formatted by a start."""
 
     def __getitem__(self, name: str) -> Any:
         """The parsed value of a key."""
@@ -55,6 +66,14 @@ class BrokerConfig:
     def node_id(self) -> int:
         node_id: int = self.typed["node.id"]
         return node_id
+
+    @property
+    def is_broker(self) -> bool:
+        return BROKER in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return CONTROLLER in self.roles
 
     @property
     def metadata_dir(self) -> str:
@@ -84,29 +103,36 @@ def make_config(values: Mapping[str, str]) -> BrokerConfig:
     if "queued.max.request.bytes" not in given:
         typed["queued.max.request.bytes"] = max(typed["queued.max.request.bytes"], typed["socket.request.max.bytes"])
     _check_uses(given, typed)
-    _check_roles(typed)
-    controller_names = set(typed["controller.listener.names"])
-    listeners = _listeners("listeners", typed["listeners"])
-    _check_protocols(listeners, given, typed)
-    client_listeners = tuple(listener for listener in listeners if listener.name not in controller_names)
-    if not client_listeners:
-        raise SettingError("listeners: names no listener for clients; add one such as PLAINTEXT://127.0.0.1:9092")
-    advertised = _advertised(typed, client_listeners, controller_names)
-    _check_inter_broker(given, typed, advertised)
-    _check_early_start(typed, listeners)
-    log_dirs = _log_dirs(typed)
     try:
-        check_rules(typed)
+        return _consistent(given, typed)
     except RuleBrokenError as error:
         raise SettingError(error.reason) from None
+
+
+def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig:
+    """The configuration, when the settings can be together. Raises RuleBrokenError."""
+    quorum = read_quorum(typed)
+    listeners = read_listeners(given, typed)
+    check_quorum(quorum, listeners, given=given, typed=typed)
+    is_broker, is_controller = BROKER in quorum.roles, CONTROLLER in quorum.roles
+    inter_broker = inter_broker_listener(given, typed, listeners, is_broker=is_broker, is_alone=quorum.is_default)
+    log_dirs = _log_dirs(typed)
+    check_rules(typed)
     return BrokerConfig(
         values=given,
         typed=typed,
         static=dict(typed),
-        listeners=client_listeners,
-        advertised_listeners=advertised,
+        roles=quorum.roles,
+        listeners=listeners.clients,
+        advertised_listeners=listeners.advertised if is_broker else (),
+        inter_broker_listener_name=inter_broker,
+        controller_listeners=listeners.controllers,
+        advertised_controller_listeners=listeners.advertised_controllers if is_controller else (),
+        controller_listener_names=listeners.controller_names,
+        quorum_voters=quorum.voters,
+        quorum_bootstrap_servers=quorum.bootstrap_servers,
         log_dirs=log_dirs,
-        is_default_quorum=not (typed["controller.quorum.voters"] or typed["controller.quorum.bootstrap.servers"]),
+        is_default_quorum=quorum.is_default,
     )
 
 
@@ -147,110 +173,8 @@ def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
         logger.info("settings that are accepted and have no effect here: %s", ", ".join(ignored))
 
 
-def _check_roles(typed: Mapping[str, Any]) -> None:
-    roles = set(typed["process.roles"])
-    if roles != {"broker", "controller"}:
-        raise SettingError(
-            f"process.roles: {','.join(typed['process.roles'])} is not served yet; use broker,controller"
-        )
-    voters = typed["controller.quorum.voters"]
-    if len(voters) > 1 or (voters and not voters[0].startswith(f"{typed['node.id']}@")):
-        raise SettingError(
-            "controller.quorum.voters: only a quorum of this node alone is served yet; name just this node"
-        )
-
-
-def _listeners(setting: str, items: Sequence[str]) -> tuple[ListenerAddress, ...]:
-    listeners = tuple(_listener(setting, item) for item in items if item)
-    names = [listener.name for listener in listeners]
-    ports = [listener.port for listener in listeners if listener.port]
-    if len(set(names)) != len(names):
-        raise SettingError(f"{setting}: each listener must have a different name")
-    if setting == "listeners" and len(set(ports)) != len(ports):
-        raise SettingError(f"{setting}: each listener must have a different port")
-    return listeners
-
-
-def _listener(setting: str, item: str) -> ListenerAddress:
-    name, separator, address = item.partition("://")
-    host, colon, port = address.rpartition(":")
-    if not (separator and colon and port.isascii() and port.isdigit() and int(port[:6]) <= 65535 and name):
-        raise SettingError(f"{setting}: {item!r} is no listener; write it as NAME://host:port")
-    return ListenerAddress(name=name.upper(), host=host.strip("[]"), port=int(port))
-
-
-def _check_protocols(listeners: Sequence[ListenerAddress], given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
-    protocols = _protocols(typed)
-    for listener in listeners:
-        is_controller = listener.name in typed["controller.listener.names"]
-        needs_no_entry = is_controller and "listener.security.protocol.map" not in given
-        protocol = protocols.get(listener.name, "PLAINTEXT" if needs_no_entry else None)
-        if protocol is None:
-            raise SettingError(f"listener.security.protocol.map: says nothing of listener {listener.name}; add it")
-        if protocol != "PLAINTEXT":
-            raise SettingError(
-                f"listeners: {listener.name} uses {protocol}, which is not served yet; use a PLAINTEXT listener"
-            )
-
-
-def _protocols(typed: Mapping[str, Any]) -> dict[str, str]:
-    """Security protocols by listener name, both in capitals."""
-    setting = "listener.security.protocol.map"
-    try:
-        found = pairs(setting, typed[setting])
-    except RuleBrokenError:
-        raise SettingError(f"{setting}: {typed[setting]!r} is not of the form NAME:PROTOCOL,...") from None
-    for protocol in found.values():
-        if protocol.upper() not in {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
-            raise SettingError(f"{setting}: Invalid security protocol `{protocol}` defined in {setting}")
-    return {name.upper(): protocol.upper() for name, protocol in found.items()}
-
-
-def _check_inter_broker(
-    given: Mapping[str, str], typed: Mapping[str, Any], advertised: Sequence[ListenerAddress]
-) -> None:
-    name = typed["inter.broker.listener.name"]
-    if name is None:
-        return
-    if "security.inter.broker.protocol" in given:
-        raise SettingError(
-            "inter.broker.listener.name: only one of it and security.inter.broker.protocol should be set; "
-            "leave one of them out"
-        )
-    if name.upper() not in {listener.name for listener in advertised}:
-        raise SettingError(f"inter.broker.listener.name: {name} is not among advertised.listeners; name one that is")
-
-
-def _check_early_start(typed: Mapping[str, Any], listeners: Sequence[ListenerAddress]) -> None:
-    known = {listener.name for listener in listeners} | set(typed["controller.listener.names"])
-    for name in typed["early.start.listeners"] or ():
-        if name.upper() not in known:
-            raise SettingError(f"early.start.listeners: {name} is not among listeners; name one that is")
-
-
-def _advertised(
-    typed: Mapping[str, Any], listeners: Sequence[ListenerAddress], controller_names: set[str]
-) -> tuple[ListenerAddress, ...]:
-    given = typed["advertised.listeners"]
-    advertised = tuple(
-        listener
-        for listener in (_listeners("advertised.listeners", given) if given else listeners)
-        if listener.name not in controller_names
-    )
-    unknown = {listener.name for listener in advertised} - {listener.name for listener in listeners}
-    if unknown:
-        raise SettingError(f"advertised.listeners: {', '.join(sorted(unknown))} is not among listeners; add it there")
-    for listener in advertised:
-        if listener.host in {"0.0.0.0", "::"} or (given and not listener.host):  # noqa: S104 refused, not bound
-            raise SettingError(
-                f"advertised.listeners: {listener.name} would be told as {listener.host or 'nothing'}, which is the "
-                "address of no machine; name one that clients can reach"
-            )
-    return advertised
-
-
 def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:
     directories = typed["log.dirs"] or typed["log.dir"]
     if len({os.path.realpath(directory) for directory in directories}) != len(directories):
-        raise SettingError("log.dirs: names a directory twice")
+        raise RuleBrokenError("log.dirs: names a directory twice")
     return tuple(directories)

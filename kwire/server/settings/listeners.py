@@ -1,0 +1,196 @@
+"""Listeners in the settings: which are for clients and brokers, which for controllers, and what is told of each.
+
+Whatever cannot be together raises RuleBrokenError with one line that names the setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kwire.server.settings.setting_rules import RuleBrokenError, pairs
+
+_PROTOCOLS = "listener.security.protocol.map"
+_ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 refused or replaced, not bound
+DEFAULT_INTER_BROKER_LISTENER = "PLAINTEXT"
+"""That of security.inter.broker.protocol, which has no other value here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerAddress:
+    """name://host:port of a listener; an empty host stands for all interfaces."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """Where a node listens and what it tells others. Names are in capitals."""
+
+    all: tuple[ListenerAddress, ...]
+    clients: tuple[ListenerAddress, ...]
+    """Those of clients and other brokers."""
+    advertised: tuple[ListenerAddress, ...]
+    """What clients and other brokers are told."""
+    controllers: tuple[ListenerAddress, ...]
+    advertised_controllers: tuple[ListenerAddress, ...]
+    """What other nodes are told of the controller, in the order of controller.listener.names; an empty host stands for
+    this machine's name."""
+    controller_names: tuple[str, ...]
+
+
+def read_listeners(given: Mapping[str, str], typed: Mapping[str, Any]) -> Listeners:
+    """What the settings say, checked as far as no role is needed to judge it."""
+    names = tuple(name.upper() for name in typed["controller.listener.names"])
+    listeners = _addresses("listeners", typed["listeners"])
+    told = _addresses("advertised.listeners", typed["advertised.listeners"] or ())
+    _check_protocols(listeners, names, given, typed)
+    clients = tuple(listener for listener in listeners if listener.name not in names)
+    advertised = _advertised(clients, [each for each in told if each.name not in names], is_given=bool(told))
+    for listener in (*advertised, *told):
+        _check_is_reachable(listener, is_given=bool(told))
+    _check_early_start(typed, listeners, names)
+    return Listeners(
+        all=listeners,
+        clients=clients,
+        advertised=advertised,
+        controllers=tuple(listener for listener in listeners if listener.name in names),
+        advertised_controllers=_advertised_controllers(listeners, told, names),
+        controller_names=names,
+    )
+
+
+def _addresses(setting: str, items: Sequence[str]) -> tuple[ListenerAddress, ...]:
+    listeners = tuple(_address(setting, item) for item in items if item)
+    names = [listener.name for listener in listeners]
+    ports = [listener.port for listener in listeners if listener.port]
+    if len(set(names)) != len(names):
+        raise RuleBrokenError(f"{setting}: each listener must have a different name")
+    if setting == "listeners" and len(set(ports)) != len(ports):
+        raise RuleBrokenError(f"{setting}: each listener must have a different port")
+    return listeners
+
+
+def _address(setting: str, item: str) -> ListenerAddress:
+    name, separator, address = item.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not (separator and colon and port.isascii() and port.isdigit() and int(port[:6]) <= 65535 and name):
+        raise RuleBrokenError(f"{setting}: {item!r} is no listener; write it as NAME://host:port")
+    return ListenerAddress(name=name.upper(), host=host.strip("[]"), port=int(port))
+
+
+def _check_protocols(
+    listeners: Sequence[ListenerAddress],
+    controller_names: Sequence[str],
+    given: Mapping[str, str],
+    typed: Mapping[str, Any],
+) -> None:
+    protocols = protocols_by_name(given, typed, controller_names)
+    for listener in listeners:
+        protocol = protocols.get(listener.name)
+        if protocol is None:
+            raise RuleBrokenError(f"{_PROTOCOLS}: says nothing of listener {listener.name}; add it")
+        if protocol != "PLAINTEXT":
+            raise RuleBrokenError(
+                f"listeners: {listener.name} uses {protocol}, which is not served yet; use a PLAINTEXT listener"
+            )
+
+
+def protocols_by_name(
+    given: Mapping[str, str], typed: Mapping[str, Any], controller_names: Sequence[str]
+) -> dict[str, str]:
+    """Security protocols by listener name, both in capitals. Controllers' need no entry where nothing is mapped."""
+    try:
+        found = pairs(_PROTOCOLS, typed[_PROTOCOLS])
+    except RuleBrokenError:
+        raise RuleBrokenError(f"{_PROTOCOLS}: {typed[_PROTOCOLS]!r} is not of the form NAME:PROTOCOL,...") from None
+    for protocol in found.values():
+        if protocol.upper() not in {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
+            raise RuleBrokenError(f"{_PROTOCOLS}: Invalid security protocol `{protocol}` defined in {_PROTOCOLS}")
+    protocols = {name.upper(): protocol.upper() for name, protocol in found.items()}
+    if _PROTOCOLS in given:
+        return protocols
+    return dict.fromkeys(controller_names, "PLAINTEXT") | protocols
+
+
+def _advertised(
+    clients: Sequence[ListenerAddress], told: Sequence[ListenerAddress], *, is_given: bool
+) -> tuple[ListenerAddress, ...]:
+    if not is_given:
+        return tuple(clients)
+    # A controller alone has no listeners for clients, and what it would tell them does not matter.
+    unknown = {listener.name for listener in told} - {listener.name for listener in clients}
+    if unknown and clients:
+        raise RuleBrokenError(
+            f"advertised.listeners: {', '.join(sorted(unknown))} is not among listeners; add it there"
+        )
+    return tuple(listener for listener in told if listener.name not in unknown)
+
+
+def _check_is_reachable(listener: ListenerAddress, *, is_given: bool) -> None:
+    if listener.host in _ALL_INTERFACES or (is_given and not listener.host):
+        raise RuleBrokenError(
+            f"advertised.listeners: {listener.name} would be told as {listener.host or 'nothing'}, which is the "
+            "address of no machine; name one that clients can reach"
+        )
+
+
+def _advertised_controllers(
+    listeners: Sequence[ListenerAddress], told: Sequence[ListenerAddress], names: Sequence[str]
+) -> tuple[ListenerAddress, ...]:
+    bound = {listener.name: _without_wildcard(listener) for listener in listeners}
+    by_name = bound | {listener.name: listener for listener in told}
+    return tuple(by_name[name] for name in names if name in by_name)
+
+
+def _without_wildcard(listener: ListenerAddress) -> ListenerAddress:
+    host = "" if listener.host in _ALL_INTERFACES else listener.host
+    return ListenerAddress(name=listener.name, host=host, port=listener.port)
+
+
+def _check_early_start(
+    typed: Mapping[str, Any], listeners: Sequence[ListenerAddress], controller_names: Sequence[str]
+) -> None:
+    known = {listener.name for listener in listeners} | set(controller_names)
+    for name in typed["early.start.listeners"] or ():
+        if name.upper() not in known:
+            raise RuleBrokenError(f"early.start.listeners: {name} is not among listeners; name one that is")
+
+
+def inter_broker_listener(
+    given: Mapping[str, str], typed: Mapping[str, Any], listeners: Listeners, *, is_broker: bool, is_alone: bool
+) -> str:
+    """The name of the listener by which brokers reach each other; a broker that is alone may have any."""
+    setting = "inter.broker.listener.name"
+    name = typed[setting]
+    if name is not None and "security.inter.broker.protocol" in given:
+        raise RuleBrokenError(
+            f"{setting}: only one of it and security.inter.broker.protocol should be set; leave one of them out"
+        )
+    wanted: str = (name or DEFAULT_INTER_BROKER_LISTENER).upper()
+    if not is_broker:
+        _check_of_controller(wanted, given, typed, listeners, is_given=name is not None)
+        return wanted
+    names = [listener.name for listener in listeners.advertised]
+    if wanted in names:
+        return wanted
+    if name is None and is_alone:
+        return names[0]
+    raise RuleBrokenError(
+        f"{setting}: {wanted} is not among advertised.listeners; name one that is, of {', '.join(names)}"
+    )
+
+
+def _check_of_controller(
+    wanted: str, given: Mapping[str, str], typed: Mapping[str, Any], listeners: Listeners, *, is_given: bool
+) -> None:
+    if is_given and wanted in listeners.controller_names:
+        raise RuleBrokenError(
+            "controller.listener.names must not contain an explicitly set inter.broker.listener.name configuration "
+            "value when process.roles=controller"
+        )
+    if is_given and wanted not in protocols_by_name(given, typed, listeners.controller_names):
+        raise RuleBrokenError(f"inter.broker.listener.name: {_PROTOCOLS} says nothing of {wanted}; add it")
