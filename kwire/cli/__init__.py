@@ -1,10 +1,11 @@
-"""The command line: `kwire server`, `kwire config explain`, `kwire log dump`, `kwire log verify`."""
+"""The command line: `kwire server`, `kwire format`, `kwire config explain`, `kwire log dump`, `kwire log verify`."""
 
 from __future__ import annotations
 
 import click
 
 from kwire.cli.config_command import config
+from kwire.cli.format_command import format_directories, random_uuid
 from kwire.cli.log_command import log
 from kwire.cli.log_verify_command import verify
 from kwire.cli.server_command import server
@@ -18,5 +19,7 @@ def main() -> None:
 
 main.add_command(server)
 main.add_command(config)
+main.add_command(format_directories)
+main.add_command(random_uuid)
 main.add_command(log)
 log.add_command(verify)

@@ -1,28 +1,31 @@
-"""Formatting: from an empty directory to one that holds a new cluster of one node, as Kafka's storage tool does it.
+"""Formatting: from an empty directory to one of a new cluster, as Kafka's storage tool does it.
 
 Written in this order, each durable: bootstrap.checkpoint (the records every new cluster begins with), the first
-snapshot of the metadata log (the voter set), meta.properties. A crash between them leaves a directory that is still
-blank.
+snapshot of the metadata log (the voter set, where it is not configured), meta.properties. A crash between them leaves a
+directory that is still blank.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from kwire.cluster.control_batches import quorum_of_one
 from kwire.cluster.directory import (
     BOOTSTRAP_CHECKPOINT,
     FIRST_SNAPSHOT,
     META_PROPERTIES,
     MetaProperties,
 )
-from kwire.cluster.features import FORMATTED
+from kwire.cluster.features import FORMATTED, KRAFT_VERSION_LEVEL
+from kwire.cluster.initial_controllers import initial_voter
+from kwire.cluster.quorum.voters import Listener, ReplicaKey, VoterSet
 from kwire.cluster.snapshots import decode_snapshot, encode_snapshot
 from kwire.log.disk import Disk, DiskFailure
 from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.protocol.control_records import ControlRecordType
+from kwire.protocol.messages.control_records import KRaftVersionRecord
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord
 
 
@@ -57,16 +60,38 @@ def format_directory(
     now_ms: int,
 ) -> MetaProperties:
     """Make `directory` the metadata and log directory of a new cluster of one node."""
-    disk.make_directory(directory)
-    disk.replace(f"{directory}/{BOOTSTRAP_CHECKPOINT}", _bootstrap_checkpoint(now_ms), sync=True)
-    metadata = f"{directory}/{METADATA_DIRECTORY}"
-    disk.make_directory(metadata)
-    voters = quorum_of_one(node_id, directory_id, controller_endpoint)
-    disk.replace(f"{metadata}/{FIRST_SNAPSHOT}", _first_snapshot(voters, now_ms), sync=True)
-    disk.sync_directory(directory)
-    return write_identity(
-        disk, directory, MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
+    voter = initial_voter(ReplicaKey(node_id, directory_id), Listener(*controller_endpoint))
+    return write_directory(
+        disk,
+        directory,
+        MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id),
+        features=FORMATTED,
+        voters=VoterSet([voter]),
+        now_ms=now_ms,
     )
+
+
+def write_directory(
+    disk: Disk,
+    directory: str,
+    meta: MetaProperties,
+    *,
+    features: Mapping[str, int],
+    voters: VoterSet | None,
+    now_ms: int,
+) -> MetaProperties:
+    """Format a blank directory of a new cluster. `voters` are those of the metadata log that begins in it, if any."""
+    disk.make_directory(directory)
+    metadata = f"{directory}/{METADATA_DIRECTORY}"
+    if disk.exists(metadata):
+        # An interrupted formatting may have meant other voters, or none.
+        disk.remove_directory(metadata)
+    disk.replace(f"{directory}/{BOOTSTRAP_CHECKPOINT}", _bootstrap_checkpoint(features, now_ms), sync=True)
+    if voters is not None:
+        disk.make_directory(metadata)
+        disk.replace(f"{metadata}/{FIRST_SNAPSHOT}", _first_snapshot(voters, now_ms), sync=True)
+    disk.sync_directory(directory)
+    return write_identity(disk, directory, meta)
 
 
 def write_identity(disk: Disk, directory: str, meta: MetaProperties) -> MetaProperties:
@@ -80,17 +105,22 @@ def bootstrap_records(disk: Disk, directory: str) -> list[Any]:
     """The records that a new metadata log begins with."""
     path = f"{directory}/{BOOTSTRAP_CHECKPOINT}"
     if not disk.exists(path):
-        return _default_records()
+        return _feature_records(FORMATTED)
     return list(decode_snapshot(disk.read(path)).records)
 
 
-def _default_records() -> list[Any]:
-    return [FeatureLevelRecord(name=name, feature_level=level) for name, level in FORMATTED.items()]
+def _feature_records(features: Mapping[str, int]) -> list[Any]:
+    return [FeatureLevelRecord(name=name, feature_level=level) for name, level in features.items()]
 
 
-def _bootstrap_checkpoint(now_ms: int) -> bytes:
-    return b"".join(encode_snapshot(_default_records(), epoch=0, now_ms=now_ms, last_contained_timestamp_ms=0))
+def _bootstrap_checkpoint(features: Mapping[str, int], now_ms: int) -> bytes:
+    records = _feature_records(features)
+    return b"".join(encode_snapshot(records, epoch=0, now_ms=now_ms, last_contained_timestamp_ms=0))
 
 
-def _first_snapshot(voters: Sequence[tuple[Any, Any]], now_ms: int) -> bytes:
-    return b"".join(encode_snapshot([], controls=voters, epoch=0, now_ms=now_ms, last_contained_timestamp_ms=now_ms))
+def _first_snapshot(voters: VoterSet, now_ms: int) -> bytes:
+    controls = [
+        (ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION_LEVEL)),
+        (ControlRecordType.KRAFT_VOTERS, voters.to_record()),
+    ]
+    return b"".join(encode_snapshot([], controls=controls, epoch=0, now_ms=now_ms, last_contained_timestamp_ms=now_ms))

@@ -1,0 +1,103 @@
+"""`kwire format` and `kwire random-uuid`: a node's directories before its first start, as kafka-storage makes them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from kwire.server.formation import FormatOptions
+
+EXIT_REFUSED = 1
+
+
+@click.command("format")
+@click.option("-c", "--config", "properties", type=click.Path(path_type=Path), help="The node's server.properties.")
+@click.option("-t", "--cluster-id", help="The cluster's id, the same on all nodes; `kwire random-uuid` makes one.")
+@click.option("-s", "--standalone", is_flag=True, help="Make this controller the only voter of a new quorum.")
+@click.option(
+    "-N", "--no-initial-controllers", is_flag=True, help="Name no voters: this node joins a quorum that is formed."
+)
+@click.option(
+    "-I",
+    "--initial-controllers",
+    metavar="ID@HOST:PORT:DIRECTORY-ID,...",
+    help="The voters of a new quorum, the same on all nodes; directory ids are made by `kwire random-uuid`.",
+)
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip what is formatted already instead of failing.")
+@click.option("-r", "--release-version", metavar="VERSION", help="The release whose metadata.version to begin with.")
+@click.option(
+    "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature's level to begin with."
+)
+def format_directories(
+    properties: Path | None,
+    cluster_id: str | None,
+    initial_controllers: str | None,
+    release_version: str | None,
+    features: tuple[str, ...],
+    *,
+    standalone: bool,
+    no_initial_controllers: bool,
+    ignore_formatted: bool,
+) -> None:
+    """Format the log directories of a node for the quorum that it will be part of.
+
+    Where controller.quorum.voters names the voters, none of --standalone, --initial-controllers and
+    --no-initial-controllers is needed; else a controller needs one of them. A node without any setting of a quorum need
+    not be formatted: its first start does it.
+    """
+    if properties is None:
+        _refuse("argument --config/-c is required")
+    if cluster_id is None:
+        _refuse("argument --cluster-id/-t is required")
+    # Loaded here: `kwire server`, which this module is imported beside, starts without it.
+    from kwire.server.formation import FormatOptions  # noqa: PLC0415
+
+    _format(
+        properties,
+        FormatOptions(
+            cluster_id=cluster_id,
+            standalone=standalone,
+            initial_controllers=initial_controllers,
+            no_initial_controllers=no_initial_controllers,
+            ignore_formatted=ignore_formatted,
+            release_version=release_version,
+            features=features,
+        ),
+    )
+
+
+def _format(properties: Path, options: FormatOptions) -> None:
+    from kwire.cluster.directory import DirectoryRefused  # noqa: PLC0415 see format_directories
+    from kwire.cluster.node_formatting import FormatRefused  # noqa: PLC0415
+    from kwire.log.disk import DiskFailure, RealDisk  # noqa: PLC0415
+    from kwire.seams import SystemChance, SystemClock  # noqa: PLC0415
+    from kwire.server.formation import format_storage  # noqa: PLC0415
+    from kwire.server.settings.config import SettingError, load_config  # noqa: PLC0415
+
+    try:
+        config = load_config(properties.read_text())
+        format_storage(config, options, disk=RealDisk(), chance=SystemChance(), clock=SystemClock(), say=click.echo)
+    except OSError as error:
+        _refuse(f"{properties}: {error.strerror}")
+    except UnicodeDecodeError:
+        _refuse(f"{properties}: is not a text file")
+    except (SettingError, FormatRefused, DirectoryRefused, DiskFailure) as error:
+        _refuse(str(error))
+
+
+@click.command("random-uuid")
+def random_uuid() -> None:
+    """Print an id for a cluster or a directory."""
+    from kwire.protocol.uuids import uuid_to_text  # noqa: PLC0415 see format_directories
+    from kwire.seams import SystemChance  # noqa: PLC0415
+
+    click.echo(uuid_to_text(SystemChance().uuid()))
+
+
+def _refuse(message: str) -> NoReturn:
+    click.echo(f"kwire: {message}", err=True)
+    sys.exit(EXIT_REFUSED)

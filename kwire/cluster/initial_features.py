@@ -1,0 +1,94 @@
+"""The feature levels that a new cluster begins with: the defaults, and what is asked for instead on a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kwire.cluster.features import FORMATTED, KRAFT_VERSION, METADATA_VERSION, METADATA_VERSION_4_3_IV0, SUPPORTED
+
+RELEASES: Mapping[str, int] = {"4.3-IV0": METADATA_VERSION_4_3_IV0, "4.3": METADATA_VERSION_4_3_IV0}
+"""metadata.version by the name of a release; of 4.3.1 and the like the first two numbers count."""
+RELEASE_NAMES: Mapping[int, str] = {METADATA_VERSION_4_3_IV0: "4.3-IV0"}
+OF_KAFKA = frozenset(
+    {"eligible.leader.replicas.version", "group.version", "share.version", "streams.version", *SUPPORTED}
+)
+"""What Apache Kafka 4.3.1 knows: that one of them is off can be said here too."""
+_LEVEL_MIN, _LEVEL_MAX = -(2**15), 2**15 - 1
+
+
+class InvalidFeatureError(ValueError):
+    """A feature or level that a cluster cannot begin with; the message says why."""
+
+
+def metadata_version_of(release: str) -> int:
+    """The metadata.version of a release such as 4.3-IV0, 4.3 or 4.3.1. Raises InvalidFeatureError."""
+    level = RELEASES.get(release, RELEASES.get(".".join(release.split(".")[:2])))
+    if level is None:
+        known = ", ".join(RELEASE_NAMES.values())
+        raise InvalidFeatureError(f"Unknown metadata.version '{release}'. Supported metadata.version are: {known}")
+    return level
+
+
+def parse_levels(items: Sequence[str]) -> dict[str, int]:
+    """Levels by name, from name=level; the last of a name counts. Raises InvalidFeatureError."""
+    levels: dict[str, int] = {}
+    for item in items:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise InvalidFeatureError(f"Can't parse feature=level string {item}: equals sign not found.")
+        try:
+            level = int(text)
+        except ValueError:
+            level = _LEVEL_MAX + 1
+        if not _LEVEL_MIN <= level <= _LEVEL_MAX:
+            raise InvalidFeatureError(f"Can't parse feature=level string {item}: unable to parse {text} as a short.")
+        levels[name.strip()] = level
+    return levels
+
+
+def initial_levels(asked: Mapping[str, int], release: int | None, *, is_dynamic: bool) -> dict[str, int]:
+    """The levels to begin with, those that are on, metadata.version first. Raises InvalidFeatureError.
+
+    `is_dynamic` says that the quorum's voters are not configured: kraft.version goes by it.
+    """
+    levels = {name: level for name, level in asked.items() if name != METADATA_VERSION}
+    for name in levels:
+        if name not in OF_KAFKA:
+            names = ", ".join(sorted(OF_KAFKA - {METADATA_VERSION}))
+            raise InvalidFeatureError(f"Unsupported feature: {name}. Supported features are: {names}")
+    _check_kraft_version(levels.pop(KRAFT_VERSION, None), is_dynamic=is_dynamic)
+    for name, level in levels.items():
+        least, most = SUPPORTED.get(name, (0, 0))
+        if not least <= level <= most:
+            raise InvalidFeatureError(f"No feature:{name} with feature level {level}; levels here: {least} to {most}")
+    metadata_version = _metadata_version(asked.get(METADATA_VERSION), release)
+    others = {name: level for name, level in FORMATTED.items() if name != METADATA_VERSION} | levels
+    return {METADATA_VERSION: metadata_version} | {name: others[name] for name in sorted(others) if others[name] > 0}
+
+
+def _metadata_version(asked: int | None, release: int | None) -> int:
+    if asked is not None and release is not None:
+        raise InvalidFeatureError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
+    if asked is not None and asked not in RELEASE_NAMES:
+        least, most = SUPPORTED[METADATA_VERSION]
+        raise InvalidFeatureError(
+            f"No MetadataVersion with feature level {asked}. Valid feature levels are from {least} to {most}."
+        )
+    return asked or release or FORMATTED[METADATA_VERSION]
+
+
+def _check_kraft_version(asked: int | None, *, is_dynamic: bool) -> None:
+    flags = "--standalone, --initial-controllers, or --no-initial-controllers"
+    if asked == 0 and is_dynamic:
+        raise InvalidFeatureError(
+            f"Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags {flags} is used. "
+            "For dynamic controllers support, try removing the --feature flag for kraft.version."
+        )
+    if asked is not None and asked != 0 and not is_dynamic:
+        raise InvalidFeatureError(
+            f"Cannot set kraft.version to {asked} unless controller.quorum.voters is empty and one of the flags "
+            f"{flags} is used. For dynamic controllers support, try using one of {flags} and removing "
+            "controller.quorum.voters."
+        )
+    if asked is not None and not 0 <= asked <= SUPPORTED[KRAFT_VERSION][1]:
+        raise InvalidFeatureError(f"No feature:kraft.version with feature level {asked}")

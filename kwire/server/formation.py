@@ -1,0 +1,111 @@
+"""How a quorum is formed: the rules by which a node's directories are formatted for its part in it.
+
+Voters are either configured on every node (controller.quorum.voters), or they are in the metadata log, and then
+formatting puts the first ones there: this node alone, a set that all nodes are formatted with, or nobody, for nodes
+that join later. The rules and most words are those of Apache Kafka's storage tool.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kwire.cluster.initial_controllers import InvalidVoterError, initial_voter, parse_initial_controllers
+from kwire.cluster.initial_features import InvalidFeatureError, initial_levels, metadata_version_of, parse_levels
+from kwire.cluster.node_formatting import FormatRefused, NodeFormat, Say, format_node
+from kwire.cluster.quorum.voters import Listener, ReplicaKey, VoterSet
+from kwire.log.disk import Disk
+from kwire.seams import Chance, Clock
+from kwire.server.settings.config import BrokerConfig
+from kwire.server.storage import controller_endpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatOptions:
+    """What is asked of formatting, beside the settings."""
+
+    cluster_id: str
+    standalone: bool = False
+    """This node is the only voter at first."""
+    initial_controllers: str | None = None
+    """The first voters, as initial_controllers.py reads them."""
+    no_initial_controllers: bool = False
+    """The log begins elsewhere; this node joins."""
+    ignore_formatted: bool = False
+    """Format what is blank beside directories that are not."""
+    release_version: str | None = None
+    features: tuple[str, ...] = ()
+    """name=level."""
+
+
+def format_storage(
+    config: BrokerConfig, options: FormatOptions, *, disk: Disk, chance: Chance, clock: Clock, say: Say
+) -> None:
+    """Format the node's directories. Raises FormatRefused or DirectoryRefused with one line."""
+    wanted = plan_format(config, options, chance=chance)
+    format_node(wanted, disk=disk, chance=chance, clock=clock, say=say, ignore_formatted=options.ignore_formatted)
+
+
+def plan_format(config: BrokerConfig, options: FormatOptions, *, chance: Chance) -> NodeFormat:
+    """What the node's directories are to become. Raises FormatRefused; no directory is looked at."""
+    # A properties file has its own way to write other characters, and nobody needs them.
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", options.cluster_id):
+        raise FormatRefused(
+            "The cluster id may have letters, digits, '.', '_' and '-' only; kwire random-uuid makes one."
+        )
+    try:
+        release = metadata_version_of(options.release_version) if options.release_version is not None else None
+        asked = parse_levels(options.features)
+        voters = _first_voters(config, options, chance)
+        features = initial_levels(asked, release, is_dynamic=not config.quorum_voters)
+    except (InvalidFeatureError, InvalidVoterError) as error:
+        raise FormatRefused(str(error)) from None
+    return NodeFormat(
+        cluster_id=options.cluster_id,
+        node_id=config.node_id,
+        log_dirs=config.log_dirs,
+        metadata_dir=config.metadata_dir,
+        features=features,
+        voters=voters,
+    )
+
+
+def _first_voters(config: BrokerConfig, options: FormatOptions, chance: Chance) -> VoterSet | None:
+    _check_one_of_them(options)
+    says_voters = options.standalone or options.initial_controllers is not None
+    if config.quorum_voters and says_voters:
+        raise FormatRefused(
+            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
+            "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
+            "controller.quorum.bootstrap.servers instead."
+        )
+    if options.initial_controllers is not None:
+        return parse_initial_controllers(options.initial_controllers, config.controller_listener_names[0])
+    if options.standalone:
+        return _standalone(config, chance)
+    if config.is_controller and not config.quorum_voters and not options.no_initial_controllers:
+        raise FormatRefused(
+            "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
+            "--standalone, --initial-controllers, or --no-initial-controllers."
+        )
+    return None
+
+
+def _check_one_of_them(options: FormatOptions) -> None:
+    given = [
+        name
+        for name, is_given in (
+            ("--standalone", options.standalone),
+            ("--initial-controllers", options.initial_controllers is not None),
+            ("--no-initial-controllers", options.no_initial_controllers),
+        )
+        if is_given
+    ]
+    if len(given) > 1:
+        raise FormatRefused(f"{given[1]} is not allowed with {given[0]}.")
+
+
+def _standalone(config: BrokerConfig, chance: Chance) -> VoterSet:
+    if not config.is_controller:
+        raise FormatRefused("You can only use --standalone on a controller.")
+    return VoterSet([initial_voter(ReplicaKey(config.node_id, chance.uuid()), Listener(*controller_endpoint(config)))])
