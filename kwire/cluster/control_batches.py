@@ -76,6 +76,11 @@ def leader_change(leader_id: int) -> tuple[ControlRecordType, Any]:
     return ControlRecordType.LEADER_CHANGE, message
 
 
+def kraft_version() -> tuple[ControlRecordType, Any]:
+    """That voters are known by directory, and may change."""
+    return ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION_LEVEL)
+
+
 def quorum_of_one(
     voter_id: int, directory_id: UUID, endpoint: tuple[str, str, int]
 ) -> list[tuple[ControlRecordType, Any]]:
@@ -90,7 +95,7 @@ def quorum_of_one(
         ),
     )
     return [
-        (ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION_LEVEL)),
+        kraft_version(),
         (ControlRecordType.KRAFT_VOTERS, VotersRecord(voters=[voter])),
     ]
 

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kwire.cluster.directory import DirectoryRefused
@@ -42,6 +42,14 @@ Watcher = Callable[[MetadataImage, MetadataImage], None]
 """Told of (old image, new image) when changes are committed: all that became so together."""
 
 
+class Written(NamedTuple):
+    """A record's place: its offset, and the epoch of the leader that wrote it. In another epoch there may stand another
+    record at the same offset."""
+
+    offset: int
+    epoch: int
+
+
 class MetadataLog:
     """Owns the newest and the committed image."""
 
@@ -59,7 +67,8 @@ class MetadataLog:
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._watchers: list[Watcher] = []
         self._activations: list[asyncio.Future[None]] = []
-        self._is_active = False
+        self._active_epoch: int | None = None
+        """The epoch in which this node leads and may write."""
         self.newest_image = MetadataImage()
         """With what is not committed yet; the committed image on a node that does not lead."""
         self.image = MetadataImage()
@@ -90,7 +99,12 @@ class MetadataLog:
     @property
     def is_active(self) -> bool:
         """Whether this node leads and may write."""
-        return self._is_active
+        return self._active_epoch is not None
+
+    @property
+    def written(self) -> Written:
+        """The last of what this node has written as the leader of this epoch, or of what came before."""
+        return Written(self.next_offset - 1, self.epoch)
 
     def watch(self, watcher: Watcher) -> None:
         """Tell the watcher of every committed change from now on."""
@@ -105,7 +119,7 @@ class MetadataLog:
         """
         self.start()
         await self.active()
-        await self.committed(self.next_offset - 1)
+        await self.committed(self.written)
         logger.info("leads the metadata log in epoch %d, up to offset %d", self.epoch, self.next_offset)
 
     def start(self) -> None:
@@ -115,7 +129,7 @@ class MetadataLog:
 
     async def active(self) -> None:
         """Return when this node leads and may write."""
-        if self._is_active:
+        if self.is_active:
             return
         if self.failed.done():
             raise self.failed.result()
@@ -145,44 +159,49 @@ class MetadataLog:
 
     # --- writing
 
-    def append(self, records: Sequence[Any]) -> int:
-        """Write one batch and apply it to the newest image; the last record's offset, for `committed`.
+    def append(self, records: Sequence[Any]) -> Written:
+        """Write one batch and apply it to the newest image; the last record's place, for `committed`.
 
         Raises KafkaError: NOT_CONTROLLER when this node does not lead (any more), KAFKA_STORAGE_ERROR when the disk is
         full; DiskFailure for any other failure: the node must stop then.
         """
-        if not self._is_active:
+        if self._active_epoch is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
-        last_offset = self.next_offset + len(records) - 1
-        image = self.newest_image.apply(records, offset=last_offset, epoch=self.epoch)
-        appended = self._node.append(list(records))
-        assert appended == last_offset, "the leader alone writes the log"
+        written = Written(self.next_offset + len(records) - 1, self._active_epoch)
+        image = self.newest_image.apply(records, offset=written.offset, epoch=written.epoch)
+        offset = self._node.append(list(records))
+        if self._active_epoch != written.epoch:  # the quorum has found just now that this node leads no more
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        assert offset == written.offset, "the leader alone writes the log"
         self.newest_image = image
         if self._uncommitted and self._uncommitted[-1].offset >= self._node.flushing_to:
             self._uncommitted.pop()
         self._uncommitted.append(image)
-        return last_offset
+        return written
 
-    async def committed(self, offset: int) -> None:
-        """Return when the record at `offset` is committed, and applied to the committed image.
+    async def committed(self, written: Written) -> None:
+        """Return when a record is committed, and applied to the committed image.
 
-        Raises KafkaError NOT_CONTROLLER when this node leads no more: the record may yet be committed, or lost.
+        Raises KafkaError NOT_CONTROLLER when this node leads no more in the record's epoch: it may yet be committed, or
+        lost.
         """
-        if offset < self._applied_to:
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.failed.done():
             raise self.failed.result()
-        self._waiters.append((offset, waiter))
+        if self._active_epoch != written.epoch:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        if written.offset < self._applied_to:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((written.offset, waiter))
         await waiter
 
     # --- what the quorum tells: kwire.cluster.raft_node.Listener
 
     def committed_to(self, end_offset: int) -> None:
         """All below end_offset is committed, and in the log."""
-        image = self._own_image(end_offset) if self._is_active else self._replayed_image(end_offset)
+        image = self._own_image(end_offset) if self.is_active else self._replayed_image(end_offset)
         old, self.image = self.image, image
-        if not self._is_active:
+        if not self.is_active:
             self.newest_image = image
         if image is not old:
             for watcher in self._watchers:
@@ -194,15 +213,18 @@ class MetadataLog:
 
     def leadership_changed(self, leadership: Leadership) -> None:
         """Become active when this node leads and all that came before it is committed; or give way."""
-        is_active = leadership.leader_id == self._node_id and leadership.is_established
-        if is_active and not self._is_active:
-            self._activate()
-        elif self._is_active and not is_active:
+        is_mine = leadership.leader_id == self._node_id and leadership.is_established
+        epoch = leadership.epoch if is_mine else None
+        if epoch == self._active_epoch:
+            return
+        if self._active_epoch is not None:
             self._give_way()
+        if epoch is not None:
+            self._activate(epoch)
 
     def replaced(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None:
         """A snapshot has taken the place of the log."""
-        assert not self._is_active, "a leader never loads a snapshot"
+        assert not self.is_active, "a leader never loads a snapshot"
         old = self.image
         self._take_snapshot(snapshot_id, snapshot)
         for watcher in self._watchers:
@@ -229,9 +251,9 @@ class MetadataLog:
         self.image = self.newest_image = image
         self._applied_to = offset
 
-    def _activate(self) -> None:
+    def _activate(self, epoch: int) -> None:
         """All in the log is committed but what this epoch's leader wrote first of all, which has no state."""
-        self._is_active = True
+        self._active_epoch = epoch
         self.newest_image = self.image
         if self._replay.is_in_transaction:
             self.append([AbortTransactionRecord(reason="the leader that began it leads no more")])
@@ -244,7 +266,7 @@ class MetadataLog:
         self._activations.clear()
 
     def _give_way(self) -> None:
-        self._is_active = False
+        self._active_epoch = None
         self._uncommitted.clear()
         self.newest_image = self.image
         self._replay.restart(self.image)

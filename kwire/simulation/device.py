@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from kwire.log.disk import Data, DiskFailure, DiskFullError
 from kwire.simulation.chance import SeededChance
@@ -115,6 +116,15 @@ class Device:
     def heal(self, fault: Fault) -> None:
         """Take a fault out again."""
         self.faults.remove(fault)
+
+    @contextmanager
+    def sound(self) -> Iterator[None]:
+        """No operation fails meanwhile: for checks, which must not meet faults, nor change what comes of them."""
+        faults, self.faults = self.faults, []
+        try:
+            yield
+        finally:
+            self.faults = faults
 
     def fill(self, *, free_bytes: int = 0) -> None:
         """Leave no more space than this."""

@@ -3,7 +3,7 @@
     faults = Faults(simulation, kinds=("kill", "power", "isolate"))
     simulation.client.run(faults.run(seconds=60, per_minute=5))
 
-Faults overlap as they come. When run() ends, everything is healed and every broker serves. The kinds are the methods of
+Faults overlap as they come. When run() ends, everything is healed and every node serves. The kinds are the methods of
 Faults that begin with `begin_`.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from kwire.log.disk import DiskFailure
-from kwire.simulation.brokers import SimulatedBroker
 from kwire.simulation.links import bad_weather
+from kwire.simulation.nodes import AnyNode
 from kwire.simulation.simulation import Simulation
 
 KINDS: Final = (
@@ -32,10 +32,10 @@ JUMP_SECONDS_MAX: Final = 3600.0
 
 
 class Faults:
-    """What chance does to the brokers of a simulation."""
+    """What chance does to the nodes of a simulation; unless told which, to its brokers."""
 
     def __init__(
-        self, simulation: Simulation, *, kinds: Sequence[str] = KINDS, brokers: Sequence[SimulatedBroker] | None = None
+        self, simulation: Simulation, *, kinds: Sequence[str] = KINDS, nodes: Sequence[AnyNode] | None = None
     ) -> None:
         self.count = 0
         """Faults begun."""
@@ -43,7 +43,7 @@ class Faults:
         self._network = simulation.network
         self._chance = simulation.chance.child("faults")
         self._kinds = kinds
-        self._brokers = list(simulation.brokers.values() if brokers is None else brokers)
+        self._nodes = list(simulation.brokers.values() if nodes is None else nodes)
 
     async def run(self, *, seconds: float, per_minute: float) -> None:
         """Let at least so many faults happen for so long, then wait until all are healed."""
@@ -56,26 +56,26 @@ class Faults:
             running.append(asyncio.create_task(self.begin(self._chance.pick(self._kinds))))
         await asyncio.sleep(start + seconds - self._simulation.now)
         await asyncio.gather(*running)
-        for broker in self._brokers:
-            while not broker.is_serving or broker.failure is not None:
-                await self.revive(broker)
+        for node in self._nodes:
+            while not node.is_serving or node.failure is not None:
+                await self.revive(node)
                 await asyncio.sleep(LOOK_SECONDS)
 
     def begin(self, kind: str) -> Coroutine[Any, Any, None]:
         """One fault of this kind, healed when the coroutine ends."""
         self.count += 1
-        broker = self._chance.pick(self._brokers)
-        self._simulation.trace.note(f"fault {kind} {broker.name}")
-        fault: Coroutine[Any, Any, None] = getattr(self, f"begin_{kind}")(broker)
+        node = self._chance.pick(self._nodes)
+        self._simulation.trace.note(f"fault {kind} {node.name}")
+        fault: Coroutine[Any, Any, None] = getattr(self, f"begin_{kind}")(node)
         return fault
 
-    async def revive(self, broker: SimulatedBroker) -> None:
+    async def revive(self, node: AnyNode) -> None:
         """Let it run: one that is down is started, one that has failed killed and started."""
-        if broker.is_running and broker.failure is not None:
-            broker.kill()
-        while not broker.is_running:
+        if node.is_running and node.failure is not None:
+            node.kill()
+        while not node.is_running:
             try:
-                await asyncio.wait_for(broker.begin(), DOWN_SECONDS_MAX)
+                await asyncio.wait_for(node.begin(), DOWN_SECONDS_MAX)
             except TimeoutError:  # it was killed at its start, or is paused
                 return
             except DiskFailure:
@@ -87,76 +87,76 @@ class Faults:
 
     # --- processes
 
-    async def begin_kill(self, broker: SimulatedBroker) -> None:
-        broker.kill()
+    async def begin_kill(self, node: AnyNode) -> None:
+        node.kill()
         await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
-        await self.revive(broker)
+        await self.revive(node)
 
-    async def begin_power(self, broker: SimulatedBroker) -> None:
-        broker.power_off()
+    async def begin_power(self, node: AnyNode) -> None:
+        node.power_off()
         await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
-        await self.revive(broker)
+        await self.revive(node)
 
-    async def begin_pause(self, broker: SimulatedBroker) -> None:
-        if broker.is_running:
-            broker.pause()
+    async def begin_pause(self, node: AnyNode) -> None:
+        if node.is_running:
+            node.pause()
             await asyncio.sleep(self._seconds(PAUSE_SECONDS_MAX))
-            broker.resume()
+            node.resume()
 
-    async def begin_jump(self, broker: SimulatedBroker) -> None:
-        broker.host.jump(self._chance.uniform(-JUMP_SECONDS_MAX, JUMP_SECONDS_MAX))
+    async def begin_jump(self, node: AnyNode) -> None:
+        node.host.jump(self._chance.uniform(-JUMP_SECONDS_MAX, JUMP_SECONDS_MAX))
 
     # --- network
 
-    def _other(self, broker: SimulatedBroker) -> str:
-        return self._chance.pick([name for name in self._network.hosts if name != broker.name])
+    def _other(self, node: AnyNode) -> str:
+        return self._chance.pick([name for name in self._network.hosts if name != node.name])
 
-    async def begin_cut(self, broker: SimulatedBroker) -> None:
-        ends = [broker.name, self._other(broker)]
+    async def begin_cut(self, node: AnyNode) -> None:
+        ends = [node.name, self._other(node)]
         source, target = ends if self._chance.happens(0.5) else reversed(ends)
         reason = f"cut {self.count}"
         self._network.cut(source, target, reason=reason)
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         self._network.heal(reason=reason)
 
-    async def begin_isolate(self, broker: SimulatedBroker) -> None:
+    async def begin_isolate(self, node: AnyNode) -> None:
         reason = f"isolate {self.count}"
-        self._network.isolate(broker.name, reason=reason)
+        self._network.isolate(node.name, reason=reason)
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         self._network.heal(reason=reason)
 
-    async def begin_clog(self, broker: SimulatedBroker) -> None:
-        for name in [name for name in self._network.hosts if name != broker.name]:
-            for source, target in ((broker.name, name), (name, broker.name)):
+    async def begin_clog(self, node: AnyNode) -> None:
+        for name in [name for name in self._network.hosts if name != node.name]:
+            for source, target in ((node.name, name), (name, node.name)):
                 if self._chance.happens(0.5):
                     self._network.clog(source, target, self._seconds(CUT_SECONDS_MAX))
 
-    async def begin_reset(self, broker: SimulatedBroker) -> None:
-        self._network.reset(broker.name, self._other(broker))
+    async def begin_reset(self, node: AnyNode) -> None:
+        self._network.reset(node.name, self._other(node))
 
-    async def begin_slow_network(self, broker: SimulatedBroker) -> None:
-        other, speed = self._other(broker), bad_weather(self._chance)
-        self._network.slow_down(broker.name, other, speed)
+    async def begin_slow_network(self, node: AnyNode) -> None:
+        other, speed = self._other(node), bad_weather(self._chance)
+        self._network.slow_down(node.name, other, speed)
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
-        self._network.slow_down(broker.name, other, None)
+        self._network.slow_down(node.name, other, None)
 
     # --- disks
 
-    async def begin_slow_disk(self, broker: SimulatedBroker) -> None:
-        broker.host.device.slowness = self._chance.pick((10.0, 100.0, 1000.0))
+    async def begin_slow_disk(self, node: AnyNode) -> None:
+        node.host.device.slowness = self._chance.pick((10.0, 100.0, 1000.0))
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
-        broker.host.device.slowness = 1.0
+        node.host.device.slowness = 1.0
 
-    async def begin_full_disk(self, broker: SimulatedBroker) -> None:
-        broker.host.device.fill(free_bytes=self._chance.below(10_000))
+    async def begin_full_disk(self, node: AnyNode) -> None:
+        node.host.device.fill(free_bytes=self._chance.below(10_000))
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
-        broker.host.device.empty()
+        node.host.device.empty()
 
-    async def begin_broken_disk(self, broker: SimulatedBroker) -> None:
+    async def begin_broken_disk(self, node: AnyNode) -> None:
         """An operation fails for a while; then the device is exchanged for one with the same durable content."""
-        device = broker.host.device
+        device = node.host.device
         fault = device.fail(self._chance.pick(("append", "fsync", "read", "create", "rename")))
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         device.heal(fault)
-        broker.power_off()
-        await self.revive(broker)
+        node.power_off()
+        await self.revive(node)

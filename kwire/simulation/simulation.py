@@ -24,6 +24,7 @@ from typing import Any, Self, TypeVar
 from kwire.simulation.brokers import SimulatedBroker
 from kwire.simulation.chance import SeededChance
 from kwire.simulation.client import WireClient
+from kwire.simulation.controllers import SimulatedController, controllers
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.loop import ProcessLoop
 from kwire.simulation.machine import Machine
@@ -93,6 +94,11 @@ class Simulation:
         broker = SimulatedBroker(self.host(name), settings, node_id=node_id or len(self.brokers) + 1)
         self.brokers[name] = broker
         return broker
+
+    def quorum(self, count: int, config: Mapping[str, object] | None = None) -> list[SimulatedController]:
+        """So many controllers on hosts controller-1, controller-2 and so on, not started."""
+        settings = {key: str(value) for key, value in (config or {}).items()}
+        return controllers([self.host(f"controller-{number}") for number in range(1, count + 1)], settings)
 
     async def connect(self, broker: SimulatedBroker, *, client_id: str = "wire") -> WireClient:
         """A client of frames, on the host of the process that calls this."""

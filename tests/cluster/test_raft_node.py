@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,9 @@ def topic(name: str) -> TopicRecord:
 
 def write(world: World, log: MetadataLog, *records: Any) -> int:
     async def call() -> int:
-        offset = log.append(list(records))
-        await log.committed(offset)
-        return offset
+        written = log.append(list(records))
+        await log.committed(written)
+        return written.offset
 
     return int(world.run(call()))
 
@@ -91,6 +92,39 @@ def test_without_a_majority_nothing_is_committed_and_the_leader_gives_way(world:
     world.heal()
     world.until(lambda: all_have(world, "kept"))
     assert leader.epoch == successor.epoch
+
+
+def test_a_leader_that_slept_too_long_learns_at_its_next_write_that_it_leads_no_more(world: World) -> None:
+    """What it wrote must not count as committed when another leader's record is, at the same offset."""
+    world.start(1, 2, 3)
+    leader = world.leader()
+    world.isolate(world.id_of(leader))
+    assert leader.node._timer is not None
+    leader.node._timer.cancel()
+    world.run(asyncio.sleep(30))
+    assert leader.is_active
+    with pytest.raises(KafkaError) as raised:
+        write(world, leader, topic("lost"))
+    assert raised.value.code is ErrorCode.NOT_CONTROLLER
+    world.heal()
+    write(world, world.leader(), topic("kept"))
+    world.until(lambda: all_have(world, "kept"))
+
+
+def test_a_record_of_an_earlier_epoch_does_not_count_as_committed_in_a_later_one(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    written = leader.written
+    write(world, leader, topic("a"))
+    world.run(leader.committed(written))
+    node_id = world.id_of(leader)
+    for other in (1, 2, 3):
+        if other != node_id:
+            world.kill(other)
+    world.until(lambda: not leader.is_active)
+    with pytest.raises(KafkaError) as raised:
+        world.run(leader.committed(written))
+    assert raised.value.code is ErrorCode.NOT_CONTROLLER
 
 
 def test_the_others_go_on_when_the_leader_is_killed_and_it_comes_back(world: World) -> None:
@@ -173,8 +207,9 @@ def test_who_is_too_far_behind_gets_a_snapshot(world: World) -> None:
 def test_a_metadata_transaction_counts_whole_on_every_node(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
-    write(world, leader, BeginTransactionRecord(name="x"), topic("a"), topic("b"), EndTransactionRecord())
+    offset = write(world, leader, BeginTransactionRecord(name="x"), topic("a"), topic("b"), EndTransactionRecord())
     world.until(lambda: all_have(world, "a", "b"))
+    assert {log.image.offset for log in world.nodes.values()} == {offset}
 
 
 def test_a_transaction_that_its_leader_did_not_end_is_aborted_by_the_next(world: World) -> None:

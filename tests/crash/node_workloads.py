@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.cluster.image import MetadataImage
-from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata_log import MetadataLog, Written
 from kwire.protocol.records import Record, encode_batch
 from kwire.server.storage import Storage
 from tests.crash.checks import problems_of
@@ -100,11 +100,11 @@ class NodeScript:
     def _watch_appends(self, log: MetadataLog) -> None:
         append = log.append
 
-        def noted(records: Any) -> int:
+        def noted(records: Any) -> Written:
             since = len(self.operations) + 1
-            offset = append(records)
+            written = append(records)
             self._images.append((since, known(log.newest_image)))
-            return offset
+            return written
 
         log.append = noted  # type: ignore[method-assign]
 

@@ -26,7 +26,7 @@ from kwire.cluster.controller.topics import (
 )
 from kwire.cluster.features import SUPPORTED
 from kwire.cluster.image import BrokerRegistration, ConfigResource, Endpoint, MetadataImage, TopicImage
-from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata_log import MetadataLog, Written
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import (
     BrokerEndpoint,
@@ -91,7 +91,7 @@ class Controller:
         while any(wish.name in self._log.image.topics and wish.name not in self.image.topics for wish in wishes):
             # The logs of the old topic must be out of the way before the new one is known: after a crash in between
             # nothing but a file that may be lost would tell the one's records from the other's.
-            await self._log.committed(self._log.next_offset - 1)
+            await self._log.committed(self._log.written)
         return await self._each(wishes, plan, validate_only=validate_only)
 
     async def create_partitions(
@@ -225,8 +225,8 @@ class Controller:
             fenced=True,
             log_dirs=list(directories),
         )
-        offset = self._log.append([record])
-        assert offset == record.broker_epoch, "the registration's offset is its epoch"
+        written = self._log.append([record])
+        assert written.offset == record.broker_epoch, "the registration's offset is its epoch"
         unfence = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=record.broker_epoch, fenced=-1)
         await self._log.committed(self._log.append([unfence]))
         return self.image.brokers[broker_id]
@@ -236,10 +236,11 @@ class Controller:
     ) -> list[Any]:
         """Plan and append wish by wish, each on the newest image; wait once for all.
 
-        A refusal, too, may rest on records that are not durable yet: it waits as well. Each wish costs a copy of what
+        A refusal, too, may rest on records that are not durable yet: it waits as well, in the epoch that it began in. Each wish costs a copy of what
         it changes, so a long list lets others in between.
         """
         results: list[Any] = []
+        epoch = self._log.epoch
         for number, wish in enumerate(wishes, 1):
             if number % WISHES_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -252,5 +253,5 @@ class Controller:
                 continue
             results.append(result)
         if self._log.newest_image is not self._log.image:
-            await self._log.committed(self._log.newest_image.offset)
+            await self._log.committed(Written(self._log.newest_image.offset, epoch))
         return results

@@ -66,6 +66,10 @@ class Listeners:
         """An address's port; port 0 stands for the one that was picked."""
         return address.port or next(listener.port for listener in self._listeners if listener.name == address.name)
 
+    def ports(self) -> dict[str, int]:
+        """The port of each listener, by name."""
+        return {listener.name: listener.port for listener in self._listeners}
+
     def stop_accepting(self) -> None:
         for listener in self._listeners:
             listener.stop_accepting()

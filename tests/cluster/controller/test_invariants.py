@@ -251,6 +251,8 @@ def test_partitions_stay_sound(elr: bool, unclean: bool, min_insync: int, events
     for event, who, chance in events:
         event(world, who, chance)
     world.settle()
+    led = [place.partition for place in world.view.places() if place.partition.leader != NO_LEADER]
+    assert not any(is_moving(partition) for partition in led)
 
 
 def test_views_are_left_alone_by_what_follows() -> None:

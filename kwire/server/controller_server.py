@@ -1,0 +1,147 @@
+"""A node that is only a controller: it keeps the metadata log with its peers, and serves no clients.
+
+Start takes the ports first, then the directory, then the log; then it serves, and only then takes part: peers that it
+asks for their votes may ask back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from importlib.metadata import version
+from typing import Any
+
+from kwire.cluster.formatting import bootstrap_records
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata_node import open_metadata_log
+from kwire.log.disk import Disk, RealDisk
+from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.recovery import Surroundings
+from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
+from kwire.server.apis import api_versions, describe_quorum, quorum
+from kwire.server.authorization import AllowEverything
+from kwire.server.dispatch import Dispatcher
+from kwire.server.network.listeners import Listeners
+from kwire.server.network.node_channel import NodeChannel
+from kwire.server.quorum_settings import quorum_config, static_voters
+from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
+from kwire.server.services import NodeServices
+from kwire.server.settings.config import BrokerConfig
+from kwire.server.storage import open_storage
+
+logger = logging.getLogger("kwire.server.controller")
+
+SERVED = (api_versions.API, describe_quorum.API, *quorum.APIS)
+SHUTDOWN_MS = 5000
+"""How long the others have to elect a leader when this one goes."""
+
+
+class ControllerServer:
+    """Start it, wait for `failed` or whatever else should end it, stop it."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        disk: Disk | None = None,
+        workers: Workers | None = None,
+    ) -> None:
+        self.config = config
+        self._clock = clock or SystemClock()
+        self._chance = chance or SystemChance()
+        self._disk = disk or RealDisk()
+        self._workers = workers or ThreadWorkers()
+        self._listeners = Listeners(config, config.controller_listeners)
+        self._channel = NodeChannel(
+            client_id=f"controller-{config.node_id}",
+            software_version=version("kwire"),
+            timeout_ms=config["controller.quorum.request.timeout.ms"],
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        """Resolved when the controller cannot go on."""
+
+    @property
+    def metadata_log(self) -> MetadataLog:
+        return self._metadata_log
+
+    @property
+    def cluster_id(self) -> str:
+        return self._storage.cluster_id
+
+    async def start(self) -> None:
+        """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
+        try:
+            await self._listeners.bind()
+            self._storage = open_storage(self.config, disk=self._disk, clock=self._clock, chance=self._chance)
+            try:
+                self._metadata_log = self._open_metadata()
+                await self._serve()
+            except BaseException:
+                self._storage.release()
+                raise
+        except BaseException:
+            self._listeners.stop_accepting()
+            self._workers.close()
+            raise
+        self._metadata_log.start()
+        self._run(self._listeners.sweep())
+
+    def _open_metadata(self) -> MetadataLog:
+        metadata_log = open_metadata_log(
+            quorum_config(self.config, self._storage, self._listeners.ports()),
+            directory=f"{self.config.metadata_dir}/{METADATA_DIRECTORY}",
+            surroundings=Surroundings(disk=self._disk, clock=self._clock, chance=self._chance),
+            workers=self._workers,
+            channel=self._channel,
+            static_voters=static_voters(self.config),
+            bootstrap=bootstrap_records(self._disk, self.config.metadata_dir),
+            segment_bytes=self.config["metadata.log.segment.bytes"],
+            segment_ms=self.config["metadata.log.segment.ms"],
+        )
+        metadata_log.failed.add_done_callback(lambda done: self._fail(done.result()))
+        return metadata_log
+
+    async def _serve(self) -> None:
+        services = NodeServices(
+            config=self.config,
+            cluster_id=self._storage.cluster_id,
+            clock=self._clock,
+            chance=self._chance,
+            metadata_log=self._metadata_log,
+            authorizer=AllowEverything(),
+            quotas=ClientQuotaManager(clock=self._clock, config=QuotaConfig()),
+            apis=SERVED,
+            unsupported_api_versions=api_versions.unsupported_version,
+        )
+        await self._listeners.serve(lambda name: Dispatcher(SERVED, services, name).handle)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._task_ended)
+        self._tasks.append(task)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        logger.critical("the controller cannot go on", exc_info=error)
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+    async def stop(self) -> None:
+        """Let the others elect a leader first, then stop serving, flush, and give everything back."""
+        await self._metadata_log.node.shut_down(SHUTDOWN_MS)
+        self._listeners.stop_accepting()
+        self._listeners.abort_connections("the controller stops")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._channel.close()
+        await self._metadata_log.close()
+        self._workers.close()
+        self._storage.release()
