@@ -295,7 +295,8 @@ def test_a_client_that_leaves_answers_unread_at_the_close_is_dropped(
 
             def has_unsent() -> bool:
                 reader.send_bytes(reader.frame(fetch_request(topic), 12))
-                return broker.call(lambda: any(each.unsent_bytes for each in broker.server._listeners.table.connections))
+                connections = broker.server._listeners.table.connections
+                return broker.call(lambda: any(each.unsent_bytes for each in connections))
 
             eventually(has_unsent, "an answer that does not fit into the socket")
             eventually(lambda: broker.connection_count == 0, "the connection to be closed, and then dropped")
