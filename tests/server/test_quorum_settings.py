@@ -108,6 +108,7 @@ BAD = [
     ),
     (f"listeners={BOTH} servers={SERVERS} advertised=CONTROLLER://h:7", "at least one broker advertised listener"),
     (f"listeners={BOTH} servers={SERVERS} inter=CONTROLLER", NOT_ADVERTISED),
+    ("inter=", "inter.broker.listener.name: The provided listener name is null or empty"),
     (
         f"listeners=OTHER://h:1,{CONTROLLERS} servers={SERVERS} map=OTHER:PLAINTEXT,CONTROLLER:PLAINTEXT",
         f"PLAINTEXT {NOT_ADVERTISED}; name one that is, of OTHER",

@@ -170,6 +170,8 @@ def inter_broker_listener(
         raise RuleBrokenError(
             f"{setting}: only one of it and security.inter.broker.protocol should be set; leave one of them out"
         )
+    if name == "":
+        raise RuleBrokenError(f"{setting}: The provided listener name is null or empty string; leave the setting out")
     wanted: str = (name or DEFAULT_INTER_BROKER_LISTENER).upper()
     if not is_broker:
         _check_of_controller(wanted, given, typed, listeners, is_given=name is not None)
