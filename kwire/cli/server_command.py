@@ -18,6 +18,7 @@ from kwire.cluster.directory import DirectoryRefused
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
 from kwire.server.broker import BrokerServer
+from kwire.server.controller_server import ControllerServer
 from kwire.server.network.memory_return import keep_large_blocks_apart
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
 
@@ -37,7 +38,7 @@ EXIT_FAILED = 3
 )
 @click.option("--verbose", is_flag=True, help="Log what the broker does, as Kafka's server.log.")
 def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool) -> None:
-    """Run a broker until it is told to stop (Ctrl-C or SIGTERM).
+    """Run a node until it is told to stop (Ctrl-C or SIGTERM).
 
     PROPERTIES is a server.properties as Kafka's server takes it. Without one: node 1, broker and controller in one, on
     127.0.0.1:9092, with its data in ./data.
@@ -86,17 +87,21 @@ def _refuse(message: str) -> None:
 async def _serve(config: BrokerConfig) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Before anybody is told that the broker serves: from then on a signal must find it ready to stop cleanly.
+        # Before anybody is told that the node serves: from then on a signal must find it ready to stop cleanly.
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    broker = BrokerServer(config, keep=gc.freeze)
-    await broker.start()
-    click.echo(
-        f"kwire: serving Kafka on {broker.bootstrap_server}, node {config.node_id}, "
-        f"data in {', '.join(config.log_dirs)} (Ctrl-C stops)"
-    )
-    broker.failed.add_done_callback(lambda _: stop.set())
+    server: BrokerServer | ControllerServer
+    if config.is_broker:
+        server = BrokerServer(config, keep=gc.freeze)
+        await server.start()
+        what = f"serving Kafka on {server.bootstrap_server}"
+    else:
+        server = ControllerServer(config)
+        await server.start()
+        what = f"controlling on {', '.join(server.addresses)}"
+    click.echo(f"kwire: {what}, node {config.node_id}, data in {', '.join(config.log_dirs)} (Ctrl-C stops)")
+    server.failed.add_done_callback(lambda _: stop.set())
     await stop.wait()
-    failed = broker.failed.done()
-    await broker.stop()
-    click.echo("kwire: stopped" if not failed else f"kwire: stopped, because {broker.failed.result()}", err=failed)
+    failed = server.failed.done()
+    await server.stop()
+    click.echo("kwire: stopped" if not failed else f"kwire: stopped, because {server.failed.result()}", err=failed)
     return EXIT_FAILED if failed else 0

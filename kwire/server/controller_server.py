@@ -72,6 +72,12 @@ class ControllerServer:
     def cluster_id(self) -> str:
         return self._storage.cluster_id
 
+    @property
+    def addresses(self) -> list[str]:
+        """host:port of each listener."""
+        addresses = self.config.controller_listeners
+        return [f"{address.host}:{self._listeners.port_of(address)}" for address in addresses]
+
     async def start(self) -> None:
         """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
         try:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 READY = "kwire: serving Kafka on "
+CONTROLS = "kwire: controlling on "
 SECONDS = 30.0
 
 
@@ -34,9 +35,9 @@ class ServerProcess:
         self.said_before = ""
         assert process.stdout is not None
         for line in process.stdout:
-            if line.startswith(READY):
+            if line.startswith((READY, CONTROLS)):
                 self.ready_line = line
-                self.bootstrap_server = line.removeprefix(READY).partition(",")[0]
+                self.bootstrap_server = line.removeprefix(READY).removeprefix(CONTROLS).partition(",")[0]
                 return
             self.said_before += line
         raise AssertionError(f"the server did not start: {self.said_before}")
