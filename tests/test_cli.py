@@ -98,11 +98,7 @@ def test_a_wrong_setting_is_named(tmp_path: Path, setting: str, value: str) -> N
     [
         ({"listeners": FREE, "process_roles": "broker", "controller_quorum_voters": "2@b:2"}, "process.roles"),
         (
-            {
-                "listeners": "CONTROLLER://127.0.0.1:0",
-                "process_roles": "controller",
-                "controller_quorum_voters": "1@a:1",
-            },
+            {"listeners": FREE, "process_roles": "broker", "controller_quorum_voters": "2@a:1"},
             "process.roles",
         ),
         (
@@ -113,6 +109,15 @@ def test_a_wrong_setting_is_named(tmp_path: Path, setting: str, value: str) -> N
 )
 def test_a_node_of_a_larger_quorum_is_not_served_yet(tmp_path: Path, given: dict[str, str], naming: str) -> None:
     assert "served yet" in refused(tmp_path, *overrides(**given), naming=naming)
+
+
+def test_a_controller_does_not_format_its_directory_itself(tmp_path: Path) -> None:
+    given = {
+        "listeners": "CONTROLLER://127.0.0.1:0",
+        "process_roles": "controller",
+        "controller_quorum_voters": "1@127.0.0.1:1",
+    }
+    assert "kwire format" in refused(tmp_path, *overrides(**given), naming="meta.properties")
 
 
 def test_an_override_without_a_value_is_explained(tmp_path: Path) -> None:
