@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from importlib.metadata import version
 from typing import Any
 
+from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.metadata_node import open_metadata_log
@@ -19,20 +20,20 @@ from kwire.log.disk import Disk, RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
 from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
-from kwire.server.apis import api_versions, describe_quorum, quorum
+from kwire.server.apis import api_versions, broker_control, describe_quorum, quorum
 from kwire.server.authorization import AllowEverything
 from kwire.server.dispatch import Dispatcher
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.node_channel import NodeChannel
 from kwire.server.quorum_settings import quorum_config, static_voters
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
-from kwire.server.services import NodeServices
+from kwire.server.services import ControllerServices
 from kwire.server.settings.config import BrokerConfig
 from kwire.server.storage import open_storage
 
 logger = logging.getLogger("kwire.server.controller")
 
-SERVED = (api_versions.API, describe_quorum.API, *quorum.APIS)
+SERVED = (api_versions.API, describe_quorum.API, *quorum.APIS, *broker_control.APIS)
 SHUTDOWN_MS = 5000
 """How long the others have to elect a leader when this one goes."""
 
@@ -95,6 +96,7 @@ class ControllerServer:
             raise
         self._metadata_log.start()
         self._run(self._listeners.sweep())
+        self._run(self._brokers.run())
 
     def _open_metadata(self) -> MetadataLog:
         metadata_log = open_metadata_log(
@@ -112,7 +114,14 @@ class ControllerServer:
         return metadata_log
 
     async def _serve(self) -> None:
-        services = NodeServices(
+        self._brokers = BrokerControl(
+            metadata_log=self._metadata_log,
+            clock=self._clock,
+            settings=lambda: self.config.typed,
+            controller_id=self.config.node_id,
+            cluster_id=self._storage.cluster_id,
+        )
+        services = ControllerServices(
             config=self.config,
             cluster_id=self._storage.cluster_id,
             clock=self._clock,
@@ -122,6 +131,7 @@ class ControllerServer:
             quotas=ClientQuotaManager(clock=self._clock, config=QuotaConfig()),
             apis=SERVED,
             unsupported_api_versions=api_versions.unsupported_version,
+            brokers=self._brokers,
         )
         await self._listeners.serve(lambda name: Dispatcher(SERVED, services, name).handle)
 

@@ -21,6 +21,7 @@ from kwire.server.settings.config_entries import ConfigEntries
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 
 if TYPE_CHECKING:
+    from kwire.cluster.controller.broker_control import BrokerControl
     from kwire.coordinator.group_coordinator import GroupCoordinator
     from kwire.coordinator.markers import MarkerWriter
     from kwire.coordinator.transaction.gate import TransactionGate
@@ -56,6 +57,20 @@ class NodeServices:
     def image(self) -> MetadataImage:
         """The committed metadata."""
         return self.metadata_log.image
+
+
+@dataclass(slots=True, kw_only=True)
+class ControllerServices(NodeServices):
+    """Made once by a controller."""
+
+    brokers: BrokerControl
+
+
+def of_controller(context: RequestContext) -> ControllerServices:
+    """The services of a request that only controllers serve."""
+    services: NodeServices = context.services
+    assert isinstance(services, ControllerServices), "a controller's API in a broker's table"
+    return services
 
 
 @dataclass(slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from kwire.cluster.client_quotas import QuotaEntity, entity_text
 from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
 from kwire.cluster.controller.configs import Change, plan_incremental, plan_replacement
 from kwire.cluster.controller.features import FeatureUpdate, plan_features
+from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.controller.topics import (
     CreatedTopic,
     NewTopic,
@@ -34,14 +35,11 @@ from kwire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     ControllerEndpoint,
     ControllerFeature,
-    ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
 from kwire.seams import Chance
 
-PRODUCER_ID_BLOCK_SIZE = 1000
-"""Producer ids that a broker takes at a time, as in Kafka."""
 WISHES_AT_ONCE = 64
 """Wishes of one request that are planned before others have their turn."""
 
@@ -180,9 +178,7 @@ class Controller:
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """A block of producer ids that nobody else will ever get."""
-        first = self.image.next_producer_id
-        block = range(first, first + PRODUCER_ID_BLOCK_SIZE)
-        record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=block.stop)
+        record, block = plan_producer_ids(self.image, broker_id, broker_epoch)
         await self._log.committed(self._log.append([record]))
         return block
 

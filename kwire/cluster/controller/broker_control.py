@@ -1,0 +1,205 @@
+"""The active controller's dealings with brokers: each request is planned on the newest image and becomes one batch.
+
+What heartbeats have said lives as long as this node leads: a new leader gives every unfenced broker a whole session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from kwire.cluster.controller.broker_changes import plan_unregistration
+from kwire.cluster.controller.heartbeats import BrokerSessions, plan_expiry, plan_heartbeat
+from kwire.cluster.controller.isr_changes import plan_isr_changes
+from kwire.cluster.controller.leader_elections import plan_leader_elections
+from kwire.cluster.controller.producer_ids import plan_producer_ids
+from kwire.cluster.controller.reassignments import plan_reassignments
+from kwire.cluster.controller.registration import plan_broker_registration, plan_controller_registration
+from kwire.cluster.controller.replica_directories import plan_directory_assignments
+from kwire.cluster.controller.view import ControllerView
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kwire.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from kwire.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
+from kwire.protocol.messages.controller_registration import ControllerRegistrationRequest
+from kwire.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kwire.seams import Clock
+
+logger = logging.getLogger("kwire.cluster.controller")
+
+LOOKS_PER_SESSION = 4
+"""How often at least, in the time of a session, one that is over is looked for."""
+
+T = TypeVar("T")
+
+
+class BrokerControl:
+    """All methods raise KafkaError NOT_CONTROLLER on a node that does not lead (any more)."""
+
+    def __init__(
+        self,
+        *,
+        metadata_log: MetadataLog,
+        clock: Clock,
+        settings: Callable[[], Mapping[str, Any]],
+        controller_id: int,
+        cluster_id: str,
+    ) -> None:
+        self._log = metadata_log
+        self._clock = clock
+        self._settings = settings
+        self._controller_id = controller_id
+        self._cluster_id = cluster_id
+        self._sessions: BrokerSessions | None = None
+        self._sessions_epoch = -1
+        """The leader epoch that they belong to."""
+
+    # --- brokers
+
+    async def register_broker(self, request: BrokerRegistrationRequest, *, version: int) -> int:
+        """The broker's epoch."""
+        sessions, view = self._active()
+        existing = view.image.brokers.get(request.broker_id)
+        records, epoch = plan_broker_registration(
+            view,
+            request,
+            version=version,
+            cluster_id=self._cluster_id,
+            next_offset=self._log.next_offset,
+            has_session=existing is not None
+            and sessions.has_session(request.broker_id, existing.broker_epoch, now_ms=self._now),
+            kraft_version=self._log.node.quorum.history.kraft_version,
+        )
+        written = self._log.append(records)
+        is_new = existing is None or existing.broker_epoch != epoch
+        sessions.registered(request.broker_id, is_new_incarnation=is_new)
+        sessions.contact(request.broker_id, epoch, now_ms=self._now)
+        await self._log.committed(written)
+        return epoch
+
+    async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        """What the broker is to do."""
+        sessions, view = self._active()
+        view.check_broker_epoch(request.broker_id, request.broker_epoch)
+        sessions.contact(request.broker_id, request.broker_epoch, now_ms=self._now)
+        records, state, response = plan_heartbeat(view, sessions, request)
+        written = self._log.append(records) if records else None
+        sessions.beat(
+            request.broker_id,
+            state,
+            metadata_offset=request.current_metadata_offset,
+            end_offset=self._log.next_offset - 1,
+        )
+        if written is not None:
+            await self._log.committed(written)
+        return response
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker."""
+        sessions, view = self._active()
+        broker = view.image.brokers.get(broker_id)
+        if broker is None:
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+        written = self._log.append(plan_unregistration(view, broker_id))
+        sessions.unregistered(broker_id, broker.broker_epoch)
+        await self._log.committed(written)
+
+    async def register_controller(self, request: ControllerRegistrationRequest) -> None:
+        """Take note of where a controller is and what it supports."""
+        self._active()
+        await self._log.committed(self._log.append([plan_controller_registration(request)]))
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
+        """A block of producer ids."""
+        _, view = self._active()
+        view.check_broker_epoch(broker_id, broker_epoch)
+        record, block = plan_producer_ids(view.image, broker_id, broker_epoch)
+        await self._log.committed(self._log.append([record]))
+        return block
+
+    # --- partitions
+
+    async def alter_partition(self, request: AlterPartitionRequest, *, version: int) -> AlterPartitionResponse:
+        """Changes of in-sync sets that leaders ask for."""
+        return await self._write(*plan_isr_changes(self._active()[1], request, version=version))
+
+    async def reassign(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+        """Moves of replicas: begun, changed or cancelled."""
+        return await self._write(*plan_reassignments(self._active()[1], request))
+
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        """Preferred leaders, or any where unclean elections are asked for."""
+        return await self._write(*plan_leader_elections(self._active()[1], request))
+
+    async def assign_directories(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """Where a broker has put its replicas."""
+        return await self._write(*plan_directory_assignments(self._active()[1], request))
+
+    async def _write(self, records: list[Any], answer: T) -> T:
+        """The answer, when the records are committed, and what it was made from."""
+        if records:
+            await self._log.committed(self._log.append(records))
+        elif self._log.newest_image is not self._log.image:
+            await self._log.committed(self._log.written)
+        return answer
+
+    # --- sessions
+
+    async def run(self) -> None:
+        """For as long as the controller runs: fence brokers whose session is over, one after the other."""
+        while True:
+            await asyncio.sleep(self._seconds_to_next_look())
+            if self._log.is_active:
+                try:
+                    self._fence_expired()
+                except KafkaError as error:
+                    logger.warning("cannot fence brokers whose session is over: %s", error)
+
+    def _seconds_to_next_look(self) -> float:
+        timeout_ms: int = self._settings()["broker.session.timeout.ms"]
+        most_ms = timeout_ms / LOOKS_PER_SESSION
+        expiry_ms = self._sessions.next_expiry_ms() if self._sessions is not None else None
+        if expiry_ms is None:
+            return most_ms / 1000
+        return min(max(expiry_ms - self._now + 1.0, 1.0), most_ms) / 1000
+
+    def _fence_expired(self) -> None:
+        sessions, _ = self._active()
+        while (expired := sessions.take_expired(now_ms=self._now)) is not None:
+            records = plan_expiry(self._view(), expired)
+            if records:
+                logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
+                self._log.append(records)
+
+    def _active(self) -> tuple[BrokerSessions, ControllerView]:
+        """The sessions of this leadership, and the newest image."""
+        if not self._log.is_active:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        if self._sessions is None or self._sessions_epoch != self._log.epoch:
+            self._sessions_epoch = self._log.epoch
+            self._sessions = BrokerSessions(
+                self._log.newest_image,
+                session_timeout_ms=self._settings()["broker.session.timeout.ms"],
+                now_ms=self._now,
+            )
+        return self._sessions, self._view()
+
+    def _view(self) -> ControllerView:
+        return ControllerView(
+            image=self._log.newest_image, settings=self._settings(), controller_id=self._controller_id
+        )
+
+    @property
+    def _now(self) -> float:
+        return self._clock.monotonic_ms()

@@ -1,0 +1,178 @@
+"""Brokers that register with simulated controllers, live by their heartbeats, and are fenced without them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from kwire.protocol.messages.broker_registration import (
+    BrokerRegistrationFeature,
+    BrokerRegistrationListener,
+    BrokerRegistrationRequest,
+)
+from kwire.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from kwire.simulation import Simulation, WireClient
+from kwire.simulation.controllers import CLUSTER_ID, PORT, SimulatedController
+
+SESSION_SECONDS = 9
+FEATURES = (("metadata.version", 30, 30), ("transaction.version", 0, 2), ("kraft.version", 0, 1))
+
+
+def registration(broker_id: int, incarnation: int = 1, **changes: Any) -> BrokerRegistrationRequest:
+    fields: dict[str, Any] = {
+        "broker_id": broker_id,
+        "cluster_id": CLUSTER_ID,
+        "incarnation_id": UUID(int=incarnation),
+        "listeners": [BrokerRegistrationListener(name="PLAINTEXT", host="h", port=9092)],
+        "features": [
+            BrokerRegistrationFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, low, high in (
+                ("metadata.version", 30, 30),
+                ("transaction.version", 0, 2),
+                ("kraft.version", 0, 1),
+            )
+        ],
+        "log_dirs": [UUID(int=5000 + broker_id)],
+    }
+    return BrokerRegistrationRequest(**(fields | changes))
+
+
+class Cluster:
+    """Three controllers, and a client of whichever leads."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.nodes = simulation.quorum(3)
+
+    async def start(self) -> None:
+        await asyncio.gather(*(node.start() for node in self.nodes))
+
+    def leader(self) -> SimulatedController | None:
+        active = [node for node in self.nodes if node.is_serving and node.server.metadata_log.is_active]
+        return max(active, key=lambda node: node.server.metadata_log.epoch, default=None)
+
+    async def ask(self, request: Any, version: int, node: SimulatedController | None = None) -> Any:
+        """The answer of a node, or of the leader, when there is one."""
+        while (asked := node or self.leader()) is None:
+            await asyncio.sleep(0.1)
+        client = await WireClient.connect(f"{asked.host.name}:{PORT}")
+        try:
+            return await client.ask(request, version)
+        finally:
+            client.close()
+
+    async def beat(self, broker_id: int, epoch: int, **changes: Any) -> Any:
+        """A heartbeat of a broker that has applied all the metadata that there is."""
+        leader = self.leader()
+        offset = leader.server.metadata_log.image.offset if leader else -1
+        request = BrokerHeartbeatRequest(
+            broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=offset, **changes
+        )
+        return await self.ask(request, 1)
+
+    def is_fenced(self, broker_id: int) -> bool:
+        leader = self.leader()
+        assert leader is not None
+        return leader.server.metadata_log.image.brokers[broker_id].fenced
+
+
+def run(scenario: Any, seed: int = 5) -> None:
+    with Simulation(seed) as simulation:
+        cluster = Cluster(simulation)
+
+        async def main() -> None:
+            await cluster.start()
+            await scenario(cluster)
+
+        simulation.run(main(), seconds=600)
+
+
+def test_a_broker_registers_comes_to_life_and_is_fenced_when_it_is_silent() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        registered = await cluster.ask(registration(7), 4)
+        assert registered.error_code == ErrorCode.NONE
+        assert cluster.is_fenced(7)
+        first = await cluster.beat(7, registered.broker_epoch)
+        assert (first.error_code, first.is_fenced, first.is_caught_up) == (ErrorCode.NONE, False, True)
+        for _ in range(2 * SESSION_SECONDS):
+            await asyncio.sleep(1)
+            await cluster.beat(7, registered.broker_epoch)
+        assert not cluster.is_fenced(7)
+        await asyncio.sleep(SESSION_SECONDS - 1)
+        assert not cluster.is_fenced(7)
+        await asyncio.sleep(3)
+        assert cluster.is_fenced(7)
+        assert not (await cluster.beat(7, registered.broker_epoch)).is_fenced, "it comes back with the next heartbeat"
+
+    run(scenario)
+
+
+def test_another_process_waits_until_the_session_of_the_first_is_over() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first = await cluster.ask(registration(7), 4)
+        refused = await cluster.ask(registration(7, incarnation=2), 4)
+        assert refused.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        again = await cluster.ask(registration(7), 4)
+        assert again.broker_epoch == first.broker_epoch
+        await asyncio.sleep(SESSION_SECONDS + 3)
+        second = await cluster.ask(registration(7, incarnation=2), 4)
+        assert second.error_code == ErrorCode.NONE
+        assert second.broker_epoch > first.broker_epoch
+        assert (await cluster.beat(7, first.broker_epoch)).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+    run(scenario)
+
+
+def test_who_does_not_belong_is_told_so_and_the_controller_goes_on() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        while (leader := cluster.leader()) is None:
+            await asyncio.sleep(0.1)
+        other = next(node for node in cluster.nodes if node is not leader)
+        for request, node, code in (
+            (registration(7, cluster_id="another"), None, ErrorCode.INCONSISTENT_CLUSTER_ID),
+            (registration(7, features=[]), None, ErrorCode.INVALID_REGISTRATION),
+            (registration(7, log_dirs=[]), None, ErrorCode.INVALID_REGISTRATION),
+            (registration(7), other, ErrorCode.NOT_CONTROLLER),
+        ):
+            assert (await cluster.ask(request, 4, node)).error_code == code
+        assert (await cluster.beat(7, 0)).error_code == ErrorCode.STALE_BROKER_EPOCH
+        assert (await cluster.ask(registration(7), 4)).error_code == ErrorCode.NONE
+
+    run(scenario)
+
+
+def test_producer_ids_and_brokers_outlive_the_leader() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        epoch = (await cluster.ask(registration(7), 4)).broker_epoch
+        await cluster.beat(7, epoch)
+        blocks = [await cluster.ask(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch), 0)]
+        leader = cluster.leader()
+        assert leader is not None
+        leader.kill()
+        assert not (await cluster.beat(7, epoch)).is_fenced
+        blocks.append(await cluster.ask(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch), 0))
+        assert [block.error_code for block in blocks] == [ErrorCode.NONE] * 2
+        starts = [block.producer_id_start for block in blocks]
+        assert starts[1] >= starts[0] + blocks[0].producer_id_len
+        stale = await cluster.ask(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch + 1), 0)
+        assert stale.error_code == ErrorCode.STALE_BROKER_EPOCH
+        assert (await cluster.ask(UnregisterBrokerRequest(broker_id=7), 0)).error_code == ErrorCode.NONE
+        unknown = await cluster.ask(UnregisterBrokerRequest(broker_id=7), 0)
+        assert unknown.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+    run(scenario)
+
+
+def test_a_broker_that_wants_to_stop_may_when_it_leads_nothing() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        epoch = (await cluster.ask(registration(7), 4)).broker_epoch
+        await cluster.beat(7, epoch)
+        answer = await cluster.beat(7, epoch, want_shut_down=True)
+        assert (answer.should_shut_down, answer.is_fenced) == (True, True)
+        assert cluster.is_fenced(7)
+
+    run(scenario)
