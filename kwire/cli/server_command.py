@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +19,11 @@ from kwire.cluster.directory import DirectoryRefused
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
 from kwire.server.broker import BrokerServer
-from kwire.server.controller_server import ControllerServer
 from kwire.server.network.memory_return import keep_large_blocks_apart
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
+
+if TYPE_CHECKING:
+    from kwire.server.controller_server import ControllerServer
 
 logger = logging.getLogger("kwire")
 
@@ -95,6 +98,8 @@ async def _serve(config: BrokerConfig) -> int:
         await server.start()
         what = f"serving Kafka on {server.bootstrap_server}"
     else:
+        from kwire.server.controller_server import ControllerServer  # noqa: PLC0415 a broker starts without it
+
         server = ControllerServer(config)
         await server.start()
         what = f"controlling on {', '.join(server.addresses)}"
