@@ -22,10 +22,11 @@ from kwire.log.recovery import Surroundings
 from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
 from kwire.server.apis import api_versions, broker_control, describe_quorum, quorum
 from kwire.server.authorization import AllowEverything
+from kwire.server.controller_registration import ControllerRegistration
 from kwire.server.dispatch import Dispatcher
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.node_channel import NodeChannel
-from kwire.server.quorum_settings import quorum_config, static_voters
+from kwire.server.quorum_settings import controller_endpoints, quorum_config, static_voters
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.services import ControllerServices
 from kwire.server.settings.config import BrokerConfig
@@ -97,6 +98,17 @@ class ControllerServer:
         self._metadata_log.start()
         self._run(self._listeners.sweep())
         self._run(self._brokers.run())
+        self._run(self._registration().run())
+
+    def _registration(self) -> ControllerRegistration:
+        return ControllerRegistration(
+            node_id=self.config.node_id,
+            incarnation_id=self._chance.uuid(),
+            endpoints=controller_endpoints(self.config, self._listeners.ports()),
+            metadata_log=self._metadata_log,
+            channel=self._channel,
+            register_here=self._brokers.register_controller,
+        )
 
     def _open_metadata(self) -> MetadataLog:
         metadata_log = open_metadata_log(

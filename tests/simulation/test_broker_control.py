@@ -176,3 +176,26 @@ def test_a_broker_that_wants_to_stop_may_when_it_leads_nothing() -> None:
         assert cluster.is_fenced(7)
 
     run(scenario)
+
+
+def test_every_controller_registers_and_again_after_a_restart() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        def known() -> dict[int, UUID]:
+            leader = cluster.leader()
+            image = leader.server.metadata_log.image if leader is not None else None
+            found = image.controllers.values() if image is not None else ()
+            return {each.controller_id: each.incarnation_id for each in found}
+
+        while set(known()) != {1, 2, 3}:
+            await asyncio.sleep(0.1)
+        before = known()
+        follower = next(node for node in cluster.nodes if node is not cluster.leader())
+        follower.kill()
+        await follower.start()
+        while known().get(follower.node_id) == before[follower.node_id]:
+            await asyncio.sleep(0.1)
+        assert {node: known()[node] for node in before if node != follower.node_id} == {
+            node: incarnation for node, incarnation in before.items() if node != follower.node_id
+        }
+
+    run(scenario)

@@ -28,7 +28,7 @@ from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.core import Core, Incoming, Reply
 from kwire.cluster.quorum.describing import handle_describe_quorum
 from kwire.cluster.quorum.log_view import LogView
-from kwire.cluster.quorum.ready import Ready
+from kwire.cluster.quorum.ready import Destination, Ready
 from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Role
 from kwire.cluster.quorum.state import NOBODY, QuorumState
 from kwire.cluster.quorum.voter_history import QuorumRecord, VoterHistory, quorum_records
@@ -119,6 +119,12 @@ class Quorum:
     @property
     def is_leader(self) -> bool:
         return isinstance(self._core.role, Leader)
+
+    @property
+    def leader(self) -> Destination | None:
+        """Where the leader is asked; None when it is not known, or is this replica."""
+        role = self._core.role
+        return self._core.destination(self.leader_id, role.leader_endpoints) if isinstance(role, Follower) else None
 
     @property
     def high_watermark(self) -> int:
