@@ -42,6 +42,7 @@ ROWS = {
     "transactions": ("transactions", lambda: KAFKA_VERSION),
     "streams": ("streams", lambda: KAFKA_VERSION),
     "compaction": ("compaction", lambda: "-"),
+    "quorum": ("quorum", lambda: KAFKA_VERSION),
     "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
 WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "old-clients"}

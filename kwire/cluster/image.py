@@ -29,8 +29,7 @@ class UnknownRecord(Exception):  # noqa: N818 it names the thing that was met
     """The metadata log has a record that this version cannot apply."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """Where a listener of a broker or controller is reached."""
 
     name: str

@@ -44,7 +44,8 @@ Watcher = Callable[[MetadataImage, MetadataImage], None]
 
 class Written(NamedTuple):
     """A record's place: its offset, and the epoch of the leader that wrote it. In another epoch there may stand another
-    record at the same offset."""
+    record at the same offset.
+    """
 
     offset: int
     epoch: int
@@ -100,6 +101,11 @@ class MetadataLog:
     def is_active(self) -> bool:
         """Whether this node leads and may write."""
         return self._active_epoch is not None
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether records are held back until their metadata transaction ends: no snapshot stands for them."""
+        return self._replay.is_in_transaction
 
     @property
     def written(self) -> Written:
@@ -256,6 +262,7 @@ class MetadataLog:
         self._active_epoch = epoch
         self.newest_image = self.image
         if self._replay.is_in_transaction:
+            self._replay.restart(self.image)
             self.append([AbortTransactionRecord(reason="the leader that began it leads no more")])
         if self.newest_image.offset < 0:
             # A crash may have come between an earlier epoch's first batch and these records.

@@ -119,7 +119,20 @@ class RaftLog:
     def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
         if snapshot_id not in self._snapshots:
             return None
-        return self._disk.size(self._path(snapshots.file_name(snapshot_id)))
+        return self._disk.size(self._snapshot_path(snapshot_id))
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Of the log and its snapshots."""
+        return self._log.size_in_bytes + sum(self._disk.size(self._snapshot_path(each)) for each in self._snapshots)
+
+    @property
+    def age_ms(self) -> int:
+        """Since the oldest snapshot was made; 0 without one."""
+        earliest = self.earliest_snapshot_id
+        if earliest is None:
+            return 0
+        return self._clock.wall_ms() - self._disk.modified_ms(self._snapshot_path(earliest))
 
     # --- reading
 
@@ -132,7 +145,7 @@ class RaftLog:
 
     def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """Bytes of a snapshot's file."""
-        file = self._disk.open(self._path(snapshots.file_name(snapshot_id)))
+        file = self._disk.open(self._snapshot_path(snapshot_id))
         try:
             return file.read(position, max_bytes)
         finally:
@@ -140,7 +153,7 @@ class RaftLog:
 
     def load_snapshot(self, snapshot_id: OffsetAndEpoch) -> Snapshot:
         """A snapshot's content. Raises InvalidRecordsError or ProtocolError for one that cannot be read."""
-        return decode_snapshot(self._disk.read(self._path(snapshots.file_name(snapshot_id))))
+        return decode_snapshot(self._disk.read(self._snapshot_path(snapshot_id)))
 
     # --- writing
 
@@ -268,7 +281,7 @@ class RaftLog:
         file.sync()
         file.close()
         self._part = None
-        name = self._path(snapshots.file_name(snapshot_id))
+        name = self._snapshot_path(snapshot_id)
         self._disk.rename(name + PART_SUFFIX, name)
         self._disk.sync_directory(self._log.directory)
         self._snapshots = sorted([*self._snapshots, snapshot_id])
@@ -276,7 +289,10 @@ class RaftLog:
     def _remove_before(self, snapshot_id: OffsetAndEpoch) -> None:
         for older in [each for each in self._snapshots if each < snapshot_id]:
             self._snapshots.remove(older)
-            self._disk.unlink(self._path(snapshots.file_name(older)))
+            self._disk.unlink(self._snapshot_path(older))
+
+    def _snapshot_path(self, snapshot_id: OffsetAndEpoch) -> str:
+        return self._path(snapshots.file_name(snapshot_id))
 
     def _path(self, name: str) -> str:
         return f"{self._log.directory}/{name}"

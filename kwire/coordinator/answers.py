@@ -33,4 +33,12 @@ def when_all_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], 
 
 async def _all_later(answers: Sequence[Answer[T]], finish: Callable[[list[T]], U]) -> U:
     # One after the other: none of them needs the wait of another to go on.
-    return finish([await answer if inspect.isawaitable(answer) else answer for answer in answers])
+    there: list[T] = []
+    try:
+        for answer in answers:
+            there.append(await answer if inspect.isawaitable(answer) else answer)  # noqa: PERF401 one by one
+    finally:
+        for left in answers[len(there) :]:
+            if inspect.iscoroutine(left):
+                left.close()  # the client has gone: nobody will wait for it
+    return finish(there)

@@ -23,6 +23,7 @@ from kwire.cluster.image import Endpoint
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.metadata_node import NoPeers, open_metadata_log
 from kwire.cluster.partitions import Partitions
+from kwire.cluster.snapshotting import Snapshotting
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.coordinator.markers import LocalMarkers, MarkerWriter
 from kwire.coordinator.transaction.gate import TransactionGate
@@ -46,7 +47,13 @@ from kwire.server.long_answers import LongAnswers
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.producer_ids import ProducerIds
-from kwire.server.quorum_settings import quorum_config, refuse_other_voters, refuse_what_is_not_served, static_voters
+from kwire.server.quorum_settings import (
+    quorum_config,
+    refuse_other_voters,
+    refuse_what_is_not_served,
+    snapshot_config,
+    static_voters,
+)
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.services import Services
 from kwire.server.settings.config import BrokerConfig, ListenerAddress
@@ -313,6 +320,7 @@ class BrokerServer:
             memory=self._memory,
         )
         self._run(self._listeners.sweep())
+        self._run(Snapshotting(self._metadata_log, snapshot_config(self.config), clock=self._clock).run())
         for task in self._housekeeping.tasks():
             self._run(task)
         if self.config["log.cleaner.enable"]:

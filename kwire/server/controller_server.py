@@ -16,6 +16,7 @@ from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.metadata_node import open_metadata_log
+from kwire.cluster.snapshotting import Snapshotting
 from kwire.log.disk import Disk, RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
@@ -26,7 +27,7 @@ from kwire.server.controller_registration import ControllerRegistration
 from kwire.server.dispatch import Dispatcher
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.node_channel import NodeChannel
-from kwire.server.quorum_settings import controller_endpoints, quorum_config, static_voters
+from kwire.server.quorum_settings import controller_endpoints, quorum_config, snapshot_config, static_voters
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.services import ControllerServices
 from kwire.server.settings.config import BrokerConfig
@@ -97,6 +98,7 @@ class ControllerServer:
             raise
         self._metadata_log.start()
         self._run(self._listeners.sweep())
+        self._run(Snapshotting(self._metadata_log, snapshot_config(self.config), clock=self._clock).run())
         self._run(self._brokers.run())
         self._run(self._registration().run())
 

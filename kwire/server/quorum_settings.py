@@ -10,6 +10,7 @@ from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener, VoterSet
+from kwire.cluster.snapshotting import SnapshotConfig
 from kwire.server.settings.config import BrokerConfig, SettingError
 from kwire.server.storage import Storage, controller_endpoint
 
@@ -45,6 +46,16 @@ def quorum_config(config: BrokerConfig, storage: Storage, ports: Mapping[str, in
         retry_backoff_ms=config["controller.quorum.retry.backoff.ms"],
         fetch_max_bytes=config["controller.quorum.fetch.max.bytes"],
         fetch_snapshot_max_bytes=config["controller.quorum.fetch.snapshot.max.bytes"],
+    )
+
+
+def snapshot_config(config: BrokerConfig) -> SnapshotConfig:
+    """When the metadata log gets a snapshot, and when what it stands for goes."""
+    return SnapshotConfig(
+        bytes_between=config["metadata.log.max.record.bytes.between.snapshots"],
+        interval_ms=config["metadata.log.max.snapshot.interval.ms"],
+        retention_bytes=config["metadata.max.retention.bytes"],
+        retention_ms=config["metadata.max.retention.ms"],
     )
 
 

@@ -10,11 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.image_records import records_of
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
-from kwire.cluster.snapshots import encode_snapshot
-from kwire.protocol.control_records import ControlRecordType
+from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import (
     BeginTransactionRecord,
@@ -23,7 +21,7 @@ from kwire.protocol.messages.metadata_records import (
     TopicRecord,
 )
 from tests.cluster.raft_world import World
-from tests.virtual_loop import virtual_loop
+from tests.virtual_loop import VirtualClock, virtual_loop
 
 
 @pytest.fixture
@@ -170,17 +168,15 @@ def test_a_graceful_end_hands_the_log_over(world: World) -> None:
     assert world.leader().epoch > epoch
 
 
+CONFIG = SnapshotConfig(bytes_between=2000, interval_ms=0, retention_bytes=4000, retention_ms=-1)
+
+
 def snapshot(world: World, log: MetadataLog) -> OffsetAndEpoch:
     """Put what is committed into a snapshot and let the log before it go."""
-    raft_log = log.node.log
-    snapshot_id = OffsetAndEpoch(log.image.offset + 1, log.image.epoch)
-    controls = [(ControlRecordType.KRAFT_VOTERS, world.voters.to_record())]
-    content = encode_snapshot(
-        records_of(log.image), controls=controls, epoch=snapshot_id.epoch, now_ms=0, last_contained_timestamp_ms=0
-    )
-    raft_log.write_snapshot(snapshot_id, content)
-    raft_log.clean_before(snapshot_id)
-    return snapshot_id
+    made = world.run(Snapshotting(log, CONFIG, clock=VirtualClock(world.loop)).make())
+    assert made is not None
+    log.node.log.clean_before(made)
+    return OffsetAndEpoch(*made)
 
 
 def test_who_is_too_far_behind_gets_a_snapshot(world: World) -> None:
@@ -202,6 +198,46 @@ def test_who_is_too_far_behind_gets_a_snapshot(world: World) -> None:
     world.close()
     world.start(1, 2, 3)
     world.until(lambda: all_have(world, *names))
+
+
+def test_nodes_make_snapshots_of_their_own_and_let_the_log_go(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    tasks = [
+        world.loop.create_task(Snapshotting(log, CONFIG, clock=VirtualClock(world.loop)).run())
+        for log in world.nodes.values()
+    ]
+    for number in range(150):
+        write(world, leader, topic(f"t{number}" + "x" * 40))
+        world.run(asyncio.sleep(0.1))
+    for task in tasks:
+        task.cancel()
+    names = set(leader.image.topics)
+    for log in world.nodes.values():
+        assert log.node.log.start_offset > 0
+        assert log.node.log.latest_snapshot_id is not None
+    world.close()
+    world.start(1, 2, 3)
+    world.until(lambda: all_have(world, *names))
+    assert len(names) == 150
+    assert world.leader().node.quorum.history.voters == world.voters
+
+
+def test_there_is_no_snapshot_within_a_transaction_nor_twice_of_the_same(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    other = next(log for log in world.nodes.values() if log is not leader)
+    write(world, leader, topic("a"))
+    world.until(lambda: all_have(world, "a"))
+    making = Snapshotting(other, CONFIG, clock=VirtualClock(world.loop))
+    assert world.run(making.make()) is not None
+    assert world.run(making.make()) is None
+    write(world, leader, BeginTransactionRecord(name="x"), topic("b"))
+    world.until(lambda: other.is_in_transaction)
+    assert world.run(making.make()) is None
+    write(world, leader, EndTransactionRecord())
+    world.until(lambda: "b" in other.image.topics)
+    assert world.run(making.make()) is not None
 
 
 def test_a_metadata_transaction_counts_whole_on_every_node(world: World) -> None:

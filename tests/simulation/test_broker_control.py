@@ -114,6 +114,7 @@ def test_a_broker_registers_comes_to_life_and_is_fenced_when_it_is_silent() -> N
 def test_another_process_waits_until_the_session_of_the_first_is_over() -> None:
     async def scenario(cluster: Cluster) -> None:
         first = await cluster.ask(registration(7), 4)
+        await cluster.beat(7, first.broker_epoch)
         refused = await cluster.ask(registration(7, incarnation=2), 4)
         assert refused.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
         again = await cluster.ask(registration(7), 4)

@@ -84,7 +84,6 @@ class BrokerControl:
         written = self._log.append(records)
         is_new = existing is None or existing.broker_epoch != epoch
         sessions.registered(request.broker_id, is_new_incarnation=is_new)
-        sessions.contact(request.broker_id, epoch, now_ms=self._now)
         await self._log.committed(written)
         return epoch
 
@@ -178,9 +177,14 @@ class BrokerControl:
         sessions, _ = self._active()
         while (expired := sessions.take_expired(now_ms=self._now)) is not None:
             records = plan_expiry(self._view(), expired)
-            if records:
-                logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
+            if not records:
+                continue
+            logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
+            try:
                 self._log.append(records)
+            except KafkaError:
+                sessions.contact(*expired, now_ms=self._now)  # it is looked at again after another session
+                raise
 
     def _active(self) -> tuple[BrokerSessions, ControllerView]:
         """The sessions of this leadership, and the newest image."""

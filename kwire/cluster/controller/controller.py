@@ -232,8 +232,8 @@ class Controller:
     ) -> list[Any]:
         """Plan and append wish by wish, each on the newest image; wait once for all.
 
-        A refusal, too, may rest on records that are not durable yet: it waits as well, in the epoch that it began in. Each wish costs a copy of what
-        it changes, so a long list lets others in between.
+        A refusal, too, may rest on records that are not durable yet: it waits as well, in the epoch that it began in.
+        Each wish costs a copy of what it changes, so a long list lets others in between.
         """
         results: list[Any] = []
         epoch = self._log.epoch

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.connections import Connections
@@ -27,8 +27,7 @@ from kwire.seams import Chance
 logger = logging.getLogger("kwire.cluster.quorum")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+class Incoming(NamedTuple):
     """A request as it came: version and listener decide what its answer may say."""
 
     token: Any
@@ -37,8 +36,7 @@ class Incoming:
     listener: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(NamedTuple):
     """A response, with what it answers and who gave it."""
 
     source: Destination

@@ -21,28 +21,32 @@ from kwire.protocol.primitives import ZERO_UUID
 DIRECTORIES_SINCE = 2
 """The version that tells directories and where nodes listen; older ones have no place for them."""
 
+NOT_HOSTED = "This server does not host this topic-partition."
+NOT_LED = (
+    "For requests intended only for the leader, this error indicates that the broker is not the current leader. For "
+    "requests intended for any replica, this error indicates that the broker is not a replica of the topic partition."
+)
+
 
 def handle_describe_quorum(core: Core, incoming: Incoming) -> None:
     request: DescribeQuorumRequest = incoming.message
     topics = [(topic.topic_name, [it.partition_index for it in topic.partitions]) for topic in request.topics]
     if topics != [(answers.TOPIC, [answers.PARTITION])]:
-        response = _refusal(topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        response = _refusal(topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
     elif not isinstance(core.role, Leader):
-        response = _refusal(topics, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        response = _refusal(topics, ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_LED)
     else:
         response = _description(core, core.role, incoming.version)
     core.answer(incoming, response)
 
 
-def _refusal(topics: list[tuple[str, list[int]]], error: ErrorCode) -> DescribeQuorumResponse:
+def _refusal(topics: list[tuple[str, list[int]]], error: ErrorCode, message: str) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(
         topics=[
             DescribeQuorumResponseTopicData(
                 topic_name=name,
                 partitions=[
-                    DescribeQuorumResponsePartitionData(
-                        partition_index=index, error_code=error, error_message=error.meaning
-                    )
+                    DescribeQuorumResponsePartitionData(partition_index=index, error_code=error, error_message=message)
                     for index in indexes
                 ],
             )

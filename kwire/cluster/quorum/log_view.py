@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -67,8 +66,7 @@ class Position(Enum):
     SNAPSHOT = "snapshot"
 
 
-@dataclass(frozen=True, slots=True)
-class PositionCheck:
+class PositionCheck(NamedTuple):
     """DIVERGING: where the leader's log ends for the follower's epoch. SNAPSHOT: which one to fetch."""
 
     kind: Position

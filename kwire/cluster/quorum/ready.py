@@ -7,7 +7,7 @@ before that is durable. See the folder's README for the driver's duties.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.state import QuorumState
@@ -15,8 +15,7 @@ from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.primitives import Buffer
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(NamedTuple):
     """A node to send to. A bootstrap server, whose id is not known, has one of -2 and below."""
 
     node_id: int
@@ -24,8 +23,7 @@ class Destination:
     port: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Send:
+class Send(NamedTuple):
     """A request; its outcome comes back as response() or unreachable() with the same correlation id."""
 
     correlation_id: int
@@ -33,16 +31,14 @@ class Send:
     request: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogRead:
+class LogRead(NamedTuple):
     """Records to put into the answer of a Fetch: from this offset to the end of the log."""
 
     offset: int
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotRead:
+class SnapshotRead(NamedTuple):
     """Bytes to put into the answer of a FetchSnapshot."""
 
     snapshot_id: OffsetAndEpoch
@@ -50,8 +46,7 @@ class SnapshotRead:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """The response to a request, by the token that came with it; the driver fills in what is to be read."""
 
     token: Any
@@ -59,16 +54,14 @@ class Answer:
     read: LogRead | SnapshotRead | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlBatch:
+class ControlBatch(NamedTuple):
     """Records that the leader writes as one control batch, at the log's end."""
 
     epoch: int
     records: list[tuple[ControlRecordType, Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotChunk:
+class SnapshotChunk(NamedTuple):
     """Bytes of a snapshot that is being fetched; position 0 begins its file, is_last ends it."""
 
     snapshot_id: OffsetAndEpoch
@@ -77,8 +70,7 @@ class SnapshotChunk:
     is_last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Leadership:
+class Leadership(NamedTuple):
     """Who leads; leader_id is -1 when nobody does or it is not known."""
 
     epoch: int

@@ -7,8 +7,7 @@ A voter is known by its id and by its directory: whoever comes back with an empt
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 from uuid import UUID
 
 from kwire.protocol.messages.control_records import (
@@ -20,16 +19,14 @@ from kwire.protocol.messages.control_records import (
 from kwire.protocol.primitives import ZERO_UUID
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaKey:
+class ReplicaKey(NamedTuple):
     """A replica of the metadata log; the zero directory id says that it is not known."""
 
     node_id: int
     directory_id: UUID = ZERO_UUID
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(NamedTuple):
     """Where a node listens, by the name of the listener."""
 
     name: str
@@ -45,8 +42,7 @@ def endpoint_of(endpoints: Endpoints, name: str) -> Listener | None:
     return next((listener for listener in endpoints if listener.name == name), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Voter:
+class Voter(NamedTuple):
     """A voter with all that the quorum knows about it."""
 
     key: ReplicaKey

@@ -32,7 +32,6 @@ KEYS = (
         type=ConfigType.INT,
         default="1000",
         check=COUNT,
-        use=Use.IGNORED,
         doc="How long a voter waits for votes before it tries again.",
     ),
     ConfigKey(
@@ -40,7 +39,6 @@ KEYS = (
         type=ConfigType.INT,
         default="2000",
         check=COUNT,
-        use=Use.IGNORED,
         doc="How long a voter goes without its leader before it stands for election.",
     ),
     ConfigKey(
@@ -48,7 +46,6 @@ KEYS = (
         type=ConfigType.INT,
         default="1000",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Longest random pause between elections.",
     ),
     ConfigKey(
@@ -64,7 +61,6 @@ KEYS = (
         type=ConfigType.INT,
         default="2000",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Longest wait of a voter for another's answer.",
     ),
     ConfigKey(
@@ -72,7 +68,6 @@ KEYS = (
         type=ConfigType.INT,
         default="20",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Pause of a voter after a failed request.",
     ),
     ConfigKey(
@@ -80,7 +75,6 @@ KEYS = (
         type=ConfigType.INT,
         default="1048576",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Bytes of one answer to a follower that fetches a snapshot.",
     ),
     ConfigKey(
@@ -88,7 +82,6 @@ KEYS = (
         type=ConfigType.INT,
         default="1048576",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Bytes of one answer to a follower that fetches the metadata log.",
     ),
     ConfigKey(
@@ -102,8 +95,7 @@ KEYS = (
         name="broker.session.timeout.ms",
         type=ConfigType.INT,
         default="9000",
-        use=Use.IGNORED,
-        doc="How long the controller believes in a silent broker; they are one process.",
+        doc="How long a controller believes in a silent broker; where they are one process it does not ask.",
     ),
     ConfigKey(
         name="controller.performance.sample.period.ms",
@@ -147,30 +139,26 @@ KEYS = (
         type=ConfigType.LONG,
         default="20971520",
         check=POSITIVE,
-        use=Use.IGNORED,
-        doc="Bytes of metadata records after which a snapshot is due; no snapshots are taken yet.",
+        doc="Bytes of metadata records after which a snapshot is due.",
     ),
     ConfigKey(
         name="metadata.log.max.snapshot.interval.ms",
         type=ConfigType.LONG,
         default="3600000",
         check=COUNT,
-        use=Use.IGNORED,
-        doc="Milliseconds after which a snapshot of the metadata is due; no snapshots are taken yet.",
+        doc="Milliseconds after which a snapshot of new metadata is due; 0 is never.",
     ),
     ConfigKey(
         name="metadata.max.retention.bytes",
         type=ConfigType.LONG,
         default="104857600",
-        use=Use.IGNORED,
-        doc="Bytes of old metadata segments and snapshots that are kept; all are.",
+        doc="Bytes of metadata segments and snapshots above which what the newest snapshot stands for goes.",
     ),
     ConfigKey(
         name="metadata.max.retention.ms",
         type=ConfigType.LONG,
         default="604800000",
-        use=Use.IGNORED,
-        doc="Milliseconds that old metadata segments and snapshots are kept; all are.",
+        doc="Milliseconds that old metadata segments and snapshots are kept.",
     ),
     ConfigKey(
         name="metadata.max.idle.interval.ms",

@@ -1,0 +1,118 @@
+"""Nodes of one metadata quorum, each Apache Kafka's or kwire's, as processes with files of their own."""
+
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compat_tests.harness.ports import HOST, free_ports
+from compat_tests.harness.process import write_properties
+from compat_tests.harness.reference import JVM, class_path
+
+CLUSTER_ID = "kwireCompatQuorum00000"
+SECONDS_MAX = 60.0
+
+
+def program(kind, main):
+    """How a kind of node is run: main is kafka.Kafka or kafka.tools.StorageTool, or what kwire has in its place."""
+    if kind == "kafka":
+        return ["java", *JVM, "-cp", class_path(), main]
+    return [sys.executable, "-m", "kwire", *(["server"] if main == "kafka.Kafka" else [])]
+
+
+@dataclass
+class Node:
+    """One node, and how it is told of the others."""
+
+    kind: str
+    node_id: int
+    roles: str
+    home: Path
+    port: int = 0
+    client_port: int = 0
+    process: subprocess.Popen | None = None
+    settings: dict = field(default_factory=dict)
+
+    @property
+    def address(self):
+        return f"{HOST}:{self.port}"
+
+    @property
+    def bootstrap(self):
+        return f"{HOST}:{self.client_port}"
+
+    @property
+    def metadata(self):
+        return self.home / "data" / "__cluster_metadata-0"
+
+    @property
+    def properties(self):
+        return self.home / "server.properties"
+
+    def write(self, bootstrap_servers):
+        self.home.mkdir(parents=True)
+        listeners = [f"CONTROLLER://{self.address}"]
+        if "broker" in self.roles:
+            listeners.insert(0, f"PLAINTEXT://{self.bootstrap}")
+        write_properties(
+            self.properties,
+            {
+                "node.id": str(self.node_id),
+                "process.roles": self.roles,
+                "controller.quorum.bootstrap.servers": bootstrap_servers,
+                "controller.listener.names": "CONTROLLER",
+                "listeners": ",".join(listeners),
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "log.dirs": str(self.home / "data"),
+                "offsets.topic.replication.factor": "1",
+                **self.settings,
+            },
+        )
+
+    def format(self, *options):
+        command = [*program(self.kind, "kafka.tools.StorageTool"), "format", "-t", CLUSTER_ID]
+        command += ["-c", str(self.properties), *options]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+    def start(self):
+        with (self.home / "output").open("ab") as output:
+            self.process = subprocess.Popen(
+                [*program(self.kind, "kafka.Kafka"), str(self.properties)], stdout=output, stderr=subprocess.STDOUT
+            )
+
+    def end(self, number=signal.SIGKILL):
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(SECONDS_MAX)
+            self.process = None
+
+    def output(self):
+        return (self.home / "output").read_text(errors="replace")
+
+
+class Nodes:
+    """The nodes of a test; all are ended with it."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.all = []
+
+    def add(self, kind, roles="controller", **settings):
+        port, client_port = free_ports(2)
+        node_id = len(self.all) + 1
+        home = self.directory / f"{node_id}-{kind}"
+        node = Node(kind, node_id, roles, home, port, client_port, settings=settings)
+        self.all.append(node)
+        return node
+
+    def write(self):
+        """The settings, when all nodes are known."""
+        servers = ",".join(node.address for node in self.all if "controller" in node.roles)
+        for node in self.all:
+            node.write(servers)
+
+    def end(self):
+        for node in self.all:
+            node.end()

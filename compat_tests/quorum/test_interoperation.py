@@ -1,0 +1,172 @@
+"""Apache Kafka's controllers and the tested ones in one quorum: each follows the other, votes, and reads snapshots.
+
+Apache Kafka is tested against another of it: then a difference is our own fault.
+"""
+
+import uuid
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from compat_tests.harness.waiting import eventually
+from compat_tests.quorum.nodes import Nodes
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.replay import Replay
+from kwire.cluster.snapshots import decode_snapshot, file_name, snapshots_in
+from kwire.log.disk import RealDisk
+from kwire.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from kwire.protocol.records import iterate_headers
+from kwire.protocol.uuids import uuid_to_text
+from tests.support.raw_client import RawClient
+
+QUESTION = DescribeQuorumRequest(
+    topics=[
+        DescribeQuorumRequestTopicData(
+            topic_name="__cluster_metadata", partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
+        )
+    ]
+)
+
+
+@pytest.fixture
+def tested(request):
+    return request.config.getoption("--broker")
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    made = Nodes(tmp_path)
+    yield made
+    made.end()
+
+
+def describe(node):
+    """What a controller says of the quorum, None if it does not lead or listen."""
+    try:
+        with RawClient(node.address) as client:
+            partition = client.ask(QUESTION, 2).topics[0].partitions[0]
+    except OSError:
+        return None
+    return partition if partition.error_code == 0 else None
+
+
+def leader_of(some):
+    return next(((node, found) for node in some if (found := describe(node)) is not None), None)
+
+
+def caught_up(leader, node_id):
+    """Whether a replica is at the leader's end."""
+    found = describe(leader)
+    if found is None:
+        return False
+    replicas = {each.replica_id: each.log_end_offset for each in (*found.current_voters, *found.observers)}
+    return node_id in replicas and replicas[node_id] == replicas[leader.node_id] and found.high_watermark > 0
+
+
+def batches(node, end):
+    """(base offset, epoch, CRC) of what a node has on its disk of the metadata, below an offset."""
+    found = []
+    for path in sorted(node.metadata.glob("*.log")):
+        found += [
+            (header.base_offset, header.partition_leader_epoch, header.crc)
+            for _, header in iterate_headers(path.read_bytes())
+            if header.next_offset <= end
+        ]
+    return found
+
+
+def image(node, end):
+    """The image that follows from a node's newest snapshot and the log behind it."""
+    replay, begin = Replay(), 0
+    for snapshot_id in snapshots_in(RealDisk(), str(node.metadata))[-1:]:
+        if snapshot_id.offset:
+            snapshot = decode_snapshot((node.metadata / file_name(snapshot_id)).read_bytes())
+            base = MetadataImage().apply(snapshot.records, offset=snapshot_id.offset - 1, epoch=snapshot_id.epoch)
+            replay.restart(base)
+            begin = snapshot_id.offset
+    for path in sorted(node.metadata.glob("*.log")):
+        begin = max(begin, replay.feed(path.read_bytes(), begin=begin, end=end))
+    return replay.image
+
+
+def end_of(leader):
+    """The end of what is committed."""
+    found = describe(leader)
+    return 0 if found is None else found.high_watermark
+
+
+def test_kafka_observes_the_quorum(nodes, tested):
+    voters = [nodes.add(tested) for _ in range(3)]
+    observer = nodes.add("kafka")
+    nodes.write()
+    directories = {node.node_id: uuid_to_text(uuid.uuid4()) for node in voters}
+    initial = ",".join(f"{node.node_id}@{node.address}:{directories[node.node_id]}" for node in voters)
+    for node in voters:
+        node.format("--initial-controllers", initial)
+    observer.format("--no-initial-controllers")
+    for node in nodes.all:
+        node.start()
+    leader, _ = eventually(lambda: leader_of(voters), "a leader")
+    eventually(lambda: caught_up(leader, observer.node_id), "Kafka has caught up")
+    end = describe(leader).high_watermark
+    eventually(lambda: observer.node_id in image(leader, end_of(leader)).controllers, "Kafka has registered")
+    assert batches(observer, end) == batches(leader, end)
+    leader.end()
+    successor, _ = eventually(lambda: leader_of(voters), "another leader")
+    assert successor is not leader
+    eventually(lambda: caught_up(successor, observer.node_id), "Kafka follows the next leader")
+    assert observer.process.poll() is None, observer.output()
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_it_observes_a_quorum_of_kafka(nodes, tested, snapshots):
+    often = {"metadata.log.max.record.bytes.between.snapshots": "2000"} if snapshots else {}
+    leader = nodes.add("kafka", "broker,controller", **often)
+    observer = nodes.add(tested)
+    nodes.write()
+    leader.format("--standalone")
+    observer.format("--no-initial-controllers")
+    leader.start()
+    eventually(lambda: describe(leader), "Kafka leads")
+    admin = AdminClient({"bootstrap.servers": leader.bootstrap})
+    names = {f"topic-{number}" for number in range(20)}
+    for future in admin.create_topics(
+        [NewTopic(name, 3, 1, config={"retention.ms": "9999"}) for name in names]
+    ).values():
+        future.result(60)
+    if snapshots:
+        eventually(lambda: len(snapshots_in(RealDisk(), str(leader.metadata))) > 1, "Kafka has made a snapshot")
+    observer.start()
+    eventually(lambda: caught_up(leader, observer.node_id), "kwire has caught up")
+    end = end_of(leader)
+    eventually(lambda: names <= set(image(observer, end).topics), "the topics are there")
+    ours, theirs = image(observer, end), image(leader, end)
+    assert ours.topics == theirs.topics
+    assert ours.configs == theirs.configs
+    assert ours.features == theirs.features
+    assert ours.brokers == theirs.brokers
+    assert observer.process.poll() is None, observer.output()
+
+
+def test_a_quorum_of_both_elects_either(nodes, tested):
+    voters = [nodes.add(tested), nodes.add("kafka"), nodes.add(tested)]
+    nodes.write()
+    directories = {node.node_id: uuid_to_text(uuid.uuid4()) for node in voters}
+    initial = ",".join(f"{node.node_id}@{node.address}:{directories[node.node_id]}" for node in voters)
+    for node in voters:
+        node.format("--initial-controllers", initial)
+        node.start()
+    for _ in range(3):
+        running = [node for node in voters if node.process is not None]
+        leader, _ = eventually(lambda running=running: leader_of(running), "a leader")
+        eventually(lambda leader=leader: all(caught_up(leader, node.node_id) for node in voters), "all have caught up")
+        end = end_of(leader)
+        assert all(batches(node, end) == batches(leader, end) for node in voters)
+        leader.end()
+        eventually(lambda leader=leader: leader_of([node for node in voters if node is not leader]), "another leader")
+        leader.start()
+    assert all(node.process.poll() is None for node in voters)
