@@ -7,21 +7,18 @@ outlives what uses it. A second process with the same node would be kept out by 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
 from kwire.cluster.features import TRANSACTION_VERSION
-from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import Endpoint
 from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.metadata_node import NoPeers, open_metadata_log
+from kwire.cluster.metadata_node import NoPeers
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.snapshotting import Snapshotting
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
@@ -29,13 +26,14 @@ from kwire.coordinator.markers import LocalMarkers, MarkerWriter
 from kwire.coordinator.transaction.gate import TransactionGate
 from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
 from kwire.log.disk import Disk, RealDisk
-from kwire.log.log_manager import METADATA_DIRECTORY, LogManager
+from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
 from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
+from kwire.server.background import Background
 from kwire.server.client_telemetry import ClientTelemetry
 from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
 from kwire.server.compaction.rounds import ProcessRounds, Rounds
@@ -48,11 +46,11 @@ from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.producer_ids import ProducerIds
 from kwire.server.quorum_settings import (
+    open_metadata,
     quorum_config,
     refuse_other_voters,
     refuse_what_is_not_served,
     snapshot_config,
-    static_voters,
 )
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.services import Services
@@ -89,8 +87,8 @@ class BrokerServer:
         self._memory = memory
         self._keep = keep
         self._listeners = Listeners(config, config.listeners)
-        self._tasks: list[asyncio.Task[None]] = []
-        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._background = Background("broker")
+        self.failed = self._background.failed
         """Resolved when the broker cannot go on."""
 
     # --- start
@@ -126,7 +124,7 @@ class BrokerServer:
                 settings=config.typed,
             ),
         )
-        self._group_commit = GroupCommit(self._logs, self._workers, failed=self._fail)
+        self._group_commit = GroupCommit(self._logs, self._workers, failed=self._background.fail)
         self._partitions = Partitions(
             broker_id=config.node_id,
             logs=self._logs,
@@ -157,21 +155,16 @@ class BrokerServer:
         self._start_tasks()
 
     async def _open_metadata(self) -> MetadataLog:
-        directory = f"{self.config.metadata_dir}/{METADATA_DIRECTORY}"
         quorum = quorum_config(self.config, self._storage)
-        metadata_log = open_metadata_log(
+        metadata_log = open_metadata(
+            self.config,
             quorum,
-            directory=directory,
             surroundings=Surroundings(disk=self._disk, clock=self._clock, chance=self._chance),
             workers=self._workers,
             channel=NoPeers(),
-            static_voters=static_voters(self.config),
-            bootstrap=bootstrap_records(self._disk, self.config.metadata_dir),
-            segment_bytes=self.config["metadata.log.segment.bytes"],
-            segment_ms=self.config["metadata.log.segment.ms"],
         )
         refuse_other_voters(metadata_log, quorum)
-        metadata_log.failed.add_done_callback(lambda done: self._fail(done.result()))
+        metadata_log.failed.add_done_callback(lambda done: self._background.fail(done.result()))
         await metadata_log.lead()
         return metadata_log
 
@@ -319,10 +312,10 @@ class BrokerServer:
             workers=self._workers,
             memory=self._memory,
         )
-        self._run(self._listeners.sweep())
-        self._run(Snapshotting(self._metadata_log, snapshot_config(self.config), clock=self._clock).run())
+        self._background.run(self._listeners.sweep())
+        self._background.run(Snapshotting(self._metadata_log, snapshot_config(self.config), clock=self._clock).run())
         for task in self._housekeeping.tasks():
-            self._run(task)
+            self._background.run(task)
         if self.config["log.cleaner.enable"]:
             self._start_cleaner()
 
@@ -340,21 +333,7 @@ class BrokerServer:
         )
         self._partitions.watch_removals(cleaner.partition_removed)
         self._dynamic_configs.watch(cleaner.settings_changed)
-        self._run(cleaner.run())
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(self._task_ended)
-        self._tasks.append(task)
-
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(error)
-
-    def _fail(self, error: BaseException) -> None:
-        logger.critical("the broker cannot go on", exc_info=error)
-        if not self.failed.done():
-            self.failed.set_result(error)
+        self._background.run(cleaner.run())
 
     # --- use
 
@@ -382,9 +361,7 @@ class BrokerServer:
         self._transactions.stop()
         self._groups.stop()
         self._listeners.abort_connections("the broker stops")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.stop()
         broker = self._metadata_log.image.brokers[self.config.node_id]
         await self._group_commit.close()
         await self._metadata_log.close()

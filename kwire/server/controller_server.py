@@ -6,28 +6,23 @@ asks for their votes may ask back.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Coroutine
 from importlib.metadata import version
-from typing import Any
 
 from kwire.cluster.controller.broker_control import BrokerControl
-from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.metadata_node import open_metadata_log
 from kwire.cluster.snapshotting import Snapshotting
 from kwire.log.disk import Disk, RealDisk
-from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
 from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
 from kwire.server.apis import api_versions, broker_control, describe_quorum, quorum
 from kwire.server.authorization import AllowEverything
+from kwire.server.background import Background
 from kwire.server.controller_registration import ControllerRegistration
 from kwire.server.dispatch import Dispatcher
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.node_channel import NodeChannel
-from kwire.server.quorum_settings import controller_endpoints, quorum_config, snapshot_config, static_voters
+from kwire.server.quorum_settings import controller_endpoints, open_metadata, quorum_config, snapshot_config
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.services import ControllerServices
 from kwire.server.settings.config import BrokerConfig
@@ -63,8 +58,8 @@ class ControllerServer:
             software_version=version("kwire"),
             timeout_ms=config["controller.quorum.request.timeout.ms"],
         )
-        self._tasks: list[asyncio.Task[None]] = []
-        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._background = Background("controller")
+        self.failed = self._background.failed
         """Resolved when the controller cannot go on."""
 
     @property
@@ -97,10 +92,10 @@ class ControllerServer:
             self._workers.close()
             raise
         self._metadata_log.start()
-        self._run(self._listeners.sweep())
-        self._run(Snapshotting(self._metadata_log, snapshot_config(self.config), clock=self._clock).run())
-        self._run(self._brokers.run())
-        self._run(self._registration().run())
+        self._background.run(self._listeners.sweep())
+        self._background.run(Snapshotting(self._metadata_log, snapshot_config(self.config), clock=self._clock).run())
+        self._background.run(self._brokers.run())
+        self._background.run(self._registration().run())
 
     def _registration(self) -> ControllerRegistration:
         return ControllerRegistration(
@@ -113,18 +108,14 @@ class ControllerServer:
         )
 
     def _open_metadata(self) -> MetadataLog:
-        metadata_log = open_metadata_log(
+        metadata_log = open_metadata(
+            self.config,
             quorum_config(self.config, self._storage, self._listeners.ports()),
-            directory=f"{self.config.metadata_dir}/{METADATA_DIRECTORY}",
             surroundings=Surroundings(disk=self._disk, clock=self._clock, chance=self._chance),
             workers=self._workers,
             channel=self._channel,
-            static_voters=static_voters(self.config),
-            bootstrap=bootstrap_records(self._disk, self.config.metadata_dir),
-            segment_bytes=self.config["metadata.log.segment.bytes"],
-            segment_ms=self.config["metadata.log.segment.ms"],
         )
-        metadata_log.failed.add_done_callback(lambda done: self._fail(done.result()))
+        metadata_log.failed.add_done_callback(lambda done: self._background.fail(done.result()))
         return metadata_log
 
     async def _serve(self) -> None:
@@ -149,28 +140,12 @@ class ControllerServer:
         )
         await self._listeners.serve(lambda name: Dispatcher(SERVED, services, name).handle)
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(self._task_ended)
-        self._tasks.append(task)
-
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(error)
-
-    def _fail(self, error: BaseException) -> None:
-        logger.critical("the controller cannot go on", exc_info=error)
-        if not self.failed.done():
-            self.failed.set_result(error)
-
     async def stop(self) -> None:
         """Let the others elect a leader first, then stop serving, flush, and give everything back."""
         await self._metadata_log.node.shut_down(SHUTDOWN_MS)
         self._listeners.stop_accepting()
         self._listeners.abort_connections("the controller stops")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.stop()
         self._channel.close()
         await self._metadata_log.close()
         self._workers.close()

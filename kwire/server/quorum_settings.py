@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata_node import open_metadata_log
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener, VoterSet
+from kwire.cluster.raft_node import Channel
 from kwire.cluster.snapshotting import SnapshotConfig
+from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.recovery import Surroundings
+from kwire.seams import Workers
 from kwire.server.settings.config import BrokerConfig, SettingError
 from kwire.server.storage import Storage, controller_endpoint
 
@@ -78,6 +84,28 @@ def static_voters(config: BrokerConfig) -> VoterSet | None:
         return None
     _, host, port = controller_endpoint(config)
     return VoterSet.static([(config.node_id, host, port)], name)
+
+
+def open_metadata(
+    config: BrokerConfig,
+    quorum: QuorumConfig,
+    *,
+    surroundings: Surroundings,
+    workers: Workers,
+    channel: Channel,
+) -> MetadataLog:
+    """The metadata log in the node's directory, which takes no part yet. Raises DirectoryRefused."""
+    return open_metadata_log(
+        quorum,
+        directory=f"{config.metadata_dir}/{METADATA_DIRECTORY}",
+        surroundings=surroundings,
+        workers=workers,
+        channel=channel,
+        static_voters=static_voters(config),
+        bootstrap=bootstrap_records(surroundings.disk, config.metadata_dir),
+        segment_bytes=config["metadata.log.segment.bytes"],
+        segment_ms=config["metadata.log.segment.ms"],
+    )
 
 
 def refuse_other_voters(metadata_log: MetadataLog, quorum: QuorumConfig) -> None:

@@ -12,16 +12,15 @@ from typing import TypeVar
 
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
-from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import Endpoint
 from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.metadata_node import NoPeers, open_metadata_log
+from kwire.cluster.metadata_node import NoPeers
 from kwire.cluster.partitions import Partitions
-from kwire.log.log_manager import METADATA_DIRECTORY, LogManager
+from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.seams import SystemChance
-from kwire.server.quorum_settings import quorum_config, refuse_other_voters, static_voters
+from kwire.server.quorum_settings import open_metadata, quorum_config, refuse_other_voters
 from kwire.server.settings.config import BrokerConfig, make_config
 from kwire.server.storage import Storage, open_storage
 from tests.crash.disk import RecordingDisk
@@ -112,17 +111,7 @@ async def _metadata_log(
     surroundings: Surroundings, storage: Storage, leading: Callable[[MetadataLog], None]
 ) -> MetadataLog:
     quorum = quorum_config(CONFIG, storage)
-    metadata_log = open_metadata_log(
-        quorum,
-        directory=f"{CONFIG.metadata_dir}/{METADATA_DIRECTORY}",
-        surroundings=surroundings,
-        workers=LateWorkers(),
-        channel=NoPeers(),
-        static_voters=static_voters(CONFIG),
-        bootstrap=bootstrap_records(surroundings.disk, CONFIG.metadata_dir),
-        segment_bytes=CONFIG["metadata.log.segment.bytes"],
-        segment_ms=CONFIG["metadata.log.segment.ms"],
-    )
+    metadata_log = open_metadata(CONFIG, quorum, surroundings=surroundings, workers=LateWorkers(), channel=NoPeers())
     refuse_other_voters(metadata_log, quorum)
     leading(metadata_log)
     await metadata_log.lead()

@@ -1,0 +1,43 @@
+"""What a server does beside serving: tasks that run as long as it does, and the end of the server when one fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+logger = logging.getLogger("kwire.server")
+
+
+class Background:
+    """Owns a server's tasks, and why it cannot go on."""
+
+    def __init__(self, what: str) -> None:
+        """`what` is the server's name in the log. Needs a running event loop."""
+        self._what = what
+        self.tasks: list[asyncio.Task[None]] = []
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        """Resolved when the server cannot go on."""
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this until the server stops."""
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._ended)
+        self.tasks.append(task)
+
+    def fail(self, error: BaseException) -> None:
+        """The server cannot go on; the first reason is kept."""
+        logger.critical("the %s cannot go on", self._what, exc_info=error)
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+    async def stop(self) -> None:
+        """Return when no task runs any more."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
