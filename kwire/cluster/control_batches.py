@@ -81,25 +81,6 @@ def kraft_version() -> tuple[ControlRecordType, Any]:
     return ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION_LEVEL)
 
 
-def quorum_of_one(
-    voter_id: int, directory_id: UUID, endpoint: tuple[str, str, int]
-) -> list[tuple[ControlRecordType, Any]]:
-    """The kraft.version and the voter set of a cluster with one voter: (listener name, host, port) is where it is."""
-    name, host, port = endpoint
-    voter = VotersVoter(
-        voter_id=voter_id,
-        voter_directory_id=directory_id,
-        endpoints=[VotersEndpoint(name=name, host=host, port=port)],
-        kraft_version_feature=VotersKRaftVersionFeature(
-            min_supported_version=0, max_supported_version=KRAFT_VERSION_LEVEL
-        ),
-    )
-    return [
-        kraft_version(),
-        (ControlRecordType.KRAFT_VOTERS, VotersRecord(voters=[voter])),
-    ]
-
-
 def snapshot_header(last_contained_timestamp_ms: int) -> tuple[ControlRecordType, Any]:
     return ControlRecordType.SNAPSHOT_HEADER, SnapshotHeaderRecord(
         last_contained_log_timestamp=last_contained_timestamp_ms

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from kwire.cluster.control_batches import quorum_of_one
+from kwire.cluster.control_batches import kraft_version
 from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.metadata_node import open_metadata_log
@@ -97,8 +97,7 @@ class World:
         )
 
     def _first_snapshot(self) -> bytes:
-        (version, _) = quorum_of_one(1, UUID(int=1), (CONTROLLER, "node-1", PORT))
-        controls = [version, (ControlRecordType.KRAFT_VOTERS, self.voters.to_record())]
+        controls = [kraft_version(), (ControlRecordType.KRAFT_VOTERS, self.voters.to_record())]
         return b"".join(encode_snapshot([], controls=controls, epoch=0, now_ms=0, last_contained_timestamp_ms=0))
 
     # --- time and network

@@ -9,12 +9,14 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster import snapshots
-from kwire.cluster.control_batches import quorum_of_one
+from kwire.cluster.control_batches import kraft_version
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.image_records import records_of
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
+from kwire.cluster.quorum.voters import Listener, ReplicaKey, Voter, VoterSet
 from kwire.cluster.snapshots import decode_snapshot, encode_snapshot
 from kwire.log.disk import RealDisk
+from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import UnknownRecordTypeError
 from kwire.protocol.messages import metadata_records as records
 from kwire.protocol.records import InvalidRecordsError, Record, encode_batch, iterate_headers
@@ -87,7 +89,8 @@ def encoded(image: MetadataImage, **changes: Any) -> bytes:
 
 def test_a_snapshot_gives_the_same_image_again() -> None:
     image = everything()
-    voters = quorum_of_one(1, DIRECTORY, ("CONTROLLER", "h", 9093))
+    voter = Voter(key=ReplicaKey(1, DIRECTORY), endpoints=(Listener("CONTROLLER", "h", 9093),), max_kraft_version=1)
+    voters = [kraft_version(), (ControlRecordType.KRAFT_VOTERS, VoterSet([voter]).to_record())]
     content = encoded(image, controls=voters)
     snapshot = decode_snapshot(content)
     assert MetadataImage().apply(snapshot.records, offset=41, epoch=3) == image

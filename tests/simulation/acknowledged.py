@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import cProfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kwire.simulation import Simulation, WireClient
 from kwire.simulation.faults import KINDS, Faults
+from tests.simulation.seeds import run_seeds
 from tests.support.requests import batch, create_request, fetch_request, produce_request, values_in
 
 TOPIC = "orders"
@@ -119,28 +117,14 @@ def run_seed(seed: int, seconds: float = SECONDS, *, kinds: Sequence[str] = KIND
     return outcome
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--profile", action="store_true")
-    options = parser.parse_args()
-    profile = cProfile.Profile()
-    started = time.perf_counter()
-    for seed in range(options.seed, options.seed + options.seeds):
-        if options.profile:
-            profile.enable()
-        outcome = run_seed(seed, options.seconds)
-        profile.disable()
-        print(
-            f"seed {seed}: {outcome.digest} {outcome.events} events, {outcome.operations} operations, "
-            f"{outcome.faults} faults, {len(outcome.acknowledged)} acknowledged, {len(outcome.read)} read"
-        )
-    print(f"{time.perf_counter() - started:.2f} s")
-    if options.profile:
-        profile.print_stats("tottime")
+def describe(seed: int, seconds: float) -> str:
+    """What a seed came to, in a line."""
+    outcome = run_seed(seed, seconds)
+    return (
+        f"{outcome.digest} {outcome.events} events, {outcome.operations} operations, "
+        f"{outcome.faults} faults, {len(outcome.acknowledged)} acknowledged, {len(outcome.read)} read"
+    )
 
 
 if __name__ == "__main__":
-    main()
+    run_seeds(__doc__, describe, SECONDS)

@@ -9,10 +9,7 @@ healed, a leader must serve within a bound, and every controller's image must ho
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import cProfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -26,6 +23,7 @@ from kwire.server.controller_server import ControllerServer
 from kwire.simulation import Simulation
 from kwire.simulation.controllers import SimulatedController
 from kwire.simulation.faults import KINDS, Faults
+from tests.simulation.seeds import run_seeds
 
 SECONDS = 60.0
 CLIENTS = 4
@@ -210,28 +208,14 @@ def run_seed(seed: int, seconds: float = SECONDS, *, count: int = 0, kinds: Sequ
     return outcome
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--profile", action="store_true")
-    options = parser.parse_args()
-    profile = cProfile.Profile()
-    started = time.perf_counter()
-    for seed in range(options.seed, options.seed + options.seeds):
-        if options.profile:
-            profile.enable()
-        outcome = run_seed(seed, options.seconds)
-        profile.disable()
-        print(
-            f"seed {seed}: {outcome.digest} {outcome.events} events, {outcome.operations} operations, "
-            f"{outcome.faults} faults, {outcome.elections} leaders, {len(outcome.acknowledged)} acknowledged"
-        )
-    print(f"{time.perf_counter() - started:.2f} s")
-    if options.profile:
-        profile.print_stats("tottime")
+def describe(seed: int, seconds: float) -> str:
+    """What a seed came to, in a line."""
+    outcome = run_seed(seed, seconds)
+    return (
+        f"{outcome.digest} {outcome.events} events, {outcome.operations} operations, "
+        f"{outcome.faults} faults, {outcome.elections} leaders, {len(outcome.acknowledged)} acknowledged"
+    )
 
 
 if __name__ == "__main__":
-    main()
+    run_seeds(__doc__, describe, SECONDS)
