@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
 import sys
@@ -40,7 +41,8 @@ EXIT_FAILED = 3
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting that wins over the file's."
 )
 @click.option("--verbose", is_flag=True, help="Log what the broker does, as Kafka's server.log.")
-def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool) -> None:
+@click.option("--stop-with-stdin", is_flag=True, hidden=True, help="Stop when standard input, a pipe, is closed, too.")
+def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool, stop_with_stdin: bool) -> None:
     """Run a node until it is told to stop (Ctrl-C or SIGTERM).
 
     PROPERTIES is a server.properties as Kafka's server takes it. Without one: node 1, broker and controller in one, on
@@ -52,7 +54,7 @@ def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool
     try:
         text = properties.read_text() if properties is not None else ""
         config = load_config(text, [parse_override(override) for override in overrides])
-        status = event_loop.run(_serve(config))
+        status = event_loop.run(_serve(config, stop_with_stdin=stop_with_stdin))
     except OSError as error:
         _refuse(f"{properties}: {error.strerror}")
     except UnicodeDecodeError:
@@ -87,8 +89,17 @@ def _refuse(message: str) -> None:
     sys.exit(EXIT_REFUSED)
 
 
-async def _serve(config: BrokerConfig) -> int:
+def _stop_at_end_of_stdin(stop: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        stop.set()
+
+
+async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     stop = asyncio.Event()
+    if stop_with_stdin:
+        # Whoever started this node holds the other end: gone, even by kill -9, it leaves no node behind.
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _stop_at_end_of_stdin, stop)
     for number in (signal.SIGINT, signal.SIGTERM):
         # Before anybody is told that the node serves: from then on a signal must find it ready to stop cleanly.
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
