@@ -1,0 +1,143 @@
+"""Controllers as processes, each in its own network namespace and in its own directory or on its own small disk."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kwire.cluster.directory import META_PROPERTIES
+from tests.campaign.ext4 import FileSystem
+from tests.cluster_processes.network import Network
+from tests.support.processes import CONTROLS, SECONDS, command
+from tests.support.raw_client import RawClient
+from tests.support.waiting import eventually
+
+PORT = 9093
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+class ControllerNode:
+    """One controller: its settings, its directory, its process."""
+
+    def __init__(
+        self, node_id: int, network: Network, scratch: Path, settings: Mapping[str, str], *, disk: FileSystem | None
+    ) -> None:
+        self.node_id = node_id
+        self.disk = disk
+        self.data = (disk.directory if disk is not None else scratch) / "data"
+        self.said = scratch / "said.log"
+        self.properties = scratch / "server.properties"
+        self.is_paused = False
+        self._network = network
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said_before = 0
+        given = {
+            "process.roles": "controller",
+            "node.id": str(node_id),
+            "listeners": f"CONTROLLER://{self.address}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data),
+        }
+        self.properties.write_text("".join(f"{name}={value}\n" for name, value in {**given, **settings}.items()))
+
+    @property
+    def host(self) -> str:
+        return self._network.address(self.node_id)
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{PORT}"
+
+    @property
+    def directory_id(self) -> str:
+        """Of the directory as it is formatted now."""
+        lines = (self.data / META_PROPERTIES).read_text().splitlines()
+        return next(line.removeprefix("directory.id=") for line in lines if line.startswith("directory.id="))
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def is_answering(self) -> bool:
+        return self.is_running and not self.is_paused
+
+    # --- life
+
+    def format(self, *arguments: str) -> None:
+        asked = [sys.executable, "-m", "kwire", "format", "-c", str(self.properties), "-t", CLUSTER_ID, *arguments]
+        subprocess.run(asked, check=True, capture_output=True, text=True, timeout=SECONDS)
+
+    def start(self) -> None:
+        """Start the process; `wait_until_ready` follows."""
+        assert not self.is_running
+        self._said_before = self.said.stat().st_size if self.said.exists() else 0
+        asked = self._network.command(self.node_id, *command(str(self.properties)))
+        with self.said.open("ab") as output:
+            self._process = subprocess.Popen(asked, stdout=output, stderr=output)
+
+    def wait_until_ready(self) -> None:
+        def is_ready() -> bool:
+            assert self.is_running, f"controller {self.node_id} did not start: {self.last_words()}"
+            return CONTROLS in self._said_since_start()
+
+        eventually(is_ready, f"controller {self.node_id} serves", SECONDS)
+
+    def kill(self) -> None:
+        """kill -9; nothing if it is dead already."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(SECONDS)
+            self._process = None
+            self.is_paused = False
+
+    def terminate(self) -> int:
+        """The exit status of a clean stop."""
+        assert self._process is not None
+        self._process.terminate()
+        status = self._process.wait(SECONDS)
+        self._process = None
+        return status
+
+    def pause(self) -> None:
+        assert self._process is not None
+        self.is_paused = True
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self.is_paused:
+            assert self._process is not None
+            self._process.send_signal(signal.SIGCONT)
+            self.is_paused = False
+
+    def wipe(self) -> None:
+        """A new disk in the place of the old one: the directory gets another id, and knows of no voters."""
+        assert not self.is_running
+        shutil.rmtree(self.data)
+        self.format("--no-initial-controllers")
+
+    # --- what it says
+
+    def connect(self, seconds: float) -> RawClient:
+        """A client that no cut can keep from this node. Raises OSError."""
+        with self._network.inside(self.node_id):
+            client = RawClient(self.address)
+        client.socket.settimeout(seconds)
+        return client
+
+    def ask(self, request: Any, version: int, seconds: float) -> Any:
+        with self.connect(seconds) as client:
+            return client.ask(request, version)
+
+    def last_words(self) -> str:
+        return self._said_since_start()[-2000:]
+
+    def _said_since_start(self) -> str:
+        with self.said.open("rb") as file:
+            file.seek(self._said_before)
+            return file.read().decode(errors="replace")

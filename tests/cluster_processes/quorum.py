@@ -1,0 +1,264 @@
+"""A quorum of controller processes under watch and under load, and what it owes: a leader wherever there can be one."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.add_raft_voter import AddRaftVoterListener, AddRaftVoterRequest
+from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kwire.protocol.uuids import uuid_from_text, uuid_to_text
+from tests.campaign.ext4 import FileSystem
+from tests.cluster_processes.network import Network
+from tests.cluster_processes.nodes import CLUSTER_ID, PORT, ControllerNode
+from tests.cluster_processes.stored import compare, read_stored
+from tests.cluster_processes.watch import QUESTION, VERSION, Sighting, Watch
+from tests.cluster_processes.writers import Ledger, Writer
+from tests.support.waiting import eventually
+
+NEW_LEADER_SECONDS = 5.0
+"""How long there may be no leader where a majority hear each other."""
+GIVE_UP_SECONDS = 30.0
+WRITERS = 2
+SMALL_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "20000", "metadata.max.retention.bytes": "30000"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What kind of quorum it is."""
+
+    voters: int = 3
+    is_static: bool = False
+    """By controller.quorum.voters; else by `kwire format --initial-controllers`."""
+    has_snapshots: bool = False
+    """Often, and the log before them is forgotten."""
+    has_disks: bool = False
+    """Each has a file system of its own, whose power can be cut."""
+
+    def __str__(self) -> str:
+        formed = "static" if self.is_static else "dynamic"
+        return f"{self.voters} {formed}{' with snapshots' if self.has_snapshots else ''}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Figures:
+    """Seconds from a harm, or from its end where nobody could lead before."""
+
+    new_leader: list[float] = field(default_factory=list)
+    next_write: list[float] = field(default_factory=list)
+    """Until the first write was acknowledged, of the same occasions."""
+
+
+class Quorum:
+    """Made by `running_quorum`."""
+
+    def __init__(self, nodes: Mapping[int, ControllerNode], network: Network, chance: random.Random) -> None:
+        self.nodes = dict(nodes)
+        self.network = network
+        self.watch = Watch(list(nodes.values()))
+        self.ledger = Ledger()
+        self.figures = Figures()
+        self.problems: list[str] = []
+        order = list(nodes.values())
+        self._writers = [Writer(it, order, self.ledger, random.Random(chance.random())) for it in range(WRITERS)]
+
+    # --- who can lead
+
+    @property
+    def majority(self) -> int:
+        return len(self.nodes) // 2 + 1
+
+    def can_lead(self, node_id: int) -> bool:
+        """Whether it runs, and a majority that run hear it and are heard by it."""
+        joined = [it for it in self.nodes.values() if it.is_answering and self.network.are_joined(node_id, it.node_id)]
+        return self.nodes[node_id].is_answering and len(joined) >= self.majority
+
+    @property
+    def leader(self) -> int:
+        """Who leads, as was last seen."""
+        return self.watch.leaders[self.watch.newest_epoch]
+
+    @property
+    def followers(self) -> list[int]:
+        return [node_id for node_id in self.nodes if node_id != self.leader]
+
+    # --- harm and its end
+
+    def suffer(self, what: str, harm: Callable[[], None]) -> None:
+        """Do harm; if it takes the leader away and leaves a majority, there must be another one in time."""
+        epoch, began = self.watch.newest_epoch, time.monotonic()
+        leader = self.leader
+        harm()
+        if not self.can_lead(leader) and any(map(self.can_lead, self.nodes)):
+            self._measure(what, began, lambda: self.watch.first_after(epoch, began))
+
+    def heal(self, what: str) -> None:
+        """Make all well again; there must be a leader in time, whoever it is."""
+        was_without = not any(map(self.can_lead, self.nodes))
+        self.network.heal()
+        stopped = [node for node in self.nodes.values() if not node.is_running]
+        for node in stopped:
+            node.start()
+        for node in self.nodes.values():
+            node.resume()
+        for node in stopped:
+            node.wait_until_ready()
+        began = time.monotonic()
+        self._measure(f"the end of {what}", began, lambda: self.watch.newest_since(began), counts=was_without)
+
+    def _measure(self, what: str, began: float, look: Callable[[], Sighting | None], *, counts: bool = True) -> None:
+        try:
+            sighting = eventually(look, f"a leader after {what}", GIVE_UP_SECONDS)
+            assert sighting is not None
+            led = sighting.seconds
+            write = eventually(lambda: self.ledger.first_after(led), f"a write after {what}", GIVE_UP_SECONDS)
+            assert write is not None
+        except AssertionError as error:
+            self.problems.append(str(error))
+            return
+        if counts:
+            self.figures.new_leader.append(led - began)
+            self.figures.next_write.append(write - began)
+        if led - began > NEW_LEADER_SECONDS:
+            self.problems.append(f"no leader for {led - began:.1f} s after {what}")
+
+    # --- voters that come and go (KIP-853)
+
+    def replace_disk(self, node_id: int) -> None:
+        """A controller loses its disk: its old self is voted out, and its new self in when it has caught up."""
+        node = self.nodes[node_id]
+        old = uuid_from_text(node.directory_id)
+        self.suffer(f"the death of {node_id}", node.kill)
+        node.wipe()
+        self._change_voters(_removal(node, old), 0, {ErrorCode.NONE, ErrorCode.VOTER_NOT_FOUND})
+        node.start()
+        node.wait_until_ready()
+        new = uuid_from_text(node.directory_id)
+        assert new != old
+        self._change_voters(_addition(node, new), 1, {ErrorCode.NONE, ErrorCode.DUPLICATE_VOTER})
+
+    def _change_voters(self, request: Any, version: int, done: set[ErrorCode]) -> None:
+        """Ask whoever leads until it is done: what stands in the way of a change goes by."""
+
+        def is_done() -> bool:
+            try:
+                answer = self.nodes[self.leader].ask(request, version, GIVE_UP_SECONDS)
+            except OSError:
+                return False
+            return answer.error_code in done
+
+        eventually(is_done, f"{type(request).__name__} for {request.voter_id}", GIVE_UP_SECONDS)
+
+    # --- the end
+
+    def finish(self) -> None:
+        """Stop writing, let everybody catch up, stop everybody, and look at what they have."""
+        for writer in self._writers:
+            writer.finish()
+        end = eventually(self._common_end, "all controllers have caught up", GIVE_UP_SECONDS) or 0
+        self.watch.close()
+        for node in self.nodes.values():
+            node.kill()
+        stored = {node_id: read_stored(node.data, end) for node_id, node in self.nodes.items()}
+        self.problems += self.watch.problems + self.ledger.problems
+        self.problems += compare(stored, self.watch.leaders, self.ledger, end)
+        for node_id, node in self.nodes.items():
+            if "Traceback" in node.said.read_text(errors="replace"):
+                self.problems.append(f"controller {node_id} failed inside: {node.last_words()}")
+
+    def _common_end(self) -> int | None:
+        """The high watermark, when all voters have everything and all controllers vote."""
+        try:
+            partition = self.nodes[self.leader].ask(QUESTION, VERSION, GIVE_UP_SECONDS).topics[0].partitions[0]
+        except OSError:
+            return None
+        voters = {voter.replica_id: voter.log_end_offset for voter in partition.current_voters}
+        end: int = partition.high_watermark
+        return end if voters == dict.fromkeys(self.nodes, end) else None
+
+    def abandon(self) -> None:
+        """Leave nothing running, whatever happened."""
+        for writer in self._writers:
+            writer.finish()
+        self.watch.close()
+        for node in self.nodes.values():
+            node.kill()
+
+
+@contextmanager
+def running_quorum(shape: Shape, scratch: Path, chance: random.Random) -> Iterator[Quorum]:
+    """A new quorum with a leader; nothing of it runs or is mounted afterwards."""
+    with ExitStack() as stack:
+        network = Network(range(1, shape.voters + 1))
+        stack.callback(network.close)
+        nodes: dict[int, ControllerNode] = {}
+        for node_id in network.nodes:
+            directory = scratch / str(node_id)
+            directory.mkdir(parents=True)
+            disk = FileSystem(directory, "", megabytes=64) if shape.has_disks else None
+            if disk is not None:
+                disk.mount()
+                stack.callback(disk.unmount)
+            nodes[node_id] = ControllerNode(node_id, network, directory, _settings(shape, network), disk=disk)
+        _format(shape, nodes, chance)
+        quorum = Quorum(nodes, network, chance)
+        stack.callback(quorum.abandon)
+        for node in nodes.values():
+            node.start()
+        for node in nodes.values():
+            node.wait_until_ready()
+        eventually(lambda: quorum.watch.leaders, "a first leader", GIVE_UP_SECONDS)
+        eventually(lambda: quorum.ledger.acknowledged, "a first write", GIVE_UP_SECONDS)
+        yield quorum
+
+
+def _settings(shape: Shape, network: Network) -> dict[str, str]:
+    addresses = {node: f"{network.address(node)}:{PORT}" for node in network.nodes}
+    settings = dict(SMALL_SNAPSHOTS) if shape.has_snapshots else {}
+    if shape.is_static:
+        settings["controller.quorum.voters"] = ",".join(f"{node}@{address}" for node, address in addresses.items())
+    else:
+        settings["controller.quorum.bootstrap.servers"] = ",".join(addresses.values())
+    return settings
+
+
+def _format(shape: Shape, nodes: Mapping[int, ControllerNode], chance: random.Random) -> None:
+    voters = [
+        f"{node_id}@{node.address}:{uuid_to_text(UUID(int=chance.getrandbits(128), version=4))}"
+        for node_id, node in nodes.items()
+    ]
+    for node in nodes.values():
+        node.format(*(() if shape.is_static else ("--initial-controllers", ",".join(voters))))
+
+
+def cut_power(quorum: Quorum) -> None:
+    """Of all at once: what was not synced is gone. The disks are mounted again, and nobody runs."""
+    disks = [node.disk for node in quorum.nodes.values() if node.disk is not None]
+    for disk in disks:
+        disk.cut()
+    for node in quorum.nodes.values():
+        node.kill()
+    for disk in disks:
+        disk.unmount()
+        disk.mount()
+
+
+def _removal(node: ControllerNode, directory_id: UUID) -> RemoveRaftVoterRequest:
+    return RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=node.node_id, voter_directory_id=directory_id)
+
+
+def _addition(node: ControllerNode, directory_id: UUID) -> AddRaftVoterRequest:
+    return AddRaftVoterRequest(
+        cluster_id=CLUSTER_ID,
+        timeout_ms=1000 * int(GIVE_UP_SECONDS),
+        voter_id=node.node_id,
+        voter_directory_id=directory_id,
+        listeners=[AddRaftVoterListener(name="CONTROLLER", host=node.host, port=PORT)],
+    )

@@ -1,0 +1,139 @@
+"""A short share of the campaign with real controllers (tests/campaign/controllers.py), and whether it would notice."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.control_batches import control_batch, leader_change
+from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.protocol.messages.metadata_records import ProducerIdsRecord, RegisterBrokerRecord, encode_metadata_record
+from kwire.protocol.records import Record, encode_batch
+from tests.campaign.controllers import Run
+from tests.cluster_processes.faults import cut_some_ways, isolate_the_leader, kill_the_leader, pause_the_leader
+from tests.cluster_processes.network import NAMESPACES, Network, why_not
+from tests.cluster_processes.quorum import Shape
+from tests.cluster_processes.stored import Stored, compare, read_stored
+from tests.cluster_processes.writers import Block, Ledger, Registered
+
+BROKER = Registered(1000, UUID(int=7), 1)
+BLOCK = Block(1000, 0, 1000)
+
+
+@pytest.fixture
+def namespaces() -> None:
+    if (reason := why_not()) is not None:
+        pytest.skip(f"controllers cannot be cut off here: {reason}")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("namespaces")
+def test_a_quorum_loses_nothing_through_a_kill_a_cut_and_a_pause_of_its_leader(tmp_path: Path) -> None:
+    run = Run(seed=3, shape=Shape(), faults=(kill_the_leader, isolate_the_leader, pause_the_leader, cut_some_ways))
+    run.live(tmp_path)
+    assert run.problems == []
+    assert len(run.figures.new_leader) >= 3, "each of them takes the leader away"
+    assert run.epochs >= 4
+    assert run.acknowledged > 50
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_a_network_cuts_by_direction_and_leaves_nothing() -> None:
+    network = Network([1, 2])
+    try:
+        names = [network.namespace(node) for node in network.nodes]
+        assert _hears(network, 1, 2)
+        network.cut_one_way(1, 2)
+        assert not network.are_joined(1, 2)
+        assert not _hears(network, 1, 2)
+        network.heal()
+        assert _hears(network, 1, 2)
+    finally:
+        network.close()
+    assert not any((NAMESPACES / name).exists() for name in names)
+
+
+def _hears(network: Network, source: int, target: int) -> bool:
+    """Whether what one sends arrives at the other; how it comes back does not matter."""
+    with network.inside(target):
+        receiving = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with network.inside(source):
+        sending = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with receiving, sending:
+        receiving.bind((network.address(target), 0))
+        receiving.settimeout(0.5)
+        sending.sendto(b"heard", receiving.getsockname())
+        try:
+            return receiving.recv(16) == b"heard"
+        except TimeoutError:
+            return False
+
+
+# --- the checks
+
+
+def log_of(tmp_path: Path, name: str, *records: Any, leader: int = 1) -> Stored:
+    """What is read of a directory with these records, one in each batch, behind a leader's first one."""
+    directory = tmp_path / name / METADATA_DIRECTORY
+    directory.mkdir(parents=True)
+    log = bytes(control_batch([leader_change(leader)], base_offset=0, epoch=4, timestamp_ms=1))
+    for offset, record in enumerate(records, 1):
+        stored = [Record(value=encode_metadata_record(record), timestamp=1)]
+        log += bytes(encode_batch(stored, base_offset=offset, partition_leader_epoch=4))
+    (directory / "00000000000000000000.log").write_bytes(log)
+    return read_stored(tmp_path / name, end=3)
+
+
+REGISTRATION = RegisterBrokerRecord(broker_id=1000, incarnation_id=UUID(int=7), broker_epoch=1)
+PRODUCER_IDS = ProducerIdsRecord(broker_id=1000, broker_epoch=1, next_producer_id=1000)
+
+
+def problems(*stored: Stored, seen: dict[int, int] | None = None, ledger: Ledger | None = None) -> list[str]:
+    ledger = ledger or Ledger(acknowledged=[BROKER, BLOCK])
+    return compare(dict(enumerate(stored, 1)), seen or {4: 1}, ledger, 3)
+
+
+def test_nothing_is_wrong_with_logs_that_have_it_all(tmp_path: Path) -> None:
+    one, other = (log_of(tmp_path, name, REGISTRATION, PRODUCER_IDS) for name in ("a", "b"))
+    assert one.written.keys() == {BROKER, BLOCK}
+    assert one.image.next_producer_id == 1000
+    assert problems(one, other) == []
+
+
+def test_what_was_acknowledged_and_is_gone_is_noticed(tmp_path: Path) -> None:
+    whole = log_of(tmp_path, "a", REGISTRATION, PRODUCER_IDS)
+    short = log_of(tmp_path, "b", REGISTRATION)
+    found = problems(whole, short)
+    for said in ("its log ends at 2", "differ from offset 2", "images of 1 and 2 differ", f"{BLOCK} was acknowledged"):
+        assert any(said in problem for problem in found), said
+
+
+def test_another_broker_under_an_acknowledged_id_is_noticed(tmp_path: Path) -> None:
+    other = dataclasses.replace(REGISTRATION, incarnation_id=UUID(int=8))
+    assert any("instead of" in problem for problem in problems(log_of(tmp_path, "a", other, PRODUCER_IDS)))
+
+
+def test_producer_ids_that_two_were_given_are_noticed(tmp_path: Path) -> None:
+    ledger = Ledger(acknowledged=[BROKER, BLOCK, BLOCK])
+    found = problems(log_of(tmp_path, "a", REGISTRATION, PRODUCER_IDS), ledger=ledger)
+    assert found == ["the producer ids from 0 on were given out 2 times"]
+
+
+@pytest.mark.parametrize(("in_the_log", "seen"), [(2, {4: 1}), (1, {4: 2})])
+def test_a_second_leader_of_an_epoch_is_noticed(tmp_path: Path, in_the_log: int, seen: dict[int, int]) -> None:
+    one = log_of(tmp_path, "a", REGISTRATION, PRODUCER_IDS, leader=in_the_log)
+    assert problems(one, seen=seen) == ["epoch 4 has the leaders [1, 2]"]
+
+
+def test_a_damaged_batch_is_noticed(tmp_path: Path) -> None:
+    log_of(tmp_path, "a", REGISTRATION, PRODUCER_IDS)
+    path = tmp_path / "a" / METADATA_DIRECTORY / "00000000000000000000.log"
+    damaged = bytearray(path.read_bytes())
+    damaged[-1] ^= 1
+    path.write_bytes(damaged)
+    assert "is damaged" in problems(read_stored(tmp_path / "a", end=3))[0]
