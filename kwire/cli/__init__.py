@@ -1,9 +1,10 @@
-"""The command line: `kwire server`, `kwire format`, `kwire config explain`, `kwire log dump`, `kwire log verify`."""
+"""The command line: `kwire server`, `kwire cluster`, `kwire format`, `kwire config`, `kwire log`."""
 
 from __future__ import annotations
 
 import click
 
+from kwire.cli.cluster_command import cluster
 from kwire.cli.config_command import config
 from kwire.cli.format_command import format_directories, random_uuid
 from kwire.cli.log_command import log
@@ -18,6 +19,7 @@ def main() -> None:
 
 
 main.add_command(server)
+main.add_command(cluster)
 main.add_command(config)
 main.add_command(format_directories)
 main.add_command(random_uuid)

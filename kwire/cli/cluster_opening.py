@@ -1,0 +1,104 @@
+"""From what `kwire cluster start` is asked to a cluster that can be started: found in its directory, or made there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kwire.cli.cluster_directory import (
+    Cluster,
+    ClusterRefused,
+    check_identities,
+    configs_of,
+    find_cluster,
+    form_cluster,
+    lock_cluster,
+    plan_cluster,
+)
+from kwire.cli.cluster_plan import HOST, OWN_SETTINGS, Node, Shape
+from kwire.cli.cluster_ports import free_ports, taken_addresses
+from kwire.server.settings.config import BrokerConfig, SettingError, parse_override
+
+BROKERS = 3
+PORT = 9092
+_PORT_MAX = 65535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What was asked; None where nothing was said."""
+
+    data: Path
+    brokers: int | None
+    controllers: int | None
+    port: int | None
+    """0 stands for any free ports."""
+    overrides: tuple[str, ...]
+
+
+def open_cluster(wanted: Wanted) -> Cluster:
+    """The cluster, locked and formatted. Raises ClusterRefused or DiskFailure; a new one leaves nothing behind then."""
+    overrides = _overrides(wanted.overrides)
+    found = find_cluster(wanted.data)
+    cluster = found or _new(wanted)
+    _check_fits(cluster, wanted)
+    configs = configs_of(cluster, overrides)
+    if found is not None:
+        lock_cluster(cluster)
+    _check_ports(cluster, configs)
+    if found is None:
+        lock_cluster(cluster)
+        if find_cluster(wanted.data) is not None:
+            raise ClusterRefused(f"{wanted.data}: a cluster was made there by somebody else just now; start it again")
+    form_cluster(cluster)
+    check_identities(cluster, configs)
+    return cluster
+
+
+def _overrides(texts: Sequence[str]) -> list[tuple[str, str]]:
+    try:
+        given = [parse_override(text) for text in texts]
+    except SettingError as error:
+        raise ClusterRefused(str(error)) from None
+    for name, _ in given:
+        if name in OWN_SETTINGS:
+            raise ClusterRefused(f"--override {name}: is each node's own; edit it in the node's file")
+    return given
+
+
+def _new(wanted: Wanted) -> Cluster:
+    brokers = BROKERS if wanted.brokers is None else wanted.brokers
+    shape = Shape(brokers=brokers, controllers=wanted.controllers or 0)
+    if not shape.port_count:
+        raise ClusterRefused("--brokers 0: without brokers, name a number of --controllers")
+    port = PORT if wanted.port is None else wanted.port
+    if port + shape.port_count - 1 > _PORT_MAX:
+        raise ClusterRefused(f"--port {port}: {shape.port_count} ports from there on do not exist; name a lower one")
+    ports = range(port, port + shape.port_count) if port else free_ports(HOST, shape.port_count)
+    return plan_cluster(wanted.data, shape, ports)
+
+
+def _check_fits(cluster: Cluster, wanted: Wanted) -> None:
+    """Raise ClusterRefused for what is asked of a cluster that is there and is otherwise."""
+    shape = cluster.shape
+    if wanted.brokers not in (None, shape.brokers) or wanted.controllers not in (None, shape.controllers):
+        raise ClusterRefused(
+            f"{cluster.directory} holds a cluster of {shape}; leave them out, or name another directory with --data"
+        )
+    if wanted.port and wanted.port != cluster.ports[0]:
+        raise ClusterRefused(
+            f"{cluster.directory} holds a cluster that was made with --port {cluster.ports[0]}, which its metadata "
+            "names; leave it out, or name another directory with --data"
+        )
+
+
+def _check_ports(cluster: Cluster, configs: Mapping[Node, BrokerConfig]) -> None:
+    listeners = [each for config in configs.values() for each in (*config.listeners, *config.controller_listeners)]
+    taken = taken_addresses((each.host, each.port) for each in listeners)
+    if not taken:
+        return
+    are = "is" if len(taken) == 1 else "are"
+    is_there = cluster.properties(cluster.nodes[0]).exists()
+    hint = "end what uses it" if is_there else f"--port takes another first one of {len(listeners)}, or 0 for any"
+    raise ClusterRefused(f"{', '.join(taken)} {are} taken; {hint}")

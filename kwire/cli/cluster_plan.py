@@ -1,0 +1,109 @@
+"""Which nodes a cluster on one machine has, with their roles, ports and settings.."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HOST = "127.0.0.1"
+COMBINED_CONTROLLERS_MAX = 3
+"""Of nodes that are broker and controller. More voters make a quorum slower, and hardly safer on one machine."""
+OWN_SETTINGS = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+        "node.id",
+        "process.roles",
+    }
+)
+"""What makes a node this one: the same value for all of them makes no cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One process of the cluster."""
+
+    node_id: int
+    client_port: int | None = None
+    """None of a node that is a controller only."""
+    controller_port: int | None = None
+    """None of a node that is a broker only."""
+
+    @property
+    def name(self) -> str:
+        """What people read in front of its lines, and what its files are called."""
+        return f"controller-{self.node_id}" if self.client_port is None else f"broker-{self.node_id}"
+
+    @property
+    def roles(self) -> str:
+        ports = {"broker": self.client_port, "controller": self.controller_port}
+        return ",".join(role for role, port in ports.items() if port is not None)
+
+    @property
+    def listeners(self) -> str:
+        ports = {"PLAINTEXT": self.client_port, "CONTROLLER": self.controller_port}
+        return ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items() if port is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How many nodes of which kind."""
+
+    brokers: int
+    controllers: int
+    """Nodes that are controllers only; with none of them, the first brokers are controllers, too."""
+
+    @property
+    def combined(self) -> int:
+        """How many brokers are controllers: an odd number, as an even one outlives no more failures."""
+        if self.controllers:
+            return 0
+        most = min(self.brokers, COMBINED_CONTROLLERS_MAX)
+        return max(0, most - (most + 1) % 2)
+
+    @property
+    def port_count(self) -> int:
+        return self.brokers + (self.controllers or self.combined)
+
+    def nodes(self, ports: Sequence[int]) -> tuple[Node, ...]:
+        """Brokers have the first ports, in the order of their ids, controllers those behind."""
+        assert len(ports) == self.port_count
+        of_controllers = ports[self.brokers :]
+        brokers = [
+            Node(
+                node_id=index + 1,
+                client_port=port,
+                controller_port=of_controllers[index] if index < self.combined else None,
+            )
+            for index, port in enumerate(ports[: self.brokers])
+        ]
+        controllers = [
+            Node(node_id=self.brokers + index + 1, controller_port=port)
+            for index, port in enumerate(of_controllers[: self.controllers])
+        ]
+        return (*brokers, *controllers)
+
+    def __str__(self) -> str:
+        return f"--brokers {self.brokers} --controllers {self.controllers}"
+
+
+def properties_of(node: Node, nodes: Sequence[Node], log_dir: str) -> str:
+    """The node's server.properties."""
+    controllers = ",".join(f"{HOST}:{each.controller_port}" for each in nodes if each.controller_port is not None)
+    settings = {
+        "process.roles": node.roles,
+        "node.id": node.node_id,
+        "listeners": node.listeners,
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": controllers,
+        "log.dirs": log_dir,
+    }
+    lines = [f"{name}={value}" for name, value in settings.items()]
+    return "\n".join([f"# {node.name} of a cluster that kwire cluster start made; yours to edit", *lines]) + "\n"

@@ -1,0 +1,181 @@
+"""How the processes of a cluster are shown, stopped and missed, with small programs in their place."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from kwire.cli.cluster_plan import Node, Shape
+from kwire.cli.cluster_processes import ClusterProcesses
+
+NODE = """
+import signal, sys
+ready, end, words = sys.argv[1], sys.argv[2], sys.argv[3:]
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print(*words, *([] if end.isdigit() else [ready]), sep="\\n", flush=True)
+if end.isdigit():
+    sys.exit(int(end))
+signal.sigwait([signal.SIGUSR1 if end == "deaf" else signal.SIGTERM])
+print("kwire: stopped", flush=True)
+"""
+
+
+class Told:
+    """Stands for click.echo: keeps the lines, and reacts once to each with certain words in it."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.reactions: dict[str, Callable[[], object]] = {}
+
+    def __call__(self, message: str, *, err: bool, color: bool | None) -> None:
+        line = click.unstyle(message)
+        self.lines.append(line)
+        for words in [words for words in self.reactions if words in line]:
+            self.reactions.pop(words)()
+
+    def index(self, words: str) -> int:
+        (found,) = [index for index, line in enumerate(self.lines) if words in line]
+        return found
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    echo = Told()
+    monkeypatch.setattr("kwire.cli.joint_output.click.echo", echo)
+    return echo
+
+
+def cluster(
+    brokers: int, controllers: int, ends: Mapping[str, list[str]] | None = None, **more: Any
+) -> ClusterProcesses:
+    """`ends` are, by name, the arguments of nodes that do not just serve and stop."""
+    shape = Shape(brokers=brokers, controllers=controllers)
+    ends = ends or {}
+
+    def command(node: Node) -> list[str]:
+        what = "controlling" if node.client_port is None else "serving Kafka"
+        ready = f"kwire: {what} on 127.0.0.1:{node.client_port or node.controller_port}, node 1, data in x"
+        return [sys.executable, "-c", NODE, ready, *ends.get(node.name, ["stop"])]
+
+    nodes = shape.nodes(range(1, shape.port_count + 1))
+    return ClusterProcesses(nodes, command=command, again=lambda node: f"start {node.name}", **more)
+
+
+def test_it_says_when_all_brokers_serve_and_when_all_have_stopped(told: Told) -> None:
+    processes = cluster(3, 0, {"broker-2": ["stop", "first words"]})
+    told.reactions["bootstrap servers"] = processes.stop
+    asyncio.run(processes.run())
+    assert not processes.has_failed
+    assert told.index("broker-2 | first words") < told.index("broker-2 | serving Kafka on 127.0.0.1:2")
+    ready = told.index("kwire: bootstrap servers: 127.0.0.1:1,127.0.0.1:2,127.0.0.1:3 (Ctrl-C stops all nodes)")
+    assert ready == 4
+    assert sorted(told.lines[ready + 2 : -1]) == [f"broker-{number} | stopped" for number in (1, 2, 3)]
+    assert told.lines[-1] == "kwire: all nodes have stopped"
+
+
+def test_brokers_stop_before_controllers(told: Told) -> None:
+    processes = cluster(2, 1)
+    told.reactions["bootstrap servers"] = processes.stop
+    asyncio.run(processes.run())
+    assert told.index("controller-3 | stopped") > max(told.index(f"broker-{number}     | stopped") for number in (1, 2))
+    assert not processes.has_failed
+
+
+def test_a_node_that_ends_is_told_and_the_others_go_on(told: Told) -> None:
+    processes = cluster(3, 0, {"broker-2": ["3", "kwire: stopped, because of a disk"]})
+    told.reactions["bootstrap servers"] = processes.stop
+    asyncio.run(processes.run())
+    assert "broker-2 | stopped, because of a disk" in told.lines
+    told.index("broker-2 ended with exit status 3; the others go on. To start it again: start broker-2")
+    told.index("bootstrap servers: 127.0.0.1:1,127.0.0.1:3")
+    assert not processes.has_failed
+
+
+def test_a_node_that_is_killed_is_told(told: Told) -> None:
+    processes = cluster(2, 0)
+
+    def kill() -> None:
+        processes._running[processes._nodes[1]].kill()
+
+    told.reactions["bootstrap servers"] = kill
+    told.reactions["broker-2 was ended by SIGKILL; the others go on"] = processes.stop
+    asyncio.run(processes.run())
+    assert told.lines[-1] == "kwire: all nodes have stopped"
+
+
+def test_exit_on_failure_stops_the_others(told: Told) -> None:
+    processes = cluster(2, 1, {"broker-1": ["3"]}, exit_on_failure=True)
+    asyncio.run(processes.run())
+    assert processes.has_failed
+    told.index("kwire: broker-1 ended with exit status 3")
+    told.index("stopping all nodes")
+
+
+def test_when_no_node_is_left_it_ends(told: Told) -> None:
+    processes = cluster(1, 0, {"broker-1": ["0"]})
+    asyncio.run(processes.run())
+    assert processes.has_failed
+    assert told.lines[-1] == "kwire: broker-1 ended; no node is left"
+
+
+def test_a_second_stop_kills(told: Told) -> None:
+    processes = cluster(1, 1, {"broker-1": ["deaf"]})
+    told.reactions["bootstrap servers"] = processes.stop
+    told.reactions["stopping all nodes"] = processes.stop
+    asyncio.run(processes.run())
+    assert processes.has_failed
+    assert sorted(told.lines[-2:]) == [f"kwire: {name} was ended by SIGKILL" for name in ("broker-1", "controller-2")]
+
+
+def test_a_node_that_does_not_stop_is_killed_in_the_end(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.cli.cluster_processes.STOP_SECONDS_MAX", 0.01)
+    processes = cluster(1, 0, {"broker-1": ["deaf"]})
+    told.reactions["bootstrap servers"] = processes.stop
+    asyncio.run(processes.run())
+    told.index("broker-1 did not stop in time: killed")
+    assert processes.has_failed
+
+
+def test_an_output_that_nobody_reads_stops_the_cluster_cleanly(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "gone").open("w") as gone:
+        monkeypatch.setattr("sys.stdout", gone)
+        told.reactions["bootstrap servers"] = _break
+        processes = cluster(2, 0)
+        asyncio.run(processes.run())
+    assert not processes.has_failed
+    assert "bootstrap servers" in told.lines[-1]
+
+
+def _break() -> None:
+    raise BrokenPipeError
+
+
+def test_long_lines_are_cut_and_odd_bytes_shown(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.cli.cluster_processes.LINE_BYTES_MAX", 100)
+    processes = cluster(1, 0, {"broker-1": ["0", "x" * 901, "caf\udce9"]})
+    asyncio.run(processes.run())
+    long = [line.removeprefix("broker-1 | ") for line in told.lines if "xx" in line]
+    assert "".join(long) == "x" * 901
+    assert max(map(len, long)) <= 200
+    assert "broker-1 | caf\N{REPLACEMENT CHARACTER}" in told.lines
+
+
+def test_a_cancelled_run_leaves_no_process(told: Told) -> None:
+    processes = cluster(2, 0, {"broker-1": ["deaf"], "broker-2": ["deaf"]})
+
+    async def run() -> None:
+        running = asyncio.ensure_future(processes.run())
+        told.reactions["bootstrap servers"] = running.cancel
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert [process.returncode for process in processes._running.values()] == [-9, -9]
+
+    asyncio.run(run())

@@ -1,0 +1,91 @@
+"""`kwire cluster start` with real nodes: signals, a node that is killed, and what is left when it is killed itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import SECONDS, ServerProcess, command
+from tests.support.waiting import eventually
+
+
+class RunningCluster:
+    """One that has said it is ready."""
+
+    def __init__(self, process: subprocess.Popen[str], data: Path) -> None:
+        self.process = process
+        self.data = data
+        self.said: list[str] = []
+        self.addresses = self.wait_for("(Ctrl-C stops all nodes)").rpartition(" (")[0].rpartition(": ")[2].split(",")
+
+    def wait_for(self, words: str) -> str:
+        """The next line with the words."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line)
+            if words in line:
+                return line.rstrip("\n")
+        raise AssertionError(f"it never said {words!r}: {self.said}")
+
+    def node_ids(self) -> dict[str, int]:
+        """The process ids of its nodes by their names."""
+        listed = subprocess.run(
+            ["ps", "-A", "-ww", "-o", "pid=,args="], capture_output=True, text=True, check=True
+        ).stdout
+        rows = [line.split() for line in listed.splitlines() if f"{self.data}/" in line]
+        return {Path(row[-1]).stem: int(row[0]) for row in rows if "--stop-with-stdin" in row}
+
+    def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        assert self.process.stdout is not None
+        self.said += self.process.stdout.readlines()
+        return self.process.wait(SECONDS)
+
+
+@contextmanager
+def started(data: Path, *arguments: str) -> Iterator[RunningCluster]:
+    given = [sys.executable, "-m", "kwire", "cluster", "start", "--data", str(data), "--port", "0", *arguments]
+    process = subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield RunningCluster(process, data)
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_a_killed_node_is_told_and_can_be_started_by_hand(tmp_path: Path) -> None:
+    with started(tmp_path / "data", "--brokers", "0", "--controllers", "3") as running:
+        nodes = running.node_ids()
+        assert sorted(nodes) == ["controller-1", "controller-2", "controller-3"]
+        os.kill(nodes["controller-2"], signal.SIGKILL)
+        told = running.wait_for("controller-2 was ended by SIGKILL; the others go on")
+        file = running.data / "controller-2.properties"
+        assert told.endswith(f"kwire server {file}")
+        by_hand = subprocess.Popen(command(str(file)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            assert ServerProcess(by_hand).bootstrap_server == running.addresses[1]
+        finally:
+            by_hand.terminate()
+            by_hand.communicate(timeout=SECONDS)
+        assert by_hand.returncode == 0
+        assert running.end(signal.SIGINT) == 0
+        assert "kwire: all nodes have stopped\n" in running.said
+        assert not running.node_ids()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_no_node_outlives_it(tmp_path: Path, number: int) -> None:
+    with started(tmp_path / "data", "--brokers", "1") as running:
+        assert list(running.node_ids()) == ["broker-1"]
+        assert running.end(number) == (-signal.SIGKILL if number == signal.SIGKILL else 0)
+        eventually(lambda: not running.node_ids(), "no node is left")
+    assert (tmp_path / "data" / "broker-1" / ".kafka_cleanshutdown").is_file()
