@@ -71,7 +71,7 @@ def handle_add_voter(core: Core, incoming: Incoming) -> None:
         ack_when_committed=request.ack_when_committed,
         key=key,
         endpoints=endpoints,
-        deadline_ms=core.send(destination, ApiVersionsRequest(client_software_name="kwire")),
+        deadline_ms=core.send(destination, ApiVersionsRequest()),
     )
 
 

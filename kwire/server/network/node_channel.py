@@ -23,7 +23,9 @@ from kwire.protocol.schema import schema_of
 
 logger = logging.getLogger("kwire.server.network.node_channel")
 
+SOFTWARE_NAME: Final = "kwire"
 API_VERSIONS_VERSION: Final = 3
+"""With which every connection begins; nodes that know no newer one answer it too."""
 PRE_VOTE_SINCE: Final = 2
 REPLICA_STATE_SINCE: Final = 15
 """Before it, a Fetch says elsewhere which replica asks."""
@@ -79,10 +81,13 @@ class NodeChannel:
 class _Connection:
     """One connection and what the node at its end speaks."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str, software_version: str
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._client_id = client_id
+        self._software_version = software_version
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
 
@@ -90,9 +95,9 @@ class _Connection:
     async def open(cls, address: tuple[str, int], client_id: str, software_version: str) -> _Connection:
         """Connect, and learn which versions are spoken there. Raises OSError, ProtocolError."""
         reader, writer = await asyncio.open_connection(*address)
-        connection = cls(reader, writer, client_id)
+        connection = cls(reader, writer, client_id, software_version)
         try:
-            request = ApiVersionsRequest(client_software_name="kwire", client_software_version=software_version)
+            request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=software_version)
             answer = await connection._exchange(request, API_VERSIONS_VERSION)
             if answer.error_code != ErrorCode.NONE:
                 raise ProtocolError(f"ApiVersions was answered with error {answer.error_code}")
@@ -110,6 +115,9 @@ class _Connection:
         if isinstance(request, FetchRequest) and version < REPLICA_STATE_SINCE:
             request.replica_id = request.replica_state.replica_id
             request.replica_state = FetchReplicaState()
+        if isinstance(request, ApiVersionsRequest):  # the quorum does not know in which software it runs
+            request.client_software_name = SOFTWARE_NAME
+            request.client_software_version = self._software_version
         return await self._exchange(request, version)
 
     def close(self) -> None:
@@ -118,8 +126,6 @@ class _Connection:
     def _version_of(self, request: Any) -> int:
         schema = schema_of(type(request))
         assert schema.key is not None
-        if isinstance(request, ApiVersionsRequest):
-            return API_VERSIONS_VERSION
         low, high = self._versions.get(schema.key, (0, -1))
         version = min(high, schema.versions.high)
         if version < max(low, schema.versions.low):
