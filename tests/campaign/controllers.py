@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -122,6 +124,7 @@ def main() -> None:
     given = arguments.parse_args()
     if (reason := network.why_not()) is not None:
         raise SystemExit(f"controllers cannot be cut off here: {reason}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # nothing is left running or mounted
     scratch = Path(tempfile.mkdtemp(prefix="kwire-controllers-"))
     commit, began = current_commit(), time.monotonic()
     if (reason := ext4.why_not(scratch / "try")) is not None:

@@ -14,9 +14,10 @@ import ctypes
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = "kwire"
@@ -115,11 +116,15 @@ class Network:
 
 
 def remove_leftovers() -> None:
-    """What tests whose process is gone could not remove."""
+    """What tests whose process is gone could not remove: their namespaces, and what still runs in them."""
     for path in NAMESPACES.glob(f"{PREFIX}-*"):
         _, process, *_ = path.name.split("-")
-        if process.isdigit() and not Path(f"/proc/{process}").exists():
-            subprocess.run(["ip", "netns", "delete", path.name], check=False, capture_output=True, env=PROGRAMS)
+        if not process.isdigit() or Path(f"/proc/{process}").exists():
+            continue
+        with suppress(subprocess.CalledProcessError, ProcessLookupError):  # another test may be removing it, too
+            for left in run("ip", "netns", "pids", path.name).split():
+                os.kill(int(left), signal.SIGKILL)
+            run("ip", "netns", "delete", path.name)
 
 
 def why_not() -> str | None:
@@ -145,8 +150,9 @@ def why_not() -> str | None:
     return None
 
 
-def run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, text=True, env=PROGRAMS)
+def run(*command: str) -> str:
+    """What a program of the system says. Raises CalledProcessError."""
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=PROGRAMS).stdout
 
 
 def _said(error: Exception) -> str:

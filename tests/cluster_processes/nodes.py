@@ -137,6 +137,18 @@ class ControllerNode:
     def last_words(self) -> str:
         return self._said_since_start()[-2000:]
 
+    def failures(self) -> list[str]:
+        """The exceptions that it said, but for those of a disk that lost its power."""
+        found, is_inside = [], False
+        for line in self.said.read_text(errors="replace").splitlines():
+            if line.startswith("Traceback"):
+                is_inside = True
+            elif is_inside and line and not line.startswith(" "):
+                is_inside = False
+                if not line.startswith("kwire.log.disk.DiskFailure"):
+                    found.append(line)
+        return found
+
     def _said_since_start(self) -> str:
         with self.said.open("rb") as file:
             file.seek(self._said_before)

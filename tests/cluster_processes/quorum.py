@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -146,15 +147,22 @@ class Quorum:
 
     def _change_voters(self, request: Any, version: int, done: set[ErrorCode]) -> None:
         """Ask whoever leads until it is done: what stands in the way of a change goes by."""
+        answers: Counter[str] = Counter()
 
         def is_done() -> bool:
             try:
                 answer = self.nodes[self.leader].ask(request, version, GIVE_UP_SECONDS)
-            except OSError:
+            except OSError as error:
+                answers[repr(error)] += 1
                 return False
+            answers[f"{answer.error_code} {answer.error_message}"] += 1
             return answer.error_code in done
 
-        eventually(is_done, f"{type(request).__name__} for {request.voter_id}", GIVE_UP_SECONDS)
+        what = f"{type(request).__name__} for {request.voter_id}"
+        try:
+            eventually(is_done, what, GIVE_UP_SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the answers were {dict(answers)}") from None
 
     # --- the end
 
@@ -170,8 +178,7 @@ class Quorum:
         self.problems += self.watch.problems + self.ledger.problems
         self.problems += compare(stored, self.watch.leaders, self.ledger, end)
         for node_id, node in self.nodes.items():
-            if "Traceback" in node.said.read_text(errors="replace"):
-                self.problems.append(f"controller {node_id} failed inside: {node.last_words()}")
+            self.problems += [f"controller {node_id} failed inside: {error}" for error in node.failures()]
 
     def _common_end(self) -> int | None:
         """The high watermark, when all voters have everything and all controllers vote."""
