@@ -23,6 +23,8 @@ from kwire.seams import Clock
 logger = logging.getLogger("kwire.cluster.metadata_log")
 
 LOOK_SECONDS = 1.0
+FLUSH_LOOK_SECONDS = 0.01
+"""How often a snapshot that is ahead of this node's own flushes looks whether they have come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,8 @@ class Snapshotting:
         ):
             content.append(chunk)
             await asyncio.sleep(0)
+        while log.flushed_end_offset < snapshot_id.offset:  # the others may have it durable before this node
+            await asyncio.sleep(FLUSH_LOOK_SECONDS)
         latest = log.latest_snapshot_id
         if snapshot_id.offset < log.start_offset or (latest is not None and latest >= snapshot_id):
             return None

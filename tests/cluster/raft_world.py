@@ -49,6 +49,8 @@ class World:
         self.directory = directory
         self.voters = VoterSet(voter(number) for number in range(1, voters + 1))
         self.nodes: dict[int, MetadataLog] = {}
+        self.workers: dict[int, InlineWorkers] = {}
+        """Held ones keep a node from flushing."""
         self.cut: set[tuple[int, int]] = set()
         """(from, to): what is sent this way is lost."""
 
@@ -88,7 +90,7 @@ class World:
             ),
             directory=metadata,
             surroundings=Surroundings(disk=disk, clock=VirtualClock(self.loop), chance=SystemChance(node_id)),
-            workers=InlineWorkers(),
+            workers=self.workers.setdefault(node_id, InlineWorkers()),
             channel=MemoryChannel(self, node_id),
             static_voters=None,
             bootstrap=bootstrap_records(disk, home),

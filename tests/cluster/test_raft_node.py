@@ -240,6 +240,23 @@ def test_there_is_no_snapshot_within_a_transaction_nor_twice_of_the_same(world: 
     assert world.run(making.make()) is not None
 
 
+def test_a_leader_makes_no_snapshot_of_what_only_its_followers_have_flushed(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    write(world, leader, topic("a"))
+    workers = world.workers[world.id_of(leader)]
+    workers.held = True
+    try:
+        offset = write(world, leader, topic("b"))
+        assert leader.node.log.flushed_end_offset <= offset
+        making = world.loop.create_task(Snapshotting(leader, CONFIG, clock=VirtualClock(world.loop)).make())
+        world.run(asyncio.sleep(0.5))
+        assert not making.done()
+    finally:
+        workers.release()
+    assert world.run(making) == (offset + 1, leader.epoch)
+
+
 def test_a_metadata_transaction_counts_whole_on_every_node(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
