@@ -38,6 +38,8 @@ class Stored:
     written: Counter[Acknowledged] = field(default_factory=Counter)
     """What the records would have acknowledged."""
     image: MetadataImage = field(default_factory=MetadataImage)
+    snapshot_end: int = 0
+    """Behind what its newest snapshot stands for."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -45,10 +47,15 @@ class Stored:
         return 0 in self.batches
 
     @property
+    def begin(self) -> int:
+        """The first batch; an empty log begins where the snapshot ends."""
+        return min(self.batches, default=self.snapshot_end)
+
+    @property
     def end(self) -> int:
         """Behind the last batch."""
         if not self.batches:
-            return 0
+            return self.snapshot_end
         last = self.batches[max(self.batches)]
         return next(header.next_offset for _, header in iterate_headers(last))
 
@@ -95,7 +102,7 @@ def _read_image(stored: Stored, directory: Path, end: int) -> None:
         name = f"{newest.offset:020d}-{newest.epoch:010d}.checkpoint"
         records = decode_snapshot((directory / name).read_bytes()).records
         replay.restart(MetadataImage().apply(records, offset=newest.offset - 1, epoch=newest.epoch))
-        begin = newest.offset
+        begin = stored.snapshot_end = newest.offset
     log = b"".join(stored.batches.values())
     replay.feed(log, begin=begin, end=end)
     stored.image = _undated(replay.image)
@@ -122,7 +129,7 @@ def compare(stored: Mapping[int, Stored], seen_leaders: Mapping[int, int], ledge
         if one.end != end:
             found.append(f"node {node}: its log ends at {one.end}, {end} is committed")
         shared = first.batches.keys() & one.batches.keys()
-        low = max(min(first.batches, default=0), min(one.batches, default=0))
+        low = max(first.begin, one.begin)
         differing = {at for at in first.batches.keys() ^ one.batches.keys() if at >= low}
         differing |= {at for at in shared if first.batches[at] != one.batches[at]}
         if differing:
