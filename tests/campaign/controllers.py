@@ -35,8 +35,8 @@ EVIDENCE = EvidencePage(
     "controllers.md",
     "# Controllers through kills, pauses, cuts, lost disks and lost power\n\nWritten by `make campaign`; "
     "tests/campaign/controllers.py tells what is done and what is compared. Seconds to a\nnew leader, and to the next "
-    "write that is acknowledged, count from the fault that took the leader away (or from the\nmoment when a majority "
-    "is back) and are given as median and maximum.",
+    "write that is acknowledged, count from each fault that took the leader away and left a majority;\nthey are given "
+    "as median and maximum. Where no majority was left, there was a leader within 5 s of its return.",
     "commit | seeds | faults | seconds | new leader | next write | outcome",
 )
 FAULTS_A_RUN = 6

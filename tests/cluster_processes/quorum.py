@@ -50,7 +50,7 @@ class Shape:
 
 @dataclass(slots=True, kw_only=True)
 class Figures:
-    """Seconds from a harm, or from its end where nobody could lead before."""
+    """Seconds from each harm that took the leader away and left a majority."""
 
     new_leader: list[float] = field(default_factory=list)
     next_write: list[float] = field(default_factory=list)
@@ -102,7 +102,6 @@ class Quorum:
 
     def heal(self, what: str) -> None:
         """Make all well again; there must be a leader in time, whoever it is."""
-        was_without = not any(map(self.can_lead, self.nodes))
         self.network.heal()
         stopped = [node for node in self.nodes.values() if not node.is_running]
         for node in stopped:
@@ -112,7 +111,7 @@ class Quorum:
         for node in stopped:
             node.wait_until_ready()
         began = time.monotonic()
-        self._measure(f"the end of {what}", began, lambda: self.watch.newest_since(began), counts=was_without)
+        self._measure(f"the end of {what}", began, lambda: self.watch.newest_since(began), counts=False)
 
     def _measure(self, what: str, began: float, look: Callable[[], Sighting | None], *, counts: bool = True) -> None:
         try:
