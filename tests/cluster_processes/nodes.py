@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kwire.cluster.directory import META_PROPERTIES
+from kwire.log.disk import DiskFailure
 from tests.campaign.ext4 import FileSystem
 from tests.cluster_processes.network import Network
 from tests.support.processes import CONTROLS, SECONDS, command
@@ -18,6 +19,8 @@ from tests.support.raw_client import RawClient
 from tests.support.waiting import eventually
 
 PORT = 9093
+FROM_THE_ONE_ABOVE = "The above exception was the direct cause of"
+DISK_FAILURE = f"{DiskFailure.__module__}.{DiskFailure.__name__}"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
@@ -139,15 +142,17 @@ class ControllerNode:
 
     def failures(self) -> list[str]:
         """The exceptions that it said, but for those of a disk that lost its power."""
-        found, is_inside = [], False
+        found: list[str] = []
+        is_inside = False
         for line in self.said.read_text(errors="replace").splitlines():
             if line.startswith("Traceback"):
                 is_inside = True
+            elif line.startswith(FROM_THE_ONE_ABOVE):
+                found.pop()
             elif is_inside and line and not line.startswith(" "):
                 is_inside = False
-                if not line.startswith("kwire.log.disk.DiskFailure"):
-                    found.append(line)
-        return found
+                found.append(line)
+        return [line for line in found if not line.startswith(DISK_FAILURE)]
 
     def _said_since_start(self) -> str:
         with self.said.open("rb") as file:
