@@ -29,6 +29,16 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {
 }
 """Lowest and highest level by feature."""
 
+REGISTERED: Mapping[str, tuple[int, int]] = {
+    **SUPPORTED,
+    ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
+    "group.version": (0, 1),
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
+}
+"""What a node can live with in a cluster that another software has formatted: these stand for APIs that it does not
+serve, and change nothing of what it stores."""
+
 FORMATTED: Mapping[str, int] = {
     METADATA_VERSION: METADATA_VERSION_4_3_IV0,
     TRANSACTION_VERSION: TRANSACTION_VERSION_LEVEL,

@@ -67,7 +67,9 @@ class MetadataLog:
         that not every append costs a copy of what it changes."""
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._watchers: list[Watcher] = []
-        self._activations: list[asyncio.Future[None]] = []
+        self._leader_watchers: list[Callable[[], None]] = []
+        self._awaited: dict[asyncio.Future[None], Callable[[MetadataImage], bool]] = {}
+        """What somebody waits for the committed image to be."""
         self._active_epoch: int | None = None
         """The epoch in which this node leads and may write."""
         self.newest_image = MetadataImage()
@@ -94,6 +96,11 @@ class MetadataLog:
         return max(self._node.quorum.high_watermark, 0)
 
     @property
+    def applied_offset(self) -> int:
+        """The last offset that the committed image stands for, records without state among them."""
+        return self._applied_to - 1
+
+    @property
     def next_offset(self) -> int:
         return self._node.log.end_offset
 
@@ -116,35 +123,37 @@ class MetadataLog:
         """Tell the watcher of every committed change from now on."""
         self._watchers.append(watcher)
 
+    def watch_leader(self, watcher: Callable[[], None]) -> None:
+        """Call the watcher whenever somebody else, or nobody, is known to lead."""
+        self._leader_watchers.append(watcher)
+
+    async def reached(self, holds: Callable[[MetadataImage], bool]) -> None:
+        """Return when this holds; looked at after every commit and change of leaders. Raises what ends the log."""
+        if holds(self.image):
+            return
+        if self.failed.done():
+            raise self.failure
+        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._awaited[reached] = holds
+        try:
+            await reached
+        except UNREADABLE as error:
+            raise self.failure from error
+        finally:
+            del self._awaited[reached]
+
+    @property
+    def failure(self) -> BaseException:
+        """Why the log has failed, for whoever cannot start because of it."""
+        error = self.failed.result()
+        return self._refusal(error) if isinstance(error, UNREADABLE) else error
+
     # --- life
-
-    async def lead(self) -> None:
-        """Start, and return when this node leads, with the bootstrap records committed: for a quorum of one.
-
-        Raises DirectoryRefused for a log that cannot be read, or the failure of its disk.
-        """
-        self.start()
-        await self.active()
-        await self.committed(self.written)
-        logger.info("leads the metadata log in epoch %d, up to offset %d", self.epoch, self.next_offset)
 
     def start(self) -> None:
         """Take part in the quorum."""
         self._load()
         self._node.start()
-
-    async def active(self) -> None:
-        """Return when this node leads and may write."""
-        if self.is_active:
-            return
-        if self.failed.done():
-            raise self.failed.result()
-        activation: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._activations.append(activation)
-        try:
-            await activation
-        except UNREADABLE as error:
-            raise self._refusal(error) from error
 
     async def close(self) -> None:
         """Wait for what is being flushed, and give the files back."""
@@ -210,8 +219,7 @@ class MetadataLog:
         if not self.is_active:
             self.newest_image = image
         if image is not old:
-            for watcher in self._watchers:
-                watcher(old, image)
+            self._tell(old, image)
         while self._waiters and self._waiters[0][0] < self._applied_to:
             _, waiter = self._waiters.popleft()
             if not waiter.done():
@@ -221,20 +229,31 @@ class MetadataLog:
         """Become active when this node leads and all that came before it is committed; or give way."""
         is_mine = leadership.leader_id == self._node_id and leadership.is_established
         epoch = leadership.epoch if is_mine else None
-        if epoch == self._active_epoch:
-            return
-        if self._active_epoch is not None:
-            self._give_way()
-        if epoch is not None:
-            self._activate(epoch)
+        if epoch != self._active_epoch:
+            if self._active_epoch is not None:
+                self._give_way()
+            if epoch is not None:
+                self._activate(epoch)
+        for watcher in self._leader_watchers:
+            watcher()
+        self._look()
 
     def replaced(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None:
         """A snapshot has taken the place of the log."""
         assert not self.is_active, "a leader never loads a snapshot"
         old = self.image
         self._take_snapshot(snapshot_id, snapshot)
+        self._tell(old, self.image)
+
+    def _tell(self, old: MetadataImage, new: MetadataImage) -> None:
         for watcher in self._watchers:
-            watcher(old, self.image)
+            watcher(old, new)
+        self._look()
+
+    def _look(self) -> None:
+        for reached, holds in self._awaited.items():
+            if not reached.done() and holds(self.image):
+                reached.set_result(None)
 
     def _own_image(self, end_offset: int) -> MetadataImage:
         image = self.image
@@ -267,10 +286,6 @@ class MetadataLog:
         if self.newest_image.offset < 0:
             # A crash may have come between an earlier epoch's first batch and these records.
             self.append([BeginTransactionRecord(name="Bootstrap records"), *self._bootstrap, EndTransactionRecord()])
-        for activation in self._activations:
-            if not activation.done():
-                activation.set_result(None)
-        self._activations.clear()
 
     def _give_way(self) -> None:
         self._active_epoch = None
@@ -284,8 +299,7 @@ class MetadataLog:
                 waiter.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
 
     def _fail_waiters(self, failed: asyncio.Future[BaseException]) -> None:
-        waiters = [*self._activations, *(waiter for _, waiter in self._waiters)]
-        self._activations.clear()
+        waiters = [*self._awaited, *(waiter for _, waiter in self._waiters)]
         self._waiters.clear()
         for waiter in waiters:
             if not waiter.done():

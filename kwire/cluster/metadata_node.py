@@ -20,13 +20,6 @@ from kwire.seams import Workers
 METADATA_BATCH_BYTES_MAX = 8 * 1024 * 1024
 
 
-class NoPeers:
-    """The channel of a quorum of one."""
-
-    async def send(self, destination: Destination, request: Any) -> Any:
-        raise Unreachable(f"node {destination.node_id} is no peer of a quorum of one")
-
-
 def open_metadata_log(
     config: QuorumConfig,
     *,

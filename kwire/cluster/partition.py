@@ -1,4 +1,4 @@
-"""A partition that this broker leads: its log, its high watermark, and those who wait for either to move.
+"""A partition on this broker: its log, its high watermark, and those who wait for either to move.
 
 In a replica set of one the high watermark follows the log's end at once, unless flush.messages asks for a flush first:
 then it follows what is durable, and what is not can neither be read nor is it acknowledged. The waiting is held by the
@@ -47,15 +47,17 @@ class Verification:
 
 
 class Partition:
-    """State of one partition on its leader. Changed on the event loop only."""
+    """State of one partition on its leader, or on a broker that may lead it. Changed on the event loop only."""
 
     __slots__ = (
         "_group_commit",
+        "_has_peers",
         "_unflushed_bytes",
         "_waiters",
         "high_watermark",
         "image",
         "index",
+        "is_led",
         "is_removed",
         "leader_id",
         "log",
@@ -74,13 +76,19 @@ class Partition:
         image: PartitionImage,
         log: PartitionLog,
         group_commit: GroupCommit,
+        is_led: bool = True,
     ) -> None:
+        """`is_led` says whether this broker is the leader that the image names."""
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
         self.image = image
         self.leader_id = image.leader
+        self.is_led = is_led
+        """Whether this broker leads it: only then may clients write and read here."""
+        self._has_peers = len(image.isr) > 1
+        """Whether others have to have a record before it is committed."""
         self.is_removed = False
         """Whether its topic was deleted, or this broker has it no more."""
         self.high_watermark = log.log_end_offset
@@ -94,7 +102,8 @@ class Partition:
         self.refused_sequences: dict[int, tuple[int, int]] = {}
         """By producer id, (epoch, lowest sequence) of what was not let in: it will come again, and before what
         follows it."""
-        log.assign_epoch_start(image.leader_epoch, log.log_end_offset)
+        if is_led:
+            log.assign_epoch_start(image.leader_epoch, log.log_end_offset)
 
     @property
     def leader_epoch(self) -> int:
@@ -151,7 +160,7 @@ class Partition:
         if self._unflushed_bytes or log.unflushed_records >= log.config.flush_messages:
             self._unflushed_bytes += size
             self._group_commit.request(self)
-        else:
+        elif not self._has_peers:
             self._advance(log.log_end_offset, size)
 
     def _check_insync_replicas(self) -> None:
@@ -175,7 +184,7 @@ class Partition:
         size = self._unflushed_bytes
         if end == self.log.log_end_offset:
             self._unflushed_bytes = 0
-        if end > self.high_watermark:
+        if end > self.high_watermark and not self._has_peers:
             self._advance(end, size)
 
     def _advance(self, end: int, size: int) -> None:
@@ -210,12 +219,16 @@ class Partition:
         self.wake()
         return self.log.log_start_offset
 
-    def update(self, image: PartitionImage) -> None:
-        """Follow the metadata."""
-        if image.leader_epoch != self.image.leader_epoch:
+    def update(self, image: PartitionImage, *, is_led: bool) -> None:
+        """Follow the metadata. Who waits here looks again when this broker leads no more."""
+        if is_led and (image.leader_epoch != self.image.leader_epoch or not self.is_led):
             self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
+        was_led, self.is_led = self.is_led, is_led
         self.image = image
         self.leader_id = image.leader
+        self._has_peers = len(image.isr) > 1
+        if was_led and not is_led:
+            self.wake()
 
     def wake(self) -> None:
         """Let everybody who waits look again: the partition changed or is gone."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.group_commit import GroupCommit
-from kwire.cluster.image import MetadataImage, TopicImage
+from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.topic_configs import log_config
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
@@ -25,7 +25,7 @@ logger = logging.getLogger("kwire.cluster.partitions")
 
 
 class Partitions:
-    """Topic partitions led by this broker, by name and by topic id."""
+    """Topic partitions that this broker has replicas of, by name. It leads most of them, and others may lead the rest."""
 
     def __init__(
         self,
@@ -44,19 +44,27 @@ class Partitions:
         """Partitions whose logs cannot be opened, and whether it may be tried again: they are answered a storage error,
         and the others are served."""
         self._removal_watchers: list[Callable[[Partition], None]] = []
+        self._leadership_watchers: list[Callable[[Partition], None]] = []
+        self._image = MetadataImage()
 
     # --- finding
 
     def find(self, topic: str, index: int) -> Partition:
-        """The partition; KafkaError UNKNOWN_TOPIC_OR_PARTITION if this broker does not have it."""
+        """The partition, which this broker leads. Raises KafkaError that says where else it is, if anywhere."""
         partitions = self._by_topic.get(topic)
         partition = partitions.get(index) if partitions is not None else None
-        if partition is None:
-            is_closed = (topic, index) in self._closed
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR if is_closed else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition is None or not partition.is_led:
+            raise KafkaError(self._why_not_here(topic, index))
         if partition.log.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         return partition
+
+    def _why_not_here(self, topic: str, index: int) -> ErrorCode:
+        if (topic, index) in self._closed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        known = self._image.topics.get(topic)
+        is_elsewhere = known is not None and 0 <= index < len(known.partitions)
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     @property
     def any_closed(self) -> bool:
@@ -73,6 +81,10 @@ class Partitions:
     def watch_removals(self, watcher: Callable[[Partition], None]) -> None:
         self._removal_watchers.append(watcher)
 
+    def watch_leadership(self, watcher: Callable[[Partition], None]) -> None:
+        """Tell the watcher of partitions that this broker leads from now on, or no longer."""
+        self._leadership_watchers.append(watcher)
+
     # --- following the metadata
 
     def start(self, image: MetadataImage, *, is_directory_lost: bool = False) -> None:
@@ -80,6 +92,7 @@ class Partitions:
 
         A partition that is in no directory stays closed if it may be in one that is not there.
         """
+        self._image = image
         config_of = cache(partial(self.config_of, image=image))
         for log in list(self._logs.load_one_by_one(config_of)):
             topic = image.topics.get(log.topic)
@@ -99,6 +112,7 @@ class Partitions:
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
         """Take over a committed change."""
+        self._image = new
         if old.topics is not new.topics:
             self._remove(
                 *(
@@ -124,12 +138,16 @@ class Partitions:
     def _follow(self, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True) -> None:
         partitions = self._by_topic.setdefault(topic.name, {})
         config: LogConfig | None = None
+        moved: list[Partition] = []
         for index, partition_image in enumerate(topic.partitions):
-            if self._broker_id not in partition_image.replicas:
-                continue
             present = partitions.get(index)
+            if self._broker_id not in partition_image.replicas:
+                if present is not None:
+                    moved.append(partitions.pop(index))
+                continue
+            is_led = partition_image.leader == self._broker_id
             if present is not None:
-                present.update(partition_image)
+                self._update(present, partition_image, is_led=is_led)
                 continue
             config = config or self.config_of(topic.name, image)
             log = self._open_log(topic, index, config, may_be_new=may_be_new)
@@ -142,7 +160,22 @@ class Partitions:
                 image=partition_image,
                 log=log,
                 group_commit=self._group_commit,
+                is_led=is_led,
             )
+            if is_led:
+                self._tell_leadership(partitions[index])
+        if moved:
+            self._drop(moved)
+
+    def _update(self, partition: Partition, image: PartitionImage, *, is_led: bool) -> None:
+        was_led = partition.is_led
+        partition.update(image, is_led=is_led)
+        if was_led != is_led:
+            self._tell_leadership(partition)
+
+    def _tell_leadership(self, partition: Partition) -> None:
+        for watcher in self._leadership_watchers:
+            watcher(partition)
 
     def _open_log(self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool) -> PartitionLog | None:
         """The partition's log; None if it stays closed, of which the reason is logged once."""
@@ -168,6 +201,10 @@ class Partitions:
             removed += self._by_topic.pop(topic.name, {}).values()
             for index in range(len(topic.partitions)):
                 self._closed.pop((topic.name, index), None)
+        self._drop(removed)
+
+    def _drop(self, removed: list[Partition]) -> None:
+        """Their logs go, and who uses them is told."""
         self._logs.delete_all((partition.topic, partition.index) for partition in removed)
         for partition in removed:
             partition.is_removed = True

@@ -97,7 +97,9 @@ class GroupCoordinator:
 
     async def start(self) -> None:
         """Serve the partitions that this broker leads; what takes long to load is loaded behind."""
-        await self._runtime.start(each for each in self._partitions if each.topic == GROUP_OFFSETS_TOPIC)
+        await self._runtime.start(
+            each for each in self._partitions if each.topic == GROUP_OFFSETS_TOPIC and each.is_led
+        )
 
     async def loaded(self) -> None:
         """Wait until everything that is led has been loaded."""
@@ -116,6 +118,11 @@ class GroupCoordinator:
             if shard.state is ShardState.ACTIVE:
                 shard.attempt(shard.machine.forget_partition(partition.topic, partition.index))
 
+    def leadership_changed(self, partition: Partition) -> None:
+        """The partition is led by this broker from now on, or no longer."""
+        if partition.topic == GROUP_OFFSETS_TOPIC:
+            self._runtime.follow(partition)
+
     # --- finding
 
     def partition_for(self, group_id: str) -> int:
@@ -132,7 +139,7 @@ class GroupCoordinator:
         if self._runtime.find(index) is None:
             partition = self._partitions.get(GROUP_OFFSETS_TOPIC, index)
             if partition is not None:
-                self._runtime.lead(partition)
+                self._runtime.follow(partition)
         return self._runtime.active(index)
 
     def _shard_of_named_group(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:

@@ -81,6 +81,13 @@ class CoordinatorRuntime(Generic[R, M]):
         if self._loading is None or self._loading.done():
             self._loading = asyncio.get_running_loop().create_task(self._load_all())
 
+    def follow(self, partition: Partition) -> None:
+        """Serve a partition if this broker leads it, and give it up if not."""
+        if partition.is_led:
+            self.lead(partition)
+        else:
+            self.resign(partition.index)
+
     def resign(self, index: int) -> None:
         """Give up a partition that this broker leads no longer."""
         shard = self._shards.pop(index, None)

@@ -109,7 +109,9 @@ class TransactionCoordinator:
 
     async def start(self) -> None:
         """Serve the partitions that this broker leads; what takes long to load is loaded behind."""
-        await self._runtime.start(each for each in self._partitions if each.topic == TRANSACTION_STATE_TOPIC)
+        await self._runtime.start(
+            each for each in self._partitions if each.topic == TRANSACTION_STATE_TOPIC and each.is_led
+        )
 
     async def loaded(self) -> None:
         """Wait until everything that is led has been loaded."""
@@ -124,10 +126,26 @@ class TransactionCoordinator:
 
     def topic_deleted(self, partition: Partition) -> None:
         """A partition is gone; what was stored in it is forgotten."""
-        if partition.topic == TRANSACTION_STATE_TOPIC and (shard := self._runtime.find(partition.index)) is not None:
-            for transactional_id in shard.machine.transactions:
-                self._markers.forget(transactional_id)
-            self._runtime.resign(partition.index)
+        if partition.topic == TRANSACTION_STATE_TOPIC:
+            self._resign(partition.index)
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """The partition is led by this broker from now on, or no longer."""
+        if partition.topic != TRANSACTION_STATE_TOPIC:
+            return
+        if partition.is_led:
+            self._runtime.lead(partition)
+        else:
+            self._resign(partition.index)
+
+    def _resign(self, index: int) -> None:
+        """Whoever coordinates these transactions now sends their markers."""
+        shard = self._runtime.find(index)
+        if shard is None:
+            return
+        for transactional_id in shard.machine.transactions:
+            self._markers.forget(transactional_id)
+        self._runtime.resign(index)
 
     # --- finding
 
@@ -143,7 +161,7 @@ class TransactionCoordinator:
         if self._runtime.find(index) is None:
             partition = self._partitions.get(TRANSACTION_STATE_TOPIC, index)
             if partition is not None:
-                self._runtime.lead(partition)
+                self._runtime.follow(partition)
         return self._runtime.active(index)
 
     def _shard_of_named(self, transactional_id: str) -> TransactionShard:

@@ -14,17 +14,17 @@ _HEADER: Final = struct.Struct(">ihhih")
 _CORRELATION_ID: Final = struct.Struct(">i")
 
 
-def frame_request(request: Any, version: int, correlation_id: int, client_id: str) -> bytes:
+def frame_request(request: Any, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """The whole frame, with its size. Raises EncodeError for what the version cannot say."""
     schema = schema_of(type(request))
     assert schema.key is not None
-    name = client_id.encode()
+    name = b"" if client_id is None else client_id.encode()
     out = bytearray(_HEADER.size)
     out += name
     if version in schema.flexible:
         out.append(0)  # no tags
     encode(request, version, out)
-    _HEADER.pack_into(out, 0, len(out) - 4, schema.key, version, correlation_id, len(name))
+    _HEADER.pack_into(out, 0, len(out) - 4, schema.key, version, correlation_id, -1 if client_id is None else len(name))
     return bytes(out)
 
 

@@ -1,4 +1,4 @@
-"""A node: broker and controller in one process, put together and run. One event loop, one broker.
+"""A broker, and the controller beside it if the node is one, put together and run. One event loop, one broker.
 
 Start takes the ports first, so that a taken one leaves the disk untouched, then goes bottom-up: directories, logs,
 metadata, partitions, coordinators, registration; last it accepts connections. Stop goes top-down, so that what is below
@@ -12,31 +12,28 @@ import socket
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-from kwire.cluster.controller.controller import Controller
-from kwire.cluster.controller.topics import TopicDefaults
 from kwire.cluster.features import TRANSACTION_VERSION
 from kwire.cluster.group_commit import GroupCommit
-from kwire.cluster.image import Endpoint
-from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.metadata_node import NoPeers
+from kwire.cluster.image import Endpoint, MetadataImage
 from kwire.cluster.partitions import Partitions
-from kwire.cluster.snapshotting import Snapshotting
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
-from kwire.coordinator.markers import LocalMarkers, MarkerWriter
+from kwire.coordinator.markers import MarkerWriter
 from kwire.coordinator.transaction.gate import TransactionGate
 from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
-from kwire.log.disk import Disk, RealDisk
+from kwire.log.disk import Disk
 from kwire.log.log_manager import LogManager
-from kwire.log.recovery import Surroundings
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kwire.protocol.uuids import uuid_to_text
-from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
+from kwire.seams import Chance, Clock, Workers
 from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
-from kwire.server.background import Background
+from kwire.server.broker_lifecycle import BrokerLifecycle
 from kwire.server.client_telemetry import ClientTelemetry
 from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
 from kwire.server.compaction.rounds import ProcessRounds, Rounds
+from kwire.server.controller_role import ControllerRole, way_to_controller
 from kwire.server.dispatch import Dispatcher
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
@@ -44,20 +41,13 @@ from kwire.server.internal_topics import TopicCreator
 from kwire.server.long_answers import LongAnswers
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
+from kwire.server.node import Node
+from kwire.server.other_brokers import MarkersEverywhere, OtherBrokers, TransactionsEverywhere
 from kwire.server.producer_ids import ProducerIds
-from kwire.server.quorum_settings import (
-    open_metadata,
-    quorum_config,
-    refuse_other_voters,
-    refuse_what_is_not_served,
-    snapshot_config,
-)
-from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
+from kwire.server.quotas.manager import ClientQuotaManager, quota_config
 from kwire.server.services import Services
 from kwire.server.settings.config import BrokerConfig, ListenerAddress
 from kwire.server.settings.config_entries import ConfigEntries
-from kwire.server.settings.dynamic_configs import DynamicConfigs
-from kwire.server.storage import controller_endpoint, open_storage
 
 logger = logging.getLogger("kwire.server")
 
@@ -79,16 +69,13 @@ class BrokerServer:
     ) -> None:
         """Keep is called while much is made that stays; a process that is only a broker gives `gc.freeze`."""
         self.config = config
-        self._clock = clock or SystemClock()
-        self._chance = chance or SystemChance()
-        self._disk = disk or RealDisk()
-        self._workers = workers or ThreadWorkers()
+        self._node = Node(config, what="broker", clock=clock, chance=chance, disk=disk, workers=workers)
+        self._controller = ControllerRole(self._node) if config.is_controller else None
         self._rounds = rounds or ProcessRounds()
         self._memory = memory
         self._keep = keep
         self._listeners = Listeners(config, config.listeners)
-        self._background = Background("broker")
-        self.failed = self._background.failed
+        self.failed = self._node.background.failed
         """Resolved when the broker cannot go on."""
 
     # --- start
@@ -96,85 +83,107 @@ class BrokerServer:
     async def start(self) -> None:
         """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
         try:
-            refuse_what_is_not_served(self.config)
             await self._listeners.bind()
-            self._storage = open_storage(self.config, disk=self._disk, clock=self._clock, chance=self._chance)
+            if self._controller is not None:
+                await self._controller.listeners.bind()
+            self._node.open({} if self._controller is None else self._controller.listeners.ports())
             try:
                 await self._start()
             except BaseException:
-                self._storage.release()
+                await self._node.background.stop()
+                self._node.storage.release()
                 raise
         except BaseException:
             self._listeners.stop_accepting()
-            self._workers.close()
+            if self._controller is not None:
+                self._controller.listeners.stop_accepting()
+            self._node.workers.close()
             raise
 
     async def _start(self) -> None:
-        config = self.config
-        surroundings = Surroundings(disk=self._disk, clock=self._clock, chance=self._chance)
-        self._logs = LogManager(config.log_dirs, surroundings, locks=self._storage.locks)
-        self._metadata_log = await self._open_metadata()
-        self._dynamic_configs = self._follow_configs()
-        self._controller = Controller(
-            metadata_log=self._metadata_log,
-            chance=self._chance,
-            defaults=TopicDefaults(
-                num_partitions=config["num.partitions"],
-                replication_factor=config["default.replication.factor"],
-                settings=config.typed,
-            ),
-        )
-        self._group_commit = GroupCommit(self._logs, self._workers, failed=self._background.fail)
-        self._partitions = Partitions(
-            broker_id=config.node_id,
-            logs=self._logs,
-            group_commit=self._group_commit,
-            settings_of=self._dynamic_configs.settings_of,
-        )
-        lost = self._lost_directories()
-        self._partitions.start(self._metadata_log.image, is_directory_lost=bool(lost))
-        self._metadata_log.watch(self._partitions.follow)
-        self._groups = self._make_groups()
-        self._partitions.watch_removals(self._groups.topic_deleted)
-        await self._groups.start()
-        self._producer_ids = ProducerIds(self._allocate_producer_ids)
-        self._marker_writer = MarkerWriter(partitions=self._partitions, offsets=self._groups, clock=self._clock)
-        self._transactions = self._make_transactions()
-        self._partitions.watch_removals(self._transactions.topic_deleted)
-        await self._transactions.start()
-        self._gate = TransactionGate(
-            coordinator=self._transactions,
-            config=self._transaction_config(),
-            clock=self._clock,
-            verifies=lambda: bool(self.config.typed["transaction.partition.verification.enable"]),
-        )
+        node, config = self._node, self.config
+        node.dynamic_configs.watch(lambda: self._listeners.limits.update(config.typed))
+        self._active_controller = way_to_controller(node, self._controller)
+        if self._controller is not None:
+            await self._controller.serve()
+        node.start()
+        if self._controller is not None:
+            self._controller.start(self._active_controller)
+        self._logs = LogManager(config.log_dirs, node.surroundings, locks=node.storage.locks)
+        lost = await self._register()
+        await self._open_partitions(lost)
+        self._make_coordinators()
         self._services = self._make_services()
-        # What is missed is asked for again at the next start: its partitions must not be made anew, empty, then either.
-        await self._register([*self._storage.directory_ids.values(), *(lost if self._partitions.any_closed else ())])
+        # A leadership comes with being unfenced; from then on its watchers hear of every one.
+        await self._lifecycle.unfence()
+        await self._groups.start()
+        await self._transactions.start()
         await self._listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
         self._start_tasks()
 
-    async def _open_metadata(self) -> MetadataLog:
-        quorum = quorum_config(self.config, self._storage)
-        metadata_log = open_metadata(
-            self.config,
-            quorum,
-            surroundings=Surroundings(disk=self._disk, clock=self._clock, chance=self._chance),
-            workers=self._workers,
-            channel=NoPeers(),
-        )
-        refuse_other_voters(metadata_log, quorum)
-        metadata_log.failed.add_done_callback(lambda done: self._background.fail(done.result()))
-        await metadata_log.lead()
-        return metadata_log
+    async def _register(self) -> list[UUID]:
+        """Return when the metadata are those in which this broker is registered: older ones would not do for its logs.
 
-    def _follow_configs(self) -> DynamicConfigs:
-        """Settings that are altered dynamically; before anything else follows the metadata."""
-        dynamic = DynamicConfigs(self.config)
-        dynamic.watch(lambda: self._listeners.limits.update(self.config.typed))
-        dynamic.start(self._metadata_log.image)
-        self._metadata_log.watch(dynamic.follow)
-        return dynamic
+        What is missed of its log directories is registered as well, and returned.
+        """
+        node = self._node
+        self._lifecycle = BrokerLifecycle(
+            config=self.config,
+            cluster_id=node.storage.cluster_id,
+            incarnation_id=node.chance.uuid(),
+            previous_broker_epoch=self._logs.previous_broker_epoch,
+            active_controller=self._active_controller,
+            metadata_log=node.metadata_log,
+            clock=node.clock,
+            endpoints=self._advertised_endpoints,
+            offline_directories=self._offline_directories,
+        )
+        await self._lifecycle.await_metadata()
+        lost = self._lost_directories()
+        await self._lifecycle.register([*node.storage.directory_ids.values(), *lost])
+        return lost
+
+    async def _open_partitions(self, lost: Sequence[UUID]) -> None:
+        """Follow the metadata with the logs. A directory that is lost and missed by nobody is forgotten."""
+        node = self._node
+        self._group_commit = GroupCommit(self._logs, node.workers, failed=node.background.fail)
+        self._partitions = Partitions(
+            broker_id=self.config.node_id,
+            logs=self._logs,
+            group_commit=self._group_commit,
+            settings_of=node.dynamic_configs.settings_of,
+        )
+        self._partitions.start(node.metadata_log.image, is_directory_lost=bool(lost))
+        node.metadata_log.watch(self._partitions.follow)
+        if lost and not self._partitions.any_closed:
+            # Else it is asked for again at the next start: its partitions must not be made anew, empty, then either.
+            await self._lifecycle.register(list(node.storage.directory_ids.values()))
+
+    def _make_coordinators(self) -> None:
+        node = self._node
+        others = OtherBrokers(
+            broker_id=self.config.node_id,
+            listener_name=self.config.inter_broker_listener_name,
+            image=self._image,
+            channel=node.channel,
+        )
+        self._groups = self._make_groups()
+        self._partitions.watch_removals(self._groups.topic_deleted)
+        self._partitions.watch_leadership(self._groups.leadership_changed)
+        self._producer_ids = ProducerIds(self._allocate_producer_ids)
+        self._marker_writer = MarkerWriter(partitions=self._partitions, offsets=self._groups, clock=node.clock)
+        self._transactions = self._make_transactions(MarkersEverywhere(self._marker_writer, others))
+        self._partitions.watch_removals(self._transactions.topic_deleted)
+        self._partitions.watch_leadership(self._transactions.leadership_changed)
+        self._gate = TransactionGate(
+            coordinator=TransactionsEverywhere(self._transactions, others),
+            config=self._transaction_config(),
+            clock=node.clock,
+            verifies=lambda: bool(self.config.typed["transaction.partition.verification.enable"]),
+        )
+
+    def _image(self) -> MetadataImage:
+        return self._node.metadata_log.image
 
     def _make_groups(self) -> GroupCoordinator:
         config = self.config
@@ -189,9 +198,9 @@ class BrokerServer:
                 retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
             ),
             partitions=self._partitions,
-            image=lambda: self._metadata_log.image,
-            clock=self._clock,
-            chance=self._chance,
+            image=self._image,
+            clock=self._node.clock,
+            chance=self._node.chance,
             keep=self._keep,
         )
 
@@ -206,15 +215,15 @@ class BrokerServer:
             add_backoff_max_ms=config["add.partitions.to.txn.retry.backoff.max.ms"],
         )
 
-    def _make_transactions(self) -> TransactionCoordinator:
+    def _make_transactions(self, channel: MarkersEverywhere) -> TransactionCoordinator:
         return TransactionCoordinator(
             config=self._transaction_config(),
             partitions=self._partitions,
-            image=lambda: self._metadata_log.image,
-            clock=self._clock,
+            image=self._image,
+            clock=self._node.clock,
             next_producer_id=self._producer_ids.next,
-            version=lambda: self._metadata_log.image.features.get(TRANSACTION_VERSION, 0),
-            channel=LocalMarkers(self._marker_writer),
+            version=lambda: self._image().features.get(TRANSACTION_VERSION, 0),
+            channel=channel,
             keep=self._keep,
         )
 
@@ -222,15 +231,15 @@ class BrokerServer:
         config = self.config
         return Services(
             config=config,
-            dynamic_configs=self._dynamic_configs,
-            config_entries=ConfigEntries(config, self._dynamic_configs),
-            cluster_id=self._storage.cluster_id,
-            clock=self._clock,
-            chance=self._chance,
-            workers=self._workers,
-            disk=self._disk,
-            metadata_log=self._metadata_log,
-            controller=self._controller,
+            dynamic_configs=self._node.dynamic_configs,
+            config_entries=ConfigEntries(config, self._node.dynamic_configs),
+            cluster_id=self._node.storage.cluster_id,
+            clock=self._node.clock,
+            chance=self._node.chance,
+            workers=self._node.workers,
+            disk=self._node.disk,
+            metadata_log=self._node.metadata_log,
+            active_controller=self._active_controller,
             logs=self._logs,
             partitions=self._partitions,
             groups=self._groups,
@@ -240,43 +249,40 @@ class BrokerServer:
             authorizer=AllowEverything(),
             quotas=self._make_quotas(),
             client_telemetry=ClientTelemetry(
-                clock=self._clock, chance=self._chance, bytes_max=config["telemetry.max.bytes"]
+                clock=self._node.clock, chance=self._node.chance, bytes_max=config["telemetry.max.bytes"]
             ),
             fetch_sessions=FetchSessions(
-                slots=config["max.incremental.fetch.session.cache.slots"], chance=self._chance, clock=self._clock
+                slots=config["max.incremental.fetch.session.cache.slots"],
+                chance=self._node.chance,
+                clock=self._node.clock,
             ),
             output=self._listeners.output,
             long_answers=LongAnswers(),
             producer_ids=self._producer_ids,
-            topic_creator=TopicCreator(self._controller, config),
+            topic_creator=TopicCreator(self._active_controller, self._node.metadata_log, config),
             apis=SERVED,
             unsupported_api_versions=unsupported_version,
         )
 
     def _make_quotas(self) -> ClientQuotaManager:
-        config = self.config
-        quotas = ClientQuotaManager(
-            clock=self._clock,
-            config=QuotaConfig(
-                samples_max=config["quota.window.num"],
-                window_ms=config["quota.window.size.seconds"] * 1000,
-                controller_samples_max=config["controller.quota.window.num"],
-                controller_window_ms=config["controller.quota.window.size.seconds"] * 1000,
-            ),
-        )
-        quotas.load(self._metadata_log.image)
-        self._metadata_log.watch(quotas.follow)
+        quotas = ClientQuotaManager(clock=self._node.clock, config=quota_config(self.config.typed))
+        quotas.load(self._node.metadata_log.image)
+        self._node.metadata_log.watch(quotas.follow)
         self._listeners.limits.refused_ms = quotas.connection_refused_ms
         return quotas
 
     async def _allocate_producer_ids(self) -> range:
-        broker = self._metadata_log.image.brokers[self.config.node_id]
-        return await self._controller.allocate_producer_ids(broker.broker_id, broker.broker_epoch)
+        """Raises KafkaError that makes a client ask again."""
+        request = AllocateProducerIdsRequest(broker_id=self.config.node_id, broker_epoch=self._lifecycle.broker_epoch)
+        response = await self._active_controller.ask_until_answered(request)
+        if response.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode(response.error_code).name)
+        return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
 
     def _lost_directories(self) -> list[UUID]:
         """Log directories that this node had at its last start and has no more: a volume may not be mounted."""
-        known = self._metadata_log.image.brokers.get(self.config.node_id)
-        lost = sorted(set(known.directories).difference(self._storage.directory_ids.values())) if known else []
+        known = self._image().brokers.get(self.config.node_id)
+        lost = sorted(set(known.directories).difference(self._node.storage.directory_ids.values())) if known else []
         for directory_id in lost:
             logger.error(
                 "log.dirs: the directory with directory.id=%s is not there; partitions that are in no other one stay "
@@ -285,16 +291,14 @@ class BrokerServer:
             )
         return lost
 
-    async def _register(self, directories: Sequence[UUID]) -> None:
-        await self._controller.register_controller(
-            controller_id=self.config.node_id, endpoints=[_endpoint(controller_endpoint(self.config))]
-        )
-        await self._controller.register_broker(
-            broker_id=self.config.node_id,
-            endpoints=self._advertised_endpoints(),
-            rack=self.config["broker.rack"],
-            directories=directories,
-        )
+    def _offline_directories(self) -> list[UUID]:
+        """Log directories whose disk has failed, while there are others."""
+        directories = self._logs.directories
+        failed = [each.path for each in directories if each.is_offline]
+        if len(failed) == len(directories):
+            return []
+        known = self._node.storage.directory_ids
+        return [known[path] for path in failed if path in known]
 
     def _advertised_endpoints(self) -> list[Endpoint]:
         """What clients are told. A port 0 stands for the one that was picked."""
@@ -306,16 +310,16 @@ class BrokerServer:
     def _start_tasks(self) -> None:
         self._housekeeping = Housekeeping(
             config=self.config,
-            image=lambda: self._metadata_log.image,
+            image=self._image,
             partitions=self._partitions,
             logs=self._logs,
-            workers=self._workers,
+            workers=self._node.workers,
             memory=self._memory,
         )
-        self._background.run(self._listeners.sweep())
-        self._background.run(Snapshotting(self._metadata_log, snapshot_config(self.config), clock=self._clock).run())
+        self._node.background.run(self._listeners.sweep())
+        self._node.background.run(self._lifecycle.run())
         for task in self._housekeeping.tasks():
-            self._background.run(task)
+            self._node.background.run(task)
         if self.config["log.cleaner.enable"]:
             self._start_cleaner()
 
@@ -324,28 +328,28 @@ class BrokerServer:
             CleanerParts(
                 config=self.config,
                 logs=self._logs,
-                disk=self._disk,
-                clock=self._clock,
-                workers=self._workers,
+                disk=self._node.disk,
+                clock=self._node.clock,
+                workers=self._node.workers,
                 rounds=self._rounds,
                 last_stable_offset_of=self._housekeeping.last_stable_offset_of,
             )
         )
         self._partitions.watch_removals(cleaner.partition_removed)
-        self._dynamic_configs.watch(cleaner.settings_changed)
-        self._background.run(cleaner.run())
+        self._node.dynamic_configs.watch(cleaner.settings_changed)
+        self._node.background.run(cleaner.run())
 
     # --- use
 
     @property
     def bootstrap_server(self) -> str:
         """host:port of the first listener, as clients are told."""
-        end = self._metadata_log.image.brokers[self.config.node_id].endpoints[0]
+        end = self._image().brokers[self.config.node_id].endpoints[0]
         return f"{end.host}:{end.port}"
 
     @property
     def cluster_id(self) -> str:
-        return self._storage.cluster_id
+        return self._node.storage.cluster_id
 
     @property
     def services(self) -> Services:
@@ -355,26 +359,27 @@ class BrokerServer:
     # --- stop
 
     async def stop(self) -> None:
-        """Stop serving, flush, and leave the directories so that the next start needs no recovery."""
+        """Give away what others can lead, stop serving, flush, and leave directories that need no recovery."""
+        node = self._node
+        if self.config["controlled.shutdown.enable"] and not self.failed.done():
+            await self._lifecycle.shut_down()
         self._listeners.stop_accepting()
         self._gate.stop()
         self._transactions.stop()
         self._groups.stop()
         self._listeners.abort_connections("the broker stops")
-        await self._background.stop()
-        broker = self._metadata_log.image.brokers[self.config.node_id]
+        if self._controller is not None:
+            await node.leave()
+            self._controller.stop_accepting()
+        await node.background.stop()
         await self._group_commit.close()
-        await self._metadata_log.close()
-        self._workers.close()  # what they write must not cross with what is written now
+        await node.close()
         self._logs.close(
-            clean=True, broker_epoch=broker.broker_epoch, high_watermarks=self._housekeeping.high_watermarks()
+            clean=True,
+            broker_epoch=self._lifecycle.broker_epoch,
+            high_watermarks=self._housekeeping.high_watermarks(),
         )
-        self._storage.release()
-
-
-def _endpoint(address: tuple[str, str, int]) -> Endpoint:
-    name, host, port = address
-    return Endpoint(name=name, host=host, port=port)
+        node.storage.release()
 
 
 def _routable(address: ListenerAddress) -> str:

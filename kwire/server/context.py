@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kwire.server.authorization import ACCESS, CLUSTER_NAME, ResourceType
@@ -20,6 +21,16 @@ class Client(Protocol):
     peer_port: int
     principal: str
     client_software: tuple[str, str]
+
+
+@dataclass(slots=True, kw_only=True)
+class DistantClient:
+    """A client that is not at the other end of a connection of this node: another broker speaks for it."""
+
+    peer_host: str
+    peer_port: int
+    principal: str
+    client_software: tuple[str, str] = ("", "")
 
 
 class RequestContext:

@@ -2,56 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 
-from kwire.cluster.controller.controller import Controller
-from kwire.cluster.controller.topics import NewTopic
+from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kwire.server.active_controller import ActiveController
 from kwire.server.settings.config import BrokerConfig
 
 
 class TopicCreator:
     """Creates topics on the broker's own behalf."""
 
-    def __init__(self, controller: Controller, config: BrokerConfig) -> None:
-        self._controller = controller
+    def __init__(self, active_controller: ActiveController, metadata_log: MetadataLog, config: BrokerConfig) -> None:
+        self._active_controller = active_controller
+        self._metadata_log = metadata_log
         self._config = config
 
     async def create(self, names: Iterable[str]) -> dict[str, KafkaError]:
-        """Create topics that are missing, with what the configuration says of them; the errors, by name."""
-        wishes = [self._wish(name) for name in names]
-        outcomes = await self._controller.create_topics(wishes, validate_only=False)
-        return {
-            wish.name: outcome
-            for wish, outcome in zip(wishes, outcomes, strict=True)
-            if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
-        }
+        """Create topics that are missing, with what the configuration says of them; the errors, by name.
 
-    def _wish(self, name: str) -> NewTopic:
+        Those that are there, or come into being, are in this broker's metadata then.
+        """
+        request = CreateTopicsRequest(topics=[self._wish(name) for name in names])
+        try:
+            response = await self._active_controller.ask_until_answered(request)
+        except KafkaError as error:
+            return {topic.name: error for topic in request.topics}
+        errors = {}
+        for result in response.topics:
+            code = ErrorCode(result.error_code)
+            if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                errors[result.name] = KafkaError(code, result.error_message)
+        created = [topic.name for topic in request.topics if topic.name not in errors]
+        await self._known(created)
+        return errors
+
+    async def _known(self, names: Sequence[str]) -> None:
+        """Wait until the metadata here name these topics; for a while: somebody may have deleted them again."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._config["request.timeout.ms"] / 1000):
+                await self._metadata_log.reached(lambda image: all(name in image.topics for name in names))
+
+    def _wish(self, name: str) -> CreatableTopic:
         config = self._config
         if name == TRANSACTION_STATE_TOPIC:
-            return NewTopic(
+            return CreatableTopic(
                 name=name,
                 num_partitions=config["transaction.state.log.num.partitions"],
                 replication_factor=config["transaction.state.log.replication.factor"],
-                configs={
-                    "cleanup.policy": "compact",
-                    "compression.type": "uncompressed",
-                    "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
-                    "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
-                    "unclean.leader.election.enable": "false",
-                },
+                configs=_configs(
+                    {
+                        "cleanup.policy": "compact",
+                        "compression.type": "uncompressed",
+                        "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
+                        "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
+                        "unclean.leader.election.enable": "false",
+                    }
+                ),
             )
         if name != GROUP_OFFSETS_TOPIC:
-            return NewTopic(name=name, configs={})
-        return NewTopic(
+            return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+        return CreatableTopic(
             name=name,
             num_partitions=config["offsets.topic.num.partitions"],
             replication_factor=config["offsets.topic.replication.factor"],
-            configs={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config["offsets.topic.segment.bytes"]),
-            },
+            configs=_configs(
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": str(config["offsets.topic.segment.bytes"]),
+                }
+            ),
         )
+
+
+def _configs(values: Mapping[str, str]) -> list[CreatableTopicConfig]:
+    return [CreatableTopicConfig(name=name, value=value) for name, value in values.items()]

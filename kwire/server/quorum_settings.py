@@ -17,21 +17,10 @@ from kwire.cluster.snapshotting import SnapshotConfig
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
 from kwire.seams import Workers
-from kwire.server.settings.config import BrokerConfig, SettingError
+from kwire.server.settings.config import BrokerConfig
 from kwire.server.storage import Storage, controller_endpoint
 
 NO_PORTS: Mapping[str, int] = MappingProxyType({})
-
-
-def refuse_what_is_not_served(config: BrokerConfig) -> None:
-    """Raise SettingError for a node that takes part in a quorum of several, which a start cannot serve yet."""
-    if not (config.is_broker and config.is_controller):
-        roles = ",".join(sorted(config.roles))
-        raise SettingError(f"process.roles: {roles} is not served yet; use broker,controller")
-    if any(node_id != config.node_id for node_id, _, _ in config.quorum_voters):
-        raise SettingError(
-            "controller.quorum.voters: only a quorum of this node alone is served yet; name just this node"
-        )
 
 
 def quorum_config(config: BrokerConfig, storage: Storage, ports: Mapping[str, int] = NO_PORTS) -> QuorumConfig:
@@ -109,16 +98,16 @@ def open_metadata(
 
 
 def refuse_other_voters(metadata_log: MetadataLog, quorum: QuorumConfig) -> None:
-    """Raise DirectoryRefused for a log that this node may not lead alone."""
+    """Raise DirectoryRefused for a log that a node of which no quorum is configured may not lead alone."""
     voters = metadata_log.node.quorum.history.voters
     if not voters.ids:
         raise DirectoryRefused(
             "log.dirs: the metadata log has no voters, and none are configured; format the directories of the only "
-            "node with --standalone, as a quorum of this node alone is all that is served yet"
+            "node with --standalone, or name the others in controller.quorum.bootstrap.servers"
         )
     if not voters.is_only_voter(quorum.key):
         others = ", ".join(str(voter) for voter in sorted(voters.ids))
         raise DirectoryRefused(
             f"log.dirs: the voters of the metadata log are the nodes {others}, in directories that this node does not "
-            "have or not alone; only a quorum of this node and directory alone is served yet"
+            "have or not alone; name them in controller.quorum.bootstrap.servers"
         )

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kwire.cluster.controller.controller import Controller
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
@@ -22,10 +21,12 @@ from kwire.server.settings.dynamic_configs import DynamicConfigs
 
 if TYPE_CHECKING:
     from kwire.cluster.controller.broker_control import BrokerControl
+    from kwire.cluster.controller.controller import Controller
     from kwire.coordinator.group_coordinator import GroupCoordinator
     from kwire.coordinator.markers import MarkerWriter
     from kwire.coordinator.transaction.gate import TransactionGate
     from kwire.coordinator.transaction_coordinator import TransactionCoordinator
+    from kwire.server.active_controller import ActiveController
     from kwire.server.context import RequestContext
     from kwire.server.dispatch import Api
     from kwire.server.fetch_sessions import FetchSessions
@@ -64,6 +65,8 @@ class ControllerServices(NodeServices):
     """Made once by a controller."""
 
     brokers: BrokerControl
+    controller: Controller
+    config_entries: ConfigEntries
 
 
 def of_controller(context: RequestContext) -> ControllerServices:
@@ -81,7 +84,7 @@ class Services(NodeServices):
     config_entries: ConfigEntries
     workers: Workers
     disk: Disk
-    controller: Controller
+    active_controller: ActiveController
     logs: LogManager
     partitions: Partitions
     groups: GroupCoordinator

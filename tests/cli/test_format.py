@@ -14,6 +14,7 @@ from kwire.cluster.snapshots import decode_snapshot
 from kwire.log.disk import RealDisk
 from kwire.protocol.messages.control_records import VotersRecord
 from kwire.protocol.uuids import uuid_from_text
+from kwire.server.settings.config import SettingError
 from tests.support.requests import create_topic
 from tests.support.running import RunningBroker
 
@@ -185,9 +186,9 @@ def test_a_formatted_directory_is_served(tmp_path: Path, settings: list[str], op
 
 
 def test_a_node_that_joins_does_not_lead_alone(tmp_path: Path) -> None:
-    """The cluster's voters are elsewhere: a start that would make a second cluster is refused."""
+    """The cluster's voters are elsewhere: it waits for them, and must not make a second cluster."""
     listeners = ["listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"]
     assert format_(tmp_path, [*listeners, SERVERS], "-N").exit_code == 0
-    given = dict(line.split("=", 1) for line in [*listeners, SERVERS])
-    with pytest.raises(Exception, match="the metadata log has no voters"):
+    given = dict(line.split("=", 1) for line in [*listeners, SERVERS, "initial.broker.registration.timeout.ms=300"])
+    with pytest.raises(SettingError, match="no controllers lead that this node could find"):
         RunningBroker(tmp_path / "data", given)

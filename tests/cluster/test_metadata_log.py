@@ -25,6 +25,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
 from tests.cluster.world import InlineWorkers, controller_of, metadata_log, registered
 from tests.log.faults import FaultyDisk, broken, full
+from tests.support.metadata import allocate_producer_ids, lead
 
 TOPIC = int(ConfigResourceType.TOPIC)
 LOG = "00000000000000000000.log"
@@ -254,7 +255,7 @@ def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
         for _ in range(3):
             async with metadata_log(tmp_path) as log:
                 controller = await registered(log)
-                blocks += await asyncio.gather(*(controller.allocate_producer_ids(1, 1) for _ in range(4)))
+                blocks += await asyncio.gather(*(allocate_producer_ids(log, 1, 1) for _ in range(4)))
         ids = [number for block in blocks for number in block]
         assert len(set(ids)) == len(ids) == 12_000
 
@@ -288,7 +289,7 @@ def test_a_record_that_is_not_known_keeps_the_node_from_starting(tmp_path: Path,
         monkeypatch.delitem(image._CHANGES, records.RegisterBrokerRecord)
         async with metadata_log(tmp_path, lead=False) as log:
             with pytest.raises(DirectoryRefused, match="RegisterBrokerRecord"):
-                await log.lead()
+                await lead(log)
 
     run(main())
 
@@ -341,7 +342,7 @@ async def command(log: MetadataLog, what: str, name: str, number: int) -> None:
         changes = [((4, ""), [("log.retention.ms", 0, str(number))])]
         await controller.alter_configs(changes, validate_only=False)
     elif what == "ids":
-        await controller.allocate_producer_ids(1, 1)
+        await allocate_producer_ids(log, 1, 1)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

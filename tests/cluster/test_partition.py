@@ -33,5 +33,5 @@ def test_acks_all_needs_the_replicas_that_the_topic_asks_for(partition: Partitio
 
 
 def test_no_more_replicas_are_needed_than_there_are(partition: Partition) -> None:
-    partition.update(dataclasses.replace(partition.image, replicas=(1,), isr=(1,)))
+    partition.update(dataclasses.replace(partition.image, replicas=(1,), isr=(1,)), is_led=True)
     assert partition.append(batch(b"a"), -1).base_offset == 0

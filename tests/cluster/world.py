@@ -12,9 +12,8 @@ from uuid import UUID
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
 from kwire.cluster.formatting import bootstrap_records, format_directory
-from kwire.cluster.image import Endpoint
 from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.metadata_node import NoPeers, open_metadata_log
+from kwire.cluster.metadata_node import open_metadata_log
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener
 from kwire.log.disk import RealDisk
@@ -22,13 +21,15 @@ from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
 from kwire.seams import SystemChance
 from tests.log.support import NOW_MS, FixedChance, ManualClock
+from tests.support.metadata import NoPeers, register_broker
+from tests.support.metadata import lead as lead_alone
 
 T = TypeVar("T")
 CLUSTER_ID = "quorum-of-one"
 NODE = 1
 DIRECTORY_ID = UUID(int=77)
 ENDPOINT = ("CONTROLLER", "localhost", 9093)
-BROKER_ENDPOINT = Endpoint(name="PLAINTEXT", host="localhost", port=9092)
+BROKER_ENDPOINT = ("PLAINTEXT", "localhost", 9092)
 
 
 class InlineWorkers:
@@ -89,7 +90,7 @@ async def metadata_log(
     )
     try:
         if lead:
-            await opened.lead()
+            await lead_alone(opened)
         yield opened
     finally:
         await opened.close()
@@ -106,5 +107,5 @@ def controller_of(log: MetadataLog) -> Controller:
 async def registered(log: MetadataLog) -> Controller:
     """A controller with one broker that is alive."""
     controller = controller_of(log)
-    await controller.register_broker(broker_id=NODE, endpoints=[BROKER_ENDPOINT], rack=None, directories=[DIRECTORY_ID])
+    await register_broker(log, broker_id=NODE, endpoint=BROKER_ENDPOINT, directories=[DIRECTORY_ID])
     return controller

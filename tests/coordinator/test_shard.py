@@ -254,7 +254,7 @@ def test_a_refused_append_changes_nothing(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
         config = bench.partition.log.config
-        bench.partition.update(dataclasses.replace(bench.partition.image, replicas=(1, 2)))
+        bench.partition.update(dataclasses.replace(bench.partition.image, replicas=(1, 2)), is_led=True)
         bench.partition.log.update_config(dataclasses.replace(config, min_insync_replicas=2))
         outcomes: list[KafkaError | None] = []
         refused = write("", ("a", 1), outcome=outcomes.append)

@@ -22,7 +22,7 @@ from kwire.cluster.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
-from kwire.coordinator.markers import LocalMarkers, Marker, MarkerWriter, Outcomes
+from kwire.coordinator.markers import Marker, MarkerWriter, Outcomes
 from kwire.coordinator.transaction.gate import TransactionGate
 from kwire.coordinator.transaction.machine import TransactionMachine
 from kwire.coordinator.transaction.records import TransactionRecord, decode_transaction_record
@@ -53,11 +53,14 @@ class HeldWorkers(InlineWorkers):
         self._gate.clear()
 
 
-class InOrder(LocalMarkers):
-    """Markers in the order of their partitions' names: a set's order is another one in each process."""
+class InOrder:
+    """Markers of one broker in the order of their partitions' names: a set's order is another one in each process."""
+
+    def __init__(self, writer: MarkerWriter) -> None:
+        self._writer = writer
 
     def write(self, leader_id: int, marker: Marker, partitions: Iterable[TopicPartition]) -> Answer[Outcomes]:
-        return super().write(leader_id, marker, sorted(partitions))
+        return self._writer.write(marker, sorted(partitions))
 
 
 class ProducerIdBlock:

@@ -13,9 +13,7 @@ from typing import TypeVar
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
 from kwire.cluster.group_commit import GroupCommit
-from kwire.cluster.image import Endpoint
 from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.metadata_node import NoPeers
 from kwire.cluster.partitions import Partitions
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
@@ -25,6 +23,7 @@ from kwire.server.settings.config import BrokerConfig, make_config
 from kwire.server.storage import Storage, open_storage
 from tests.crash.disk import RecordingDisk
 from tests.log.support import NOW_MS, ManualClock
+from tests.support.metadata import NoPeers, lead, register_broker
 
 T = TypeVar("T")
 DIRECTORY = "/data/kafka"
@@ -87,10 +86,10 @@ async def start_node(
     )
     partitions.start(metadata_log.image)
     metadata_log.watch(partitions.follow)
-    await controller.register_broker(
+    await register_broker(
+        metadata_log,
         broker_id=CONFIG.node_id,
-        endpoints=[Endpoint(name="PLAINTEXT", host="localhost", port=9092)],
-        rack=None,
+        endpoint=("PLAINTEXT", "localhost", 9092),
         directories=list(storage.directory_ids.values()),
     )
     return Node(
@@ -114,5 +113,5 @@ async def _metadata_log(
     metadata_log = open_metadata(CONFIG, quorum, surroundings=surroundings, workers=LateWorkers(), channel=NoPeers())
     refuse_other_voters(metadata_log, quorum)
     leading(metadata_log)
-    await metadata_log.lead()
+    await lead(metadata_log)
     return metadata_log

@@ -19,6 +19,7 @@ from tests.crash.disk import RecordingDisk, Tree
 from tests.crash.ledger import Expectation, Ledger
 from tests.crash.node import CONFIG, Node, start_node
 from tests.log.support import NOW_MS
+from tests.support.metadata import allocate_producer_ids
 from tests.virtual_loop import virtual_loop
 
 TOPIC = "orders"
@@ -156,7 +157,7 @@ class NodeScript:
 
     async def _producer_ids(self) -> None:
         broker = self._node.metadata_log.image.brokers[CONFIG.node_id]
-        await self._node.controller.allocate_producer_ids(broker.broker_id, broker.broker_epoch)
+        await allocate_producer_ids(self._node.metadata_log, broker.broker_id, broker.broker_epoch)
         self._promise()
 
     # --- the topic with data

@@ -267,7 +267,7 @@ class Refuse:
 def test_the_authorizer_is_asked(broker: RunningBroker, client: RawClient) -> None:
     services = broker.server.services
     allowing = services.authorizer
-    broker.call(lambda: setattr(services, "authorizer", Refuse()))
+    broker.authorize_by(Refuse())
     forbidden = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     try:
         assert describe_quorum(client, (METADATA, [0])).error_code == forbidden
@@ -283,7 +283,7 @@ def test_the_authorizer_is_asked(broker: RunningBroker, client: RawClient) -> No
         (state,) = client.ask(DescribeTransactionsRequest(transactional_ids=["t"]), 0).transaction_states
         assert state.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     finally:
-        broker.call(lambda: setattr(services, "authorizer", allowing))
+        broker.authorize_by(allowing)
 
 
 def test_the_directory_id_is_no_placeholder(client: RawClient) -> None:

@@ -267,10 +267,10 @@ def test_nobody_without_leave_sees_or_sets_quotas(broker: RunningBroker, client:
 
     services = broker.server.services
     allowing = services.authorizer
-    broker.call(lambda: setattr(services, "authorizer", Refuse()))
+    broker.authorize_by(Refuse())
     try:
         assert describe(client) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         ((code, _),) = alter(client, entry((("user", "u"),), (PRODUCER, 1.0)))
         assert code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     finally:
-        broker.call(lambda: setattr(services, "authorizer", allowing))
+        broker.authorize_by(allowing)

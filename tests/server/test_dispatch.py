@@ -79,6 +79,8 @@ KAFKA_4_3_1 = {
     ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
     ApiKey.LIST_TRANSACTIONS: (0, 2),
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
+    ApiKey.ADD_RAFT_VOTER: (0, 1),
+    ApiKey.REMOVE_RAFT_VOTER: (0, 0),
 }
 
 EVERY_VERSION = [
@@ -165,7 +167,7 @@ class Refuse:
 def test_the_authorizer_is_asked(broker: RunningBroker, client: RawClient) -> None:
     services = broker.server.services
     allowing = services.authorizer
-    broker.call(lambda: setattr(services, "authorizer", Refuse()))
+    broker.authorize_by(Refuse())
     try:
         assert client.ask(CreateTopicsRequest(topics=[]), 7).topics == []
         found = client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6).coordinators
@@ -173,4 +175,4 @@ def test_the_authorizer_is_asked(broker: RunningBroker, client: RawClient) -> No
         described = client.ask(DescribeClusterRequest(include_cluster_authorized_operations=True), 1)
         assert described.cluster_authorized_operations == 0
     finally:
-        broker.call(lambda: setattr(services, "authorizer", allowing))
+        broker.authorize_by(allowing)

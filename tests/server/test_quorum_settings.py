@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
 
-from kwire.cluster.quorum.voters import Listener, VoterSet
-from kwire.server.quorum_settings import (
-    controller_endpoints,
-    quorum_config,
-    refuse_what_is_not_served,
-    static_voters,
-)
 from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError, make_config
 from kwire.server.settings.listeners import read_listeners
 from kwire.server.settings.quorum import check_quorum, read_quorum
 from kwire.server.settings.setting_rules import RuleBrokenError
-from kwire.server.storage import Storage
 
 BOTH = "PLAINTEXT://h:1,CONTROLLER://h:2"
 CLIENTS = "PLAINTEXT://h:1"
@@ -199,49 +189,3 @@ def test_controllers_are_advertised_as_told() -> None:
 )
 def test_brokers_reach_each_other_by_one_listener(text: str, name: str) -> None:
     assert configured(text).inter_broker_listener_name == name
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (f"roles=broker listeners={CLIENTS} servers={SERVERS}", "process.roles: broker is not served yet"),
-        (f"roles=controller listeners={CONTROLLERS} servers={SERVERS}", "process.roles: controller is not served yet"),
-        (f"listeners={BOTH} voters=1@h:2,2@i:2", "controller.quorum.voters: only a quorum of this node alone"),
-    ],
-)
-def test_a_start_refuses_what_is_not_served_yet(text: str, words: str) -> None:
-    with pytest.raises(SettingError, match=words):
-        refuse_what_is_not_served(configured(text))
-
-
-@pytest.mark.parametrize("text", ["", f"listeners={BOTH} voters=1@h:2", f"listeners={BOTH} servers={SERVERS}"])
-def test_a_start_takes_a_quorum_of_this_node_alone(text: str) -> None:
-    config = configured(text)
-    refuse_what_is_not_served(config)
-    assert config.is_controller
-
-
-def test_the_quorum_is_told_of_this_node() -> None:
-    storage = Storage(cluster_id="c", directory_ids={}, metadata_directory_id=UUID(int=500), locks={})
-    settings = "controller.quorum.election.timeout.ms=700 controller.quorum.fetch.max.bytes=5000"
-    config = configured(f"node.id=4 listeners={CLIENTS},CONTROLLER://h:0 servers=x:1 {settings}")
-    told = quorum_config(config, storage, {"CONTROLLER": 4711})
-    assert (told.cluster_id, told.node_id, told.directory_id) == ("c", 4, UUID(int=500))
-    assert (told.listener, told.endpoints) == ("CONTROLLER", (Listener("CONTROLLER", "h", 4711),))
-    assert told.bootstrap_servers == (("x", 1),)
-    assert (told.can_become_voter, told.election_timeout_ms, told.fetch_max_bytes) == (True, 700, 5000)
-    broker = quorum_config(configured(f"roles=broker listeners={CLIENTS} servers=x:1"), storage)
-    assert (broker.can_become_voter, broker.endpoints) == (False, ())
-
-
-def test_a_controller_on_all_interfaces_is_told_by_this_machines_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("socket.getfqdn", lambda: "me.example.com")
-    config = configured(f"roles=controller listeners=CONTROLLER://:2 servers={SERVERS}")
-    assert controller_endpoints(config) == (Listener("CONTROLLER", "me.example.com", 2),)
-
-
-def test_voters_are_those_of_the_settings_or_of_the_log() -> None:
-    configured_voters = configured(f"roles=broker listeners={CLIENTS} voters=2@b:2,3@c:3")
-    assert static_voters(configured_voters) == VoterSet.static([(2, "b", 2), (3, "c", 3)], "CONTROLLER")
-    assert static_voters(configured(f"listeners={BOTH} servers={SERVERS}")) is None
-    assert static_voters(configured("")) == VoterSet.static([(1, "127.0.0.1", 9093)], "CONTROLLER")

@@ -6,12 +6,14 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import uvloop
 
+from kwire.server.authorization import Authorizer
 from kwire.server.broker import BrokerServer
 from kwire.server.settings.config import make_config
 from tests.support.raw_client import RawClient
@@ -67,6 +69,13 @@ class RunningBroker:
 
         self._loop.call_soon_threadsafe(run)
         return result.result(SECONDS)
+
+    def authorize_by(self, authorizer: Authorizer) -> None:
+        """Have the broker, and the controller beside it, ask this one."""
+        controller = self.server._controller
+        assert controller is not None
+        for services in (self.server.services, controller._services):
+            self.call(partial(setattr, services, "authorizer", authorizer))
 
     def client(self, **settings: Any) -> RawClient:
         return RawClient(self.bootstrap_server, **settings)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from kwire.cluster.controller.broker_changes import plan_unregistration
 from kwire.cluster.controller.heartbeats import BrokerSessions, plan_expiry, plan_heartbeat
 from kwire.cluster.controller.isr_changes import plan_isr_changes
-from kwire.cluster.controller.leader_elections import plan_leader_elections
+from kwire.cluster.controller.leader_elections import plan_leader_elections, plan_preferred_leaders, plan_unclean_leaders
 from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.controller.reassignments import plan_reassignments
 from kwire.cluster.controller.registration import plan_broker_registration, plan_controller_registration
@@ -77,7 +77,9 @@ class BrokerControl:
             version=version,
             cluster_id=self._cluster_id,
             next_offset=self._log.next_offset,
+            # An earlier process of the broker beside this controller is gone: the directories were locked anew.
             has_session=existing is not None
+            and request.broker_id != self._controller_id
             and sessions.has_session(request.broker_id, existing.broker_epoch, now_ms=self._now),
             kraft_version=self._log.node.quorum.history.kraft_version,
         )
@@ -110,6 +112,8 @@ class BrokerControl:
         broker = view.image.brokers.get(broker_id)
         if broker is None:
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+        if broker_id == self._controller_id and len(view.image.brokers) == 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is the only one of this cluster")
         written = self._log.append(plan_unregistration(view, broker_id))
         sessions.unregistered(broker_id, broker.broker_epoch)
         await self._log.committed(written)
@@ -165,6 +169,32 @@ class BrokerControl:
                 except KafkaError as error:
                     logger.warning("cannot fence brokers whose session is over: %s", error)
 
+    async def balance_leaders(self) -> None:
+        """For as long as the controller runs: give partitions back to their preferred leaders, now and then."""
+        while True:
+            await asyncio.sleep(self._settings()["leader.imbalance.check.interval.seconds"])
+            if self._settings()["auto.leader.rebalance.enable"]:
+                await self._sweep(plan_preferred_leaders)
+
+    async def elect_unclean_leaders(self) -> None:
+        """For as long as the controller runs: give leaders to partitions that may have any, now and then."""
+        while True:
+            await asyncio.sleep(self._settings()["unclean.leader.election.interval.ms"] / 1000)
+            await self._sweep(plan_unclean_leaders)
+
+    async def _sweep(self, plan: Callable[[ControllerView], tuple[list[Any], bool]]) -> None:
+        """Carry out a plan until it has no more to do, while this node leads."""
+        is_over = not self._log.is_active
+        while not is_over:
+            try:
+                records, has_more = plan(self._view())
+                if records:
+                    await self._log.committed(self._log.append(records))
+            except KafkaError as error:
+                logger.warning("cannot elect leaders now: %s", error)
+                return
+            is_over = not (records and has_more and self._log.is_active)
+
     def _seconds_to_next_look(self) -> float:
         timeout_ms: int = self._settings()["broker.session.timeout.ms"]
         most_ms = timeout_ms / LOOKS_PER_SESSION
@@ -176,6 +206,10 @@ class BrokerControl:
     def _fence_expired(self) -> None:
         sessions, _ = self._active()
         while (expired := sessions.take_expired(now_ms=self._now)) is not None:
+            if expired.broker_id == self._controller_id:
+                # The broker beside this controller lives as long as it does, whatever has held both up.
+                sessions.contact(*expired, now_ms=self._now)
+                continue
             records = plan_expiry(self._view(), expired)
             if not records:
                 continue

@@ -52,7 +52,7 @@ def _no_quota(partitions: int) -> None:
 
 
 class Controller:
-    """The active controller of a quorum of one."""
+    """What clients ask of the active controller. All raise, or answer, NOT_CONTROLLER on a node that does not lead."""
 
     def __init__(
         self,
@@ -175,57 +175,6 @@ class Controller:
         (outcome,) = await self._each([None], plan, validate_only=validate_only)
         if outcome is not None:
             raise outcome
-
-    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
-        """A block of producer ids that nobody else will ever get."""
-        record, block = plan_producer_ids(self.image, broker_id, broker_epoch)
-        await self._log.committed(self._log.append([record]))
-        return block
-
-    async def register_controller(self, *, controller_id: int, endpoints: Sequence[Endpoint]) -> None:
-        """Tell the cluster where this controller is and what it supports; only a change is written."""
-        present = self.image.controllers.get(controller_id)
-        if present is not None and present.endpoints == tuple(endpoints):
-            return
-        record = RegisterControllerRecord(
-            controller_id=controller_id,
-            incarnation_id=self._chance.uuid(),
-            end_points=[
-                ControllerEndpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
-                for end in endpoints
-            ],
-            features=[
-                ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in SUPPORTED.items()
-            ],
-        )
-        await self._log.committed(self._log.append([record]))
-
-    async def register_broker(
-        self, *, broker_id: int, endpoints: Sequence[Endpoint], rack: str | None, directories: Sequence[UUID]
-    ) -> BrokerRegistration:
-        """Register this node's broker anew and unfence it. The registration's offset is its broker epoch."""
-        record = RegisterBrokerRecord(
-            broker_id=broker_id,
-            incarnation_id=self._chance.uuid(),
-            broker_epoch=self._log.next_offset,
-            end_points=[
-                BrokerEndpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
-                for end in endpoints
-            ],
-            features=[
-                BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in SUPPORTED.items()
-            ],
-            rack=rack,
-            fenced=True,
-            log_dirs=list(directories),
-        )
-        written = self._log.append([record])
-        assert written.offset == record.broker_epoch, "the registration's offset is its epoch"
-        unfence = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=record.broker_epoch, fenced=-1)
-        await self._log.committed(self._log.append([unfence]))
-        return self.image.brokers[broker_id]
 
     async def _each(
         self, wishes: Sequence[Any], plan: Callable[[Any], tuple[list[Any], Any]], *, validate_only: bool

@@ -9,30 +9,36 @@ from kwire.cluster.client_quotas import IP, QuotaEntity, make_entity
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_client_quotas import (
     AlterClientQuotasEntity,
+    AlterClientQuotasEntry,
     AlterClientQuotasEntryResponse,
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.services import of_controller
 
 
 async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
+    if not context.allows_cluster():
+        return refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     wishes = [
-        (
-            make_entity((each.entity_type, each.entity_name) for each in entry.entity),
-            [(operation.key, None if operation.remove else operation.value) for operation in entry.ops],
-        )
+        (_entity(entry), [(operation.key, None if operation.remove else operation.value) for operation in entry.ops])
         for entry in request.entries
     ]
-    if not context.allows_cluster():
-        refusal = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return AlterClientQuotasResponse(entries=[_entry(entity, refusal) for entity, _ in wishes])
     hosts = await _resolvable({name for entity, _ in wishes for kind, name in entity if kind == IP and name})
-    outcomes = await context.services.controller.alter_client_quotas(
+    outcomes = await of_controller(context).controller.alter_client_quotas(
         wishes, is_host=hosts.__contains__, validate_only=request.validate_only
     )
     return AlterClientQuotasResponse(entries=[_entry(entity, error) for entity, error in outcomes.items()])
+
+
+def refuse(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(entries=[_entry(_entity(entry), error) for entry in request.entries])
+
+
+def _entity(entry: AlterClientQuotasEntry) -> QuotaEntity:
+    return make_entity((each.entity_type, each.entity_name) for each in entry.entity)
 
 
 async def _resolvable(names: set[str]) -> set[str]:

@@ -1,7 +1,11 @@
-"""AlterConfigs: set the whole configuration of a resource. Its successor is IncrementalAlterConfigs."""
+"""AlterConfigs: set the whole configuration of a resource. Its successor is IncrementalAlterConfigs.
+
+A broker looks at what would become of its own configuration, and the active controller at the rest.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 from kwire.cluster.config_keys import ConfigResourceType
@@ -15,17 +19,35 @@ from kwire.protocol.messages.alter_configs import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.forwarding import asker_of
+from kwire.server.services import of_controller
 from kwire.server.settings.altered_resources import Resource, check_broker_values, sift
+
+
+async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+    def check(resource: AlterConfigsResource) -> None:
+        values = _checked(resource)
+        if resource.resource_type == ConfigResourceType.BROKER:
+            check_broker_values(resource.resource_name, values, context)
+
+    accepted, refused = sift(request.resources, context, check)
+    responses = [_response(*outcome) for outcome in refused]
+    if not accepted:
+        return AlterConfigsResponse(responses=responses)
+    passed_on = AlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
+    try:
+        response: AlterConfigsResponse = await context.services.active_controller.ask_until_answered(
+            passed_on, asker_of(context)
+        )
+    except KafkaError as error:
+        return AlterConfigsResponse(responses=responses + [_response(resource, error) for resource in accepted])
+    response.responses = responses + response.responses
+    return response
 
 
 async def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     def check(resource: AlterConfigsResource) -> None:
-        repeats = Counter(config.name for config in resource.configs)
-        if any(count > 1 for count in repeats.values()):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-        values = without_nulls({config.name: config.value for config in resource.configs})
-        if resource.resource_type == ConfigResourceType.BROKER:
-            check_broker_values(resource.resource_name, values, context)
+        _checked(resource)
 
     accepted, refused = sift(request.resources, context, check)
     wishes = [
@@ -35,9 +57,17 @@ async def handle(request: AlterConfigsRequest, context: RequestContext) -> Alter
         )
         for resource in accepted
     ]
-    outcomes = await context.services.controller.replace_configs(wishes, validate_only=request.validate_only)
+    outcomes = await of_controller(context).controller.replace_configs(wishes, validate_only=request.validate_only)
     refused += [(resource, outcome) for resource, outcome in zip(accepted, outcomes, strict=True)]
     return AlterConfigsResponse(responses=[_response(*outcome) for outcome in refused])
+
+
+def _checked(resource: AlterConfigsResource) -> dict[str, str]:
+    """The values, if any resource could have them."""
+    repeats = Counter(config.name for config in resource.configs)
+    if any(count > 1 for count in repeats.values()):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    return without_nulls({config.name: config.value for config in resource.configs})
 
 
 def _response(resource: Resource, error: KafkaError | None) -> AlterConfigsResourceResponse:
@@ -50,3 +80,4 @@ def _response(resource: Resource, error: KafkaError | None) -> AlterConfigsResou
 
 
 API = Api(request=AlterConfigsRequest, response=AlterConfigsResponse, handle=handle)
+AT_BROKER = dataclasses.replace(API, handle=handle_at_broker)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kwire.cluster.features import KRAFT_VERSION, KRAFT_VERSION_LEVEL, SUPPORTED
+from kwire.cluster.features import KRAFT_VERSION, SUPPORTED
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import (
@@ -29,6 +29,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         name, version = software
         context.connection.client_software = name[:SOFTWARE_LENGTH_KEPT], version[:SOFTWARE_LENGTH_KEPT]
     image = context.services.image
+    kraft_version = context.services.metadata_log.node.quorum.history.kraft_version
     return ApiVersionsResponse(
         api_keys=_api_keys(context),
         supported_features=[
@@ -40,7 +41,8 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         finalized_features_epoch=image.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in {**image.features, KRAFT_VERSION: KRAFT_VERSION_LEVEL}.items()
+            for name, level in {**image.features, KRAFT_VERSION: kraft_version}.items()
+            if level > 0
         ],
     )
 

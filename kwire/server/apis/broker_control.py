@@ -1,6 +1,6 @@
 """The APIs by which brokers and controllers deal with the active controller.
 
-BrokerRegistration, BrokerHeartbeat, UnregisterBroker, ControllerRegistration (KIP-631, KIP-919), AllocateProducerIds
+BrokerRegistration, BrokerHeartbeat, ControllerRegistration (KIP-631, KIP-919), AllocateProducerIds
 (KIP-730), AlterPartition (KIP-497), AssignReplicasToDirs (KIP-858): kwire.cluster.controller decides on them all. They
 are served on the listeners of controllers only.
 """
@@ -23,7 +23,6 @@ from kwire.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from kwire.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.services import ControllerServices, of_controller
@@ -42,13 +41,6 @@ async def _heartbeat(
     request: BrokerHeartbeatRequest, version: int, services: ControllerServices
 ) -> BrokerHeartbeatResponse:
     return await services.brokers.heartbeat(request)
-
-
-async def _unregister_broker(
-    request: UnregisterBrokerRequest, version: int, services: ControllerServices
-) -> UnregisterBrokerResponse:
-    await services.brokers.unregister_broker(request.broker_id)
-    return UnregisterBrokerResponse()
 
 
 async def _register_controller(
@@ -92,7 +84,6 @@ def _api(request: type, response: type, ask: Ask) -> Api:
 APIS = (
     _api(BrokerRegistrationRequest, BrokerRegistrationResponse, _register_broker),
     _api(BrokerHeartbeatRequest, BrokerHeartbeatResponse, _heartbeat),
-    _api(UnregisterBrokerRequest, UnregisterBrokerResponse, _unregister_broker),
     _api(ControllerRegistrationRequest, ControllerRegistrationResponse, _register_controller),
     _api(AllocateProducerIdsRequest, AllocateProducerIdsResponse, _allocate_producer_ids),
     _api(AlterPartitionRequest, AlterPartitionResponse, _alter_partition),

@@ -13,6 +13,7 @@ from kwire.protocol.messages.create_partitions import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.services import of_controller
 
 STRICT_QUOTA_SINCE = 3
 
@@ -37,8 +38,9 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
         )
         for topic in accepted
     ]
-    quota = context.services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
-    outcomes = await context.services.controller.create_partitions(
+    services = of_controller(context)
+    quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
+    outcomes = await services.controller.create_partitions(
         wishes, validate_only=request.validate_only, count=quota.record
     )
     for topic, outcome in zip(accepted, outcomes, strict=True):
@@ -51,6 +53,12 @@ def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
         return CreatePartitionsTopicResult(name=name)
     # Unlike elsewhere, an error without a message of its own has none on the wire.
     return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
+
+
+def refuse(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[_result(name, error) for name in {topic.name: None for topic in request.topics}]
+    )
 
 
 API = Api(request=CreatePartitionsRequest, response=CreatePartitionsResponse, handle=handle)

@@ -15,6 +15,7 @@ from kwire.protocol.messages.create_topics import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.services import of_controller
 
 STRICT_QUOTA_SINCE = 6
 
@@ -32,8 +33,9 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
             )
         else:
             accepted.append(topic)
-    quota = context.services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
-    outcomes = await context.services.controller.create_topics(
+    services = of_controller(context)
+    quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
+    outcomes = await services.controller.create_topics(
         [_wish(topic) for topic in accepted], validate_only=request.validate_only, count=quota.record
     )
     for topic, outcome in zip(accepted, outcomes, strict=True):
@@ -62,7 +64,7 @@ def _error(name: str, error: KafkaError) -> CreatableTopicResult:
 
 
 def _created(topic: CreatableTopic, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
-    services = context.services
+    services = of_controller(context)
     overrides = {config.name: config.value for config in topic.configs if config.value is not None}
     entries = services.config_entries.of_topic(overrides)
     return CreatableTopicResult(
@@ -81,6 +83,10 @@ def _created(topic: CreatableTopic, created: CreatedTopic, context: RequestConte
             for entry in entries
         ],
     )
+
+
+def refuse(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
+    return CreateTopicsResponse(topics=[_error(name, error) for name in {topic.name: None for topic in request.topics}])
 
 
 API = Api(request=CreateTopicsRequest, response=CreateTopicsResponse, handle=handle)

@@ -16,6 +16,7 @@ from kwire.protocol.messages.delete_topics import (
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.services import of_controller
 
 STRICT_QUOTA_SINCE = 5
 _TWICE = KafkaError(ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.")
@@ -38,8 +39,9 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
     responses += [_refused(DeletableTopicResult(name=each.name, topic_id=each.topic_id), _TWICE) for each in twice]
     accepted = [DeletableTopicResult(name=each.name, topic_id=each.topic_id) for each in doomed]
     responses += accepted
-    quota = context.services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
-    outcomes = await context.services.controller.delete_topics(doomed, count=quota.record)
+    services = of_controller(context)
+    quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
+    outcomes = await services.controller.delete_topics(doomed, count=quota.record)
     for result, outcome in zip(accepted, outcomes, strict=True):
         if outcome is not None and outcome.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
             _refused(result, outcome)
@@ -64,7 +66,7 @@ def _refused(result: DeletableTopicResult, error: KafkaError) -> DeletableTopicR
 
 
 def _find(wanted: DeleteTopicState, context: RequestContext, *, is_repeated: bool) -> TopicImage:
-    services = context.services
+    services = of_controller(context)
     if not services.config["delete.topic.enable"]:
         raise KafkaError(
             ErrorCode.TOPIC_DELETION_DISABLED if context.version >= 3 else ErrorCode.INVALID_REQUEST,
@@ -86,6 +88,13 @@ def _find(wanted: DeleteTopicState, context: RequestContext, *, is_repeated: boo
     if by_id and not context.allows_topic(topic.name):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return topic
+
+
+def refuse(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
+    wanted = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=[_refused(DeletableTopicResult(name=each.name, topic_id=each.topic_id), error) for each in wanted]
+    )
 
 
 API = Api(request=DeleteTopicsRequest, response=DeleteTopicsResponse, handle=handle)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -13,22 +15,53 @@ from kwire.server.authorized_operations import authorized_operations
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
-BROKERS = 1
+BROKERS, CONTROLLERS = 1, 2
+NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+    """As a broker: any one takes what is for the controller."""
     if request.endpoint_type != BROKERS:
-        return DescribeClusterResponse(
-            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            if request.endpoint_type not in (1, 2)
-            else ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
-            f"{'CONTROLLER' if request.endpoint_type == 2 else request.endpoint_type}",
-        )
-    services = context.services
+        return _mismatch(request, BROKERS)
     response = DescribeClusterResponse(
-        cluster_id=services.cluster_id, controller_id=services.node_id, brokers=_brokers(request, context)
+        cluster_id=context.services.cluster_id,
+        controller_id=context.services.node_id,
+        brokers=_brokers(request, context),
     )
+    return _with_operations(response, request, context)
+
+
+def handle_at_controller(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+    """As a controller: who leads, and where the controllers are (KIP-919)."""
+    if request.endpoint_type != CONTROLLERS:
+        return _mismatch(request, CONTROLLERS)
+    quorum = context.services.metadata_log.node.quorum
+    response = DescribeClusterResponse(
+        cluster_id=context.services.cluster_id,
+        endpoint_type=CONTROLLERS,
+        controller_id=quorum.leader_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=controller.controller_id, host=end.host, port=end.port, rack=None)
+            for controller in context.services.image.controllers.values()
+            for end in controller.endpoints
+            if end.name == context.listener_name
+        ],
+    )
+    return _with_operations(response, request, context)
+
+
+def _mismatch(request: DescribeClusterRequest, here: int) -> DescribeClusterResponse:
+    is_known = request.endpoint_type in NAMES
+    return DescribeClusterResponse(
+        error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+        error_message=f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of type "
+        f"{NAMES.get(request.endpoint_type, request.endpoint_type)}",
+    )
+
+
+def _with_operations(
+    response: DescribeClusterResponse, request: DescribeClusterRequest, context: RequestContext
+) -> DescribeClusterResponse:
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = (
             authorized_operations(context, ResourceType.CLUSTER) if context.allows_cluster() else 0
@@ -53,3 +86,4 @@ def _brokers(request: DescribeClusterRequest, context: RequestContext) -> list[D
 
 
 API = Api(request=DescribeClusterRequest, response=DescribeClusterResponse, handle=handle)
+AT_CONTROLLER = dataclasses.replace(API, handle=handle_at_controller)

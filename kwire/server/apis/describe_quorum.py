@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.coordinator.answers import Answer
-from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
@@ -11,10 +11,13 @@ from kwire.server.dispatch import Api
 
 def handle(request: DescribeQuorumRequest, context: RequestContext) -> Answer[DescribeQuorumResponse]:
     if not context.allows_cluster():
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return DescribeQuorumResponse(error_code=code, error_message=code.meaning)
+        return refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     node = context.services.metadata_log.node
     return node.request(request, version=context.version, listener=context.listener_name)
+
+
+def refuse(request: DescribeQuorumRequest, error: KafkaError) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 
 API = Api(request=DescribeQuorumRequest, response=DescribeQuorumResponse, handle=handle)

@@ -1,6 +1,11 @@
-"""IncrementalAlterConfigs: set, delete, append to or subtract from single keys (KIP-339)."""
+"""IncrementalAlterConfigs: set, delete, append to or subtract from single keys (KIP-339).
+
+A broker looks at what would become of its own configuration, and the active controller at the rest.
+"""
 
 from __future__ import annotations
+
+import dataclasses
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.configs import Change, check_changes
@@ -13,25 +18,50 @@ from kwire.protocol.messages.incremental_alter_configs import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.forwarding import asker_of
+from kwire.server.services import of_controller
 from kwire.server.settings.altered_resources import Resource, check_broker_changes, sift
 
 KNOWN_TYPES = frozenset(ConfigResourceType) - {0}
 
 
-async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
+async def handle_at_broker(
+    request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
     def check(resource: IncrementalAlterConfigsAlterConfigsResource) -> None:
-        if resource.resource_type not in KNOWN_TYPES:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.resource_type}.")
-        changes = _changes(resource)
-        check_changes(changes)
+        _check(resource)
         if resource.resource_type == ConfigResourceType.BROKER:
-            check_broker_changes(resource.resource_name, changes, context)
+            check_broker_changes(resource.resource_name, _changes(resource), context)
 
     accepted, refused = sift(request.resources, context, check)
+    responses = [_response(*outcome) for outcome in refused]
+    if not accepted:
+        return IncrementalAlterConfigsResponse(responses=responses)
+    passed_on = IncrementalAlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
+    try:
+        response: IncrementalAlterConfigsResponse = await context.services.active_controller.ask_until_answered(
+            passed_on, asker_of(context)
+        )
+    except KafkaError as error:
+        return IncrementalAlterConfigsResponse(
+            responses=responses + [_response(resource, error) for resource in accepted]
+        )
+    response.responses = responses + response.responses
+    return response
+
+
+async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
+    accepted, refused = sift(request.resources, context, _check)
     changes = [((resource.resource_type, resource.resource_name), _changes(resource)) for resource in accepted]
-    outcomes = await context.services.controller.alter_configs(changes, validate_only=request.validate_only)
+    outcomes = await of_controller(context).controller.alter_configs(changes, validate_only=request.validate_only)
     refused += [(resource, outcome) for resource, outcome in zip(accepted, outcomes, strict=True)]
     return IncrementalAlterConfigsResponse(responses=[_response(*outcome) for outcome in refused])
+
+
+def _check(resource: IncrementalAlterConfigsAlterConfigsResource) -> None:
+    if resource.resource_type not in KNOWN_TYPES:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.resource_type}.")
+    check_changes(_changes(resource))
 
 
 def _changes(resource: IncrementalAlterConfigsAlterConfigsResource) -> list[Change]:
@@ -48,3 +78,4 @@ def _response(resource: Resource, error: KafkaError | None) -> IncrementalAlterC
 
 
 API = Api(request=IncrementalAlterConfigsRequest, response=IncrementalAlterConfigsResponse, handle=handle)
+AT_BROKER = dataclasses.replace(API, handle=handle_at_broker)

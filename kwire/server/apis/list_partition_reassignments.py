@@ -1,21 +1,29 @@
-"""ListPartitionReassignments: moves of replicas that are under way. With one broker there are none (KIP-455)."""
+"""ListPartitionReassignments: moves of replicas that are under way (KIP-455)."""
 
 from __future__ import annotations
 
-from kwire.protocol.error_codes import ErrorCode
+from kwire.cluster.controller.reassignments import list_reassignments
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.services import of_controller
 
 
 def handle(request: ListPartitionReassignmentsRequest, context: RequestContext) -> ListPartitionReassignmentsResponse:
     if not context.allows_cluster():
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return ListPartitionReassignmentsResponse(error_code=code, error_message=code.meaning)
-    return ListPartitionReassignmentsResponse(error_message=None)
+        return refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    services = of_controller(context)
+    if not services.metadata_log.is_active:
+        return refuse(request, KafkaError(ErrorCode.NOT_CONTROLLER))
+    return list_reassignments(services.image, request)
+
+
+def refuse(request: ListPartitionReassignmentsRequest, error: KafkaError) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 
 API = Api(request=ListPartitionReassignmentsRequest, response=ListPartitionReassignmentsResponse, handle=handle)

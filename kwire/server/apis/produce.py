@@ -125,6 +125,8 @@ def _enter(
                 _refuse(data, error)
             elif partition.is_removed:
                 _refuse(data, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            elif not partition.is_led:
+                _refuse(data, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             else:
                 _store(partition, data, exchange.acks, waiting, begins=header if visa.adds else None)
             admission.settled()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kwire.coordinator.answers import Answer
-from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kwire.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kwire.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
@@ -32,13 +32,21 @@ def _api(request: type, response: type) -> Api:
     return Api(request=request, response=response, handle=handle)
 
 
+def refuse_new_voter(request: AddRaftVoterRequest, error: KafkaError) -> AddRaftVoterResponse:
+    return AddRaftVoterResponse(error_code=error.code, error_message=error.message or error.code.meaning)
+
+
+def refuse_removal(request: RemoveRaftVoterRequest, error: KafkaError) -> RemoveRaftVoterResponse:
+    return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message or error.code.meaning)
+
+
+ADD_RAFT_VOTER = _api(AddRaftVoterRequest, AddRaftVoterResponse)
+REMOVE_RAFT_VOTER = _api(RemoveRaftVoterRequest, RemoveRaftVoterResponse)
 APIS = (
     _api(FetchRequest, FetchResponse),
     _api(VoteRequest, VoteResponse),
     _api(BeginQuorumEpochRequest, BeginQuorumEpochResponse),
     _api(EndQuorumEpochRequest, EndQuorumEpochResponse),
     _api(FetchSnapshotRequest, FetchSnapshotResponse),
-    _api(AddRaftVoterRequest, AddRaftVoterResponse),
-    _api(RemoveRaftVoterRequest, RemoveRaftVoterResponse),
     _api(UpdateRaftVoterRequest, UpdateRaftVoterResponse),
 )

@@ -11,6 +11,7 @@ from kwire.protocol.messages.update_features import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.services import of_controller
 
 SINGLE_RESULTS_UNTIL = 1
 
@@ -28,17 +29,22 @@ async def handle(request: UpdateFeaturesRequest, context: RequestContext) -> Upd
     try:
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        await context.services.controller.update_features(
+        services = of_controller(context)
+        await services.controller.update_features(
             updates,
-            controller_id=context.services.node_id,
+            controller_id=services.node_id,
             validate_only=context.version >= 1 and request.validate_only,
         )
     except KafkaError as error:
-        return UpdateFeaturesResponse(error_code=error.code, error_message=error.message or error.code.meaning)
+        return refuse(request, error)
     response = UpdateFeaturesResponse(error_message=None)
     if context.version <= SINGLE_RESULTS_UNTIL:
         response.results = [UpdatableFeatureResult(feature=each.name, error_message="NONE") for each in updates]
     return response
+
+
+def refuse(request: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 
 API = Api(request=UpdateFeaturesRequest, response=UpdateFeaturesResponse, handle=handle)

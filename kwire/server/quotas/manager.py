@@ -55,6 +55,16 @@ class QuotaConfig:
     """controller.quota.window.size.seconds."""
 
 
+def quota_config(settings: Mapping[str, Any]) -> QuotaConfig:
+    """How the settings of a node want usage to be sampled."""
+    return QuotaConfig(
+        samples_max=settings["quota.window.num"],
+        window_ms=settings["quota.window.size.seconds"] * 1000,
+        controller_samples_max=settings["controller.quota.window.num"],
+        controller_window_ms=settings["controller.quota.window.size.seconds"] * 1000,
+    )
+
+
 class ClientQuotaManager:
     """State is changed on the event loop only."""
 

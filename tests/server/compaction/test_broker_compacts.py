@@ -49,7 +49,7 @@ def test_nothing_is_compacted_when_the_cleaner_is_off(tmp_path: Path) -> None:
         with broker.client() as client:
             topic, _ = create_topic(client, **TOPIC_SETTINGS)
         fill(broker, topic)
-        names = [repr(task.get_coro()) for task in broker.server._background.tasks]
+        names = [repr(task.get_coro()) for task in broker.server._node.background.tasks]
         assert names
         assert not any("LogCleaner" in name for name in names)
         assert offsets(broker, topic) == list(range(10))

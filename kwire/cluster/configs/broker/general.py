@@ -126,15 +126,13 @@ KEYS = (
         name="request.timeout.ms",
         type=ConfigType.INT,
         default="30000",
-        use=Use.IGNORED,
-        doc="Longest wait of a node for another node's answer; there is no other node.",
+        doc="Longest wait of a node for another node's answer, and of a client's request for the active controller.",
     ),
     ConfigKey(
         name="controlled.shutdown.enable",
         type=ConfigType.BOOLEAN,
         default="true",
-        use=Use.IGNORED,
-        doc="Whether a broker hands its leaderships on before it stops; there is nobody to take them.",
+        doc="Whether a broker hands its leaderships on before it stops, if there are others to take them.",
     ),
     ConfigKey(
         name="unstable.api.versions.enable",
@@ -193,8 +191,7 @@ KEYS = (
         name="initial.broker.registration.timeout.ms",
         type=ConfigType.INT,
         default="60000",
-        use=Use.IGNORED,
-        doc="How long a starting broker tries to register; here controller and broker start together.",
+        doc="How long a starting broker looks for controllers, and tries to register with them.",
     ),
     ConfigKey(
         name="server.max.startup.time.ms",

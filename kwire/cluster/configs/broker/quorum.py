@@ -24,7 +24,6 @@ KEYS = (
         name="controller.quorum.auto.join.enable",
         type=ConfigType.BOOLEAN,
         default="false",
-        use=Use.REFUSED,
         doc="Whether a controller adds itself to the voters.",
     ),
     ConfigKey(
@@ -88,14 +87,13 @@ KEYS = (
         name="broker.heartbeat.interval.ms",
         type=ConfigType.INT,
         default="2000",
-        use=Use.IGNORED,
-        doc="How often a broker tells the controller that it is alive; they are one process.",
+        doc="How often a broker tells the controller that it is alive.",
     ),
     ConfigKey(
         name="broker.session.timeout.ms",
         type=ConfigType.INT,
         default="9000",
-        doc="How long a controller believes in a silent broker; where they are one process it does not ask.",
+        doc="How long a controller believes in a silent broker; of one in its own process it does not doubt.",
     ),
     ConfigKey(
         name="controller.performance.sample.period.ms",

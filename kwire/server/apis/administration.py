@@ -1,0 +1,53 @@
+"""What clients ask of the active controller, through brokers or directly; a broker's rows hand it on (KIP-590).
+
+Of configurations a broker looks at its own first: only it knows what its settings would become.
+"""
+
+from __future__ import annotations
+
+from kwire.server.apis import (
+    alter_client_quotas,
+    alter_configs,
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_quorum,
+    elect_leaders,
+    incremental_alter_configs,
+    list_partition_reassignments,
+    quorum,
+    unregister_broker,
+    update_features,
+)
+from kwire.server.dispatch import Api
+from kwire.server.forwarding import forwarded
+
+_PASSED_ON = (
+    (alter_client_quotas.API, alter_client_quotas.refuse),
+    (alter_partition_reassignments.API, alter_partition_reassignments.refuse),
+    (create_partitions.API, create_partitions.refuse),
+    (create_topics.API, create_topics.refuse),
+    (delete_topics.API, delete_topics.refuse),
+    (describe_quorum.API, describe_quorum.refuse),
+    (elect_leaders.API, elect_leaders.refuse),
+    (list_partition_reassignments.API, list_partition_reassignments.refuse),
+    (quorum.ADD_RAFT_VOTER, quorum.refuse_new_voter),
+    (quorum.REMOVE_RAFT_VOTER, quorum.refuse_removal),
+    (unregister_broker.API, unregister_broker.refuse),
+    (update_features.API, update_features.refuse),
+)
+
+AT_CONTROLLER: tuple[Api, ...] = (
+    *(api for api, _ in _PASSED_ON),
+    alter_configs.API,
+    incremental_alter_configs.API,
+)
+"""Rows of a controller's table; an Envelope may hold these, and no others."""
+
+AT_BROKER: tuple[Api, ...] = (
+    *(forwarded(api, refuse) for api, refuse in _PASSED_ON),
+    alter_configs.AT_BROKER,
+    incremental_alter_configs.AT_BROKER,
+)
+"""Rows of a broker's table."""

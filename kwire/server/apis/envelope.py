@@ -1,0 +1,76 @@
+"""Envelope: a broker hands a client's request on to the active controller (KIP-590)."""
+
+from __future__ import annotations
+
+import inspect
+from ipaddress import ip_address
+from typing import Any
+
+from kwire.protocol.codec import decode_prefix
+from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
+from kwire.protocol.framing import ParsedRequestHeader, encode_response, parse_request_header
+from kwire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from kwire.server.apis.administration import AT_CONTROLLER
+from kwire.server.context import DistantClient, RequestContext
+from kwire.server.dispatch import Api
+from kwire.server.envelopes import decode_principal, says_not_controller
+
+SIZE_BYTES = 4
+_FORWARDABLE = {int(api.key): api for api in AT_CONTROLLER}
+
+
+async def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeResponse:
+    try:
+        if not context.allows_cluster():
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        client = _client(request, context)
+        header, api, inner = _open(bytes(request.request_data))
+        forwarded = RequestContext(
+            context.services,
+            client,
+            context.listener_name,
+            api.key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+        )
+        response = api.handle(inner, forwarded)
+        if inspect.isawaitable(response):
+            response = await response
+    except KafkaError as error:
+        return EnvelopeResponse(error_code=error.code)
+    if says_not_controller(response):
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    buffers = encode_response(header.correlation_id, response, header.api_version)
+    return EnvelopeResponse(response_data=b"".join(buffers)[SIZE_BYTES:])
+
+
+def _client(request: EnvelopeRequest, context: RequestContext) -> DistantClient:
+    try:
+        host = str(ip_address(bytes(request.client_host_address)))
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST) from error
+    try:
+        principal = decode_principal(request.request_principal)
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE) from error
+    return DistantClient(peer_host=host, peer_port=context.connection.peer_port, principal=principal)
+
+
+def _open(data: bytes) -> tuple[ParsedRequestHeader, Api, Any]:
+    """The request in an envelope. Raises KafkaError INVALID_REQUEST, UNSUPPORTED_VERSION."""
+    try:
+        header = parse_request_header(data)
+        api = _FORWARDABLE.get(header.api_key)
+        if api is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        if not api.min_version <= header.api_version <= api.max_version:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        inner: Any
+        inner, _ = decode_prefix(api.request, header.api_version, data, header.body_position)
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST) from error
+    return header, api, inner
+
+
+API = Api(request=EnvelopeRequest, response=EnvelopeResponse, handle=handle)

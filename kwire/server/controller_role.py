@@ -1,0 +1,142 @@
+"""The controller in a process: alone there, or beside a broker. It decides while it leads the metadata log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire.cluster.controller.broker_control import BrokerControl
+from kwire.cluster.controller.controller import Controller
+from kwire.cluster.controller.topics import TopicDefaults
+from kwire.server.active_controller import ActiveController, Asker
+from kwire.server.apis import administration, api_versions, broker_control, describe_cluster, envelope, quorum
+from kwire.server.authorization import AllowEverything
+from kwire.server.context import DistantClient, RequestContext
+from kwire.server.controller_registration import ControllerRegistration
+from kwire.server.dispatch import Dispatcher
+from kwire.server.network.listeners import Listeners
+from kwire.server.node import Node
+from kwire.server.quorum_settings import controller_endpoints
+from kwire.server.quotas.manager import ClientQuotaManager, quota_config
+from kwire.server.services import ControllerServices
+from kwire.server.settings.config_entries import ConfigEntries
+
+SERVED = (
+    *administration.AT_CONTROLLER,
+    api_versions.API,
+    describe_cluster.AT_CONTROLLER,
+    envelope.API,
+    *quorum.APIS,
+    *broker_control.APIS,
+)
+ANONYMOUS = "User:ANONYMOUS"
+
+
+class ControllerRole:
+    """Owns the listeners of a controller and what it decides with."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._apis = {api.request: api for api in SERVED}
+        self.listeners = Listeners(node.config, node.config.controller_listeners)
+
+    @property
+    def addresses(self) -> list[str]:
+        """host:port of each listener."""
+        addresses = self._node.config.controller_listeners
+        return [f"{address.host}:{self.listeners.port_of(address)}" for address in addresses]
+
+    async def serve(self) -> None:
+        """Answer other nodes; before this one takes part: peers that it asks for their votes may ask back."""
+        node = self._node
+        config = node.config
+        node.dynamic_configs.watch(lambda: self.listeners.limits.update(config.typed))
+        self._brokers = BrokerControl(
+            metadata_log=node.metadata_log,
+            clock=node.clock,
+            settings=lambda: config.typed,
+            controller_id=config.node_id,
+            cluster_id=node.storage.cluster_id,
+        )
+        self._services = ControllerServices(
+            config=config,
+            cluster_id=node.storage.cluster_id,
+            clock=node.clock,
+            chance=node.chance,
+            metadata_log=node.metadata_log,
+            authorizer=AllowEverything(),
+            quotas=self._make_quotas(),
+            apis=SERVED,
+            unsupported_api_versions=api_versions.unsupported_version,
+            brokers=self._brokers,
+            controller=Controller(
+                metadata_log=node.metadata_log,
+                chance=node.chance,
+                defaults=TopicDefaults(
+                    num_partitions=config["num.partitions"],
+                    replication_factor=config["default.replication.factor"],
+                    settings=config.typed,
+                ),
+            ),
+            config_entries=ConfigEntries(config, node.dynamic_configs),
+        )
+        await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
+
+    def _make_quotas(self) -> ClientQuotaManager:
+        """The controller counts what clients change, wherever they have asked for it."""
+        quotas = ClientQuotaManager(clock=self._node.clock, config=quota_config(self._node.config.typed))
+        self._node.metadata_log.watch(quotas.follow)
+        return quotas
+
+    def start(self, active_controller: ActiveController) -> None:
+        """Take note of brokers, and be known to them; after the node has started."""
+        node = self._node
+        self._services.quotas.load(node.metadata_log.image)
+        registration = ControllerRegistration(
+            node_id=node.config.node_id,
+            incarnation_id=node.chance.uuid(),
+            endpoints=controller_endpoints(node.config, self.listeners.ports()),
+            metadata_log=node.metadata_log,
+            active_controller=active_controller,
+        )
+        node.background.run(self.listeners.sweep())
+        node.background.run(self._brokers.run())
+        node.background.run(self._brokers.balance_leaders())
+        node.background.run(self._brokers.elect_unclean_leaders())
+        node.background.run(registration.run())
+
+    def serve_here(self, request: Any, asker: Asker) -> Any:
+        """Serve what this very process asks for, for itself or for a client of its broker."""
+        api = self._apis[type(request)]
+        version = api.max_version if asker.version is None else asker.version
+        services: Any = self._services
+        context = RequestContext(
+            services,
+            asker.client,
+            asker.listener_name,
+            api.key,
+            version,
+            asker.correlation_id,
+            asker.client_id,
+        )
+        return api.handle(request, context)
+
+    def stop_accepting(self) -> None:
+        self.listeners.stop_accepting()
+        self.listeners.abort_connections("the controller stops")
+
+
+def way_to_controller(node: Node, role: ControllerRole | None) -> ActiveController:
+    """The way to the active controller from a node, which has a controller of its own or not."""
+    return ActiveController(
+        metadata_log=node.metadata_log,
+        channel=node.channel,
+        clock=node.clock,
+        here=None if role is None else role.serve_here,
+        itself=Asker(
+            client=DistantClient(peer_host="127.0.0.1", peer_port=0, principal=ANONYMOUS),
+            client_id=None,
+            listener_name=node.config.controller_listener_names[0],
+            version=None,
+        ),
+        timeout_ms=node.config["request.timeout.ms"],
+    )

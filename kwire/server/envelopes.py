@@ -1,0 +1,45 @@
+"""What is in an Envelope: a client's request with its header, and its principal (KIP-590)."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from typing import Any, Final
+
+from kwire.protocol.codec import decode_prefix, encode
+from kwire.protocol.error_codes import ErrorCode, ProtocolError
+from kwire.protocol.messages.default_principal_data import DefaultPrincipalData
+from kwire.protocol.schema import schema_of
+
+_VERSION: Final = struct.Struct(">h")
+
+
+def encode_principal(principal: str) -> bytes:
+    """A principal such as User:alice behind the version of its form."""
+    kind, _, name = principal.partition(":")
+    version = schema_of(DefaultPrincipalData).versions.high
+    out = bytearray(_VERSION.pack(version))
+    encode(DefaultPrincipalData(type=kind, name=name, token_authenticated=False), version, out)
+    return bytes(out)
+
+
+def decode_principal(data: bytes | None) -> str:
+    """The principal as it is written in ACLs. Raises ProtocolError."""
+    if data is None or len(data) < _VERSION.size:
+        raise ProtocolError("an envelope without a principal")
+    (version,) = _VERSION.unpack_from(data)
+    if version not in schema_of(DefaultPrincipalData).versions:
+        raise ProtocolError(f"a principal in version {version}")
+    principal, _ = decode_prefix(DefaultPrincipalData, version, bytes(data), _VERSION.size)
+    return f"{principal.type}:{principal.name}"
+
+
+def says_not_controller(response: Any) -> bool:
+    """Whether the answer, or any part of it, is that somebody else is the active controller."""
+    if isinstance(response, list):
+        return any(says_not_controller(each) for each in response)
+    if not dataclasses.is_dataclass(response):
+        return False
+    if getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
+        return True
+    return any(says_not_controller(getattr(response, each.name)) for each in dataclasses.fields(response))

@@ -1,0 +1,102 @@
+"""What a process has once, whatever its roles: directories, the metadata log, ways to other nodes, tasks.
+
+A node is opened, then started by whoever uses it, and closed last: what is above must have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.snapshotting import Snapshotting
+from kwire.log.disk import Disk, RealDisk
+from kwire.log.recovery import Surroundings
+from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
+from kwire.server.background import Background
+from kwire.server.network.node_channel import NodeChannel
+from kwire.server.quorum_settings import open_metadata, quorum_config, refuse_other_voters, snapshot_config
+from kwire.server.settings.config import BrokerConfig
+from kwire.server.settings.dynamic_configs import DynamicConfigs
+from kwire.server.storage import Storage, open_storage
+
+LEAVE_MS = 5000
+"""How long the others have to elect a leader when this one goes."""
+
+
+class Node:
+    """Owns the directories, the replica of the metadata log and the tasks of a process."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        what: str,
+        clock: Clock | None,
+        chance: Chance | None,
+        disk: Disk | None,
+        workers: Workers | None,
+    ) -> None:
+        """`what` is the node's name in the log."""
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.chance = chance or SystemChance()
+        self.disk = disk or RealDisk()
+        self.workers = workers or ThreadWorkers()
+        self.background = Background(what)
+        self.surroundings = Surroundings(disk=self.disk, clock=self.clock, chance=self.chance)
+        client_id = f"{what}-{config.node_id}"
+        self._quorum_channel = NodeChannel(
+            client_id=client_id,
+            software_version=version("kwire"),
+            timeout_ms=config["controller.quorum.request.timeout.ms"],
+        )
+        self.channel = NodeChannel(
+            client_id=client_id, software_version=version("kwire"), timeout_ms=config["request.timeout.ms"]
+        )
+        """To brokers and controllers, for all but the quorum's own messages."""
+        self.storage: Storage
+        self.metadata_log: MetadataLog
+        self.dynamic_configs: DynamicConfigs
+
+    def open(self, ports: Mapping[str, int]) -> None:
+        """Lock the directories and open the metadata log; `ports` are those of its listeners that were picked.
+
+        Raises DirectoryRefused or DiskFailure; nothing is kept then.
+        """
+        self.storage = open_storage(self.config, disk=self.disk, clock=self.clock, chance=self.chance)
+        try:
+            quorum = quorum_config(self.config, self.storage, ports)
+            self.metadata_log = open_metadata(
+                self.config,
+                quorum,
+                surroundings=self.surroundings,
+                workers=self.workers,
+                channel=self._quorum_channel,
+            )
+            if self.config.is_default_quorum:
+                refuse_other_voters(self.metadata_log, quorum)
+        except BaseException:
+            self.storage.release()
+            raise
+        self.metadata_log.failed.add_done_callback(lambda done: self.background.fail(done.result()))
+        self.dynamic_configs = DynamicConfigs(self.config)
+
+    def start(self) -> None:
+        """Take part in the quorum. Settings that are altered dynamically follow before all else does."""
+        self.metadata_log.watch(self.dynamic_configs.follow)
+        self.metadata_log.start()
+        self.dynamic_configs.start(self.metadata_log.image)
+        snapshotting = Snapshotting(self.metadata_log, snapshot_config(self.config), clock=self.clock)
+        self.background.run(snapshotting.run())
+
+    async def leave(self) -> None:
+        """Let the others elect a leader, if this node leads others."""
+        await self.metadata_log.node.shut_down(LEAVE_MS)
+
+    async def close(self) -> None:
+        """Flush, and give the metadata log's files back."""
+        self.channel.close()
+        self._quorum_channel.close()
+        await self.metadata_log.close()
+        self.workers.close()  # what they write must not cross with what is written after this

@@ -1,0 +1,63 @@
+"""A metadata log that leads, and brokers in it, without the servers around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+from kwire.cluster.controller.producer_ids import plan_producer_ids
+from kwire.cluster.features import SUPPORTED
+from kwire.cluster.image import BrokerRegistration
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.quorum.ready import Destination
+from kwire.cluster.raft_node import Unreachable
+from kwire.protocol.messages.metadata_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
+
+
+class NoPeers:
+    """The channel of a quorum of one."""
+
+    async def send(self, destination: Destination, request: Any) -> Any:
+        raise Unreachable(f"node {destination.node_id} is no peer of a quorum of one")
+
+
+async def lead(log: MetadataLog) -> None:
+    """Start, and return when this node leads, with the bootstrap records committed: for a quorum of one."""
+    log.start()
+    await log.reached(lambda image: log.is_active and image.offset >= 0)
+
+
+async def register_broker(
+    log: MetadataLog, *, broker_id: int, endpoint: tuple[str, str, int], directories: Sequence[UUID]
+) -> BrokerRegistration:
+    """A broker that is registered and not fenced."""
+    name, host, port = endpoint
+    record = RegisterBrokerRecord(
+        broker_id=broker_id,
+        incarnation_id=uuid4(),
+        broker_epoch=log.next_offset,
+        end_points=[BrokerEndpoint(name=name, host=host, port=port, security_protocol=0)],
+        features=[
+            BrokerFeature(name=feature, min_supported_version=low, max_supported_version=high)
+            for feature, (low, high) in SUPPORTED.items()
+        ],
+        fenced=True,
+        log_dirs=list(directories),
+    )
+    log.append([record])
+    unfence = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=record.broker_epoch, fenced=-1)
+    await log.committed(log.append([unfence]))
+    return log.image.brokers[broker_id]
+
+
+async def allocate_producer_ids(log: MetadataLog, broker_id: int, broker_epoch: int) -> range:
+    """A block of producer ids, as the active controller gives it."""
+    record, block = plan_producer_ids(log.newest_image, broker_id, broker_epoch)
+    await log.committed(log.append([record]))
+    return block
