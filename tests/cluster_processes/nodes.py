@@ -141,20 +141,25 @@ class ControllerNode:
         return self._said_since_start()[-2000:]
 
     def failures(self) -> list[str]:
-        """The exceptions that it said, but for those of a disk that lost its power."""
-        found: list[str] = []
-        is_inside = False
-        for line in self.said.read_text(errors="replace").splitlines():
-            if line.startswith("Traceback"):
-                is_inside = True
-            elif line.startswith(FROM_THE_ONE_ABOVE):
-                found.pop()
-            elif is_inside and line and not line.startswith(" "):
-                is_inside = False
-                found.append(line)
-        return [line for line in found if not line.startswith(DISK_FAILURE)]
+        """What it said of failures inside."""
+        return failures_in(self.said.read_text(errors="replace"))
 
     def _said_since_start(self) -> str:
         with self.said.open("rb") as file:
             file.seek(self._said_before)
             return file.read().decode(errors="replace")
+
+
+def failures_in(said: str) -> list[str]:
+    """The exceptions in a controller's log, but for those of a disk that lost its power."""
+    found: list[str] = []
+    is_inside = False
+    for line in said.splitlines():
+        if line.startswith("Traceback"):
+            is_inside = True
+        elif line.startswith(FROM_THE_ONE_ABOVE):
+            found.pop()
+        elif is_inside and line and not line.startswith(" "):
+            is_inside = False
+            found.append(line)
+    return [line for line in found if not line.startswith(DISK_FAILURE)]

@@ -15,8 +15,14 @@ from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.protocol.messages.metadata_records import ProducerIdsRecord, RegisterBrokerRecord, encode_metadata_record
 from kwire.protocol.records import Record, encode_batch
 from tests.campaign.controllers import Run
-from tests.cluster_processes.faults import cut_some_ways, isolate_the_leader, kill_the_leader, pause_the_leader
+from tests.cluster_processes.faults import (
+    isolate_the_leader,
+    kill_the_leader,
+    pause_the_leader,
+    wipe_a_disk,
+)
 from tests.cluster_processes.network import NAMESPACES, Network, why_not
+from tests.cluster_processes.nodes import failures_in
 from tests.cluster_processes.quorum import Shape
 from tests.cluster_processes.stored import Stored, compare, read_stored
 from tests.cluster_processes.writers import Block, Ledger, Registered
@@ -33,8 +39,9 @@ def namespaces() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("namespaces")
-def test_a_quorum_loses_nothing_through_a_kill_a_cut_and_a_pause_of_its_leader(tmp_path: Path) -> None:
-    run = Run(seed=3, shape=Shape(), faults=(kill_the_leader, isolate_the_leader, pause_the_leader, cut_some_ways))
+def test_a_quorum_loses_nothing_through_a_kill_a_cut_a_pause_and_a_lost_disk(tmp_path: Path) -> None:
+    faults = (kill_the_leader, isolate_the_leader, pause_the_leader, wipe_a_disk)
+    run = Run(seed=3, shape=Shape(), faults=faults)
     run.live(tmp_path)
     assert run.problems == []
     assert len(run.figures.new_leader) >= 3, "each of them takes the leader away"
@@ -137,3 +144,24 @@ def test_a_damaged_batch_is_noticed(tmp_path: Path) -> None:
     damaged[-1] ^= 1
     path.write_bytes(damaged)
     assert "is damaged" in problems(read_stored(tmp_path / "a", end=3))[0]
+
+
+LOST_POWER = """\
+[12:00] CRITICAL the controller cannot go on
+Traceback (most recent call last):
+  File "disk.py", line 1, in sync
+OSError: [Errno 5] Input/output error
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "raft_node.py", line 1, in _flush_all
+kwire.log.disk.DiskFailure: fsync of x failed: Input/output error
+kwire: stopped, because fsync of x failed: Input/output error
+"""
+
+
+def test_a_failure_inside_is_noticed_but_not_that_of_a_disk_without_power() -> None:
+    assert failures_in(LOST_POWER) == []
+    broken = "Traceback (most recent call last):\n  File ...\nAssertionError: an epoch has one leader\nkwire: stopped\n"
+    assert failures_in(broken + LOST_POWER) == ["AssertionError: an epoch has one leader"]
