@@ -6,13 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.processes import SECONDS, ServerProcess, command
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, create_request, create_topic, fetch, produce, values_in
 from tests.support.waiting import eventually
 
 
@@ -89,3 +93,60 @@ def test_no_node_outlives_it(tmp_path: Path, number: int) -> None:
         assert running.end(number) == (-signal.SIGKILL if number == signal.SIGKILL else 0)
         eventually(lambda: not running.node_ids(), "no node is left")
     assert (tmp_path / "data" / "broker-1" / ".kafka_cleanshutdown").is_file()
+
+
+PARTITIONS = 6
+BROKERS = {1, 2, 3}
+
+
+def leaders(address: str, topic: str) -> list[int]:
+    """Of each partition, as this broker knows it; -1 where there is none."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    with RawClient(address) as client:
+        (found,) = client.ask(request, 12).topics
+    return [each.leader_id for each in sorted(found.partitions, key=lambda each: each.partition_index)]
+
+
+def wait_until(addresses: list[str], topic: str, holds: Callable[[list[int]], bool], what: str) -> None:
+    """Until it holds of the leaders that each of these brokers knows."""
+    for address in addresses:
+        eventually(partial(lambda asked: holds(leaders(asked, topic)), address), what)
+
+
+def write_and_read_back(cluster: RunningCluster, topic: str, partition: int, leader: int, value: bytes) -> None:
+    with RawClient(cluster.addresses[leader - 1]) as client:
+        answer = produce(client, topic, batch(value), partition=partition)
+        assert answer.error_code == 0
+        assert value in values_in(fetch(client, topic, partition=partition).records)
+
+
+def test_topics_are_spread_and_served_and_a_killed_broker_takes_only_its_own_along(tmp_path: Path) -> None:
+    quick = ("--override", "broker.session.timeout.ms=2000", "--override", "broker.heartbeat.interval.ms=500")
+    with started(tmp_path / "data", *quick) as running:
+        with RawClient(running.addresses[0]) as client:
+            topic, _ = create_topic(client, PARTITIONS)
+        wait_until(running.addresses, topic, lambda led: set(led) == BROKERS, "each broker leads and knows it")
+        led = leaders(running.addresses[0], topic)
+        for partition, leader in enumerate(led):
+            write_and_read_back(running, topic, partition, leader, b"before")
+        os.kill(running.node_ids()["broker-3"], signal.SIGKILL)
+        running.wait_for("broker-3 was ended by SIGKILL; the others go on")
+        for partition, leader in enumerate(led):
+            if leader != 3:
+                write_and_read_back(running, topic, partition, leader, b"after")
+        lost = [-1 if leader == 3 else leader for leader in led]
+        wait_until(running.addresses[:2], topic, lambda led: led == lost, "the killed one leads nothing")
+        with RawClient(running.addresses[1]) as client:
+            (created,) = client.ask(create_request("later", 2), 7).topics
+            assert created.error_code == 0, created
+        wait_until(running.addresses[:2], "later", lambda led: set(led) == {1, 2}, "those that live lead a new topic")
+        for partition, leader in enumerate(leaders(running.addresses[0], "later")):
+            write_and_read_back(running, "later", partition, leader, b"later")
+        assert running.end(signal.SIGTERM) == 0
+    with started(tmp_path / "data") as running:
+        wait_until(running.addresses, topic, lambda again: again == led, "all lead again what they led")
+        for partition, leader in enumerate(led):
+            with RawClient(running.addresses[leader - 1]) as client:
+                expected = [b"before"] if leader == 3 else [b"before", b"after"]
+                assert values_in(fetch(client, topic, partition=partition).records) == expected
+        assert running.end(signal.SIGINT) == 0

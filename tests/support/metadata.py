@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.features import SUPPORTED
@@ -40,7 +40,7 @@ async def register_broker(
     name, host, port = endpoint
     record = RegisterBrokerRecord(
         broker_id=broker_id,
-        incarnation_id=uuid4(),
+        incarnation_id=UUID(int=broker_id),
         broker_epoch=log.next_offset,
         end_points=[BrokerEndpoint(name=name, host=host, port=port, security_protocol=0)],
         features=[
