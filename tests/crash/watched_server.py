@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kwire.cli import main as kwire
 from kwire.log.disk import Data, RealDisk, RealFile, RealLock
-from kwire.server import broker
+from kwire.server import node
 
 TOLD = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND) if __name__ == "__main__" else -1
 
@@ -100,7 +100,7 @@ class WatchedDisk(RealDisk):
 
 def main() -> None:
     tell("process", str(os.getpid()))
-    vars(broker)["RealDisk"] = WatchedDisk
+    vars(node)["RealDisk"] = WatchedDisk
     kwire(["server", *sys.argv[2:]], prog_name="kwire")
 
 
