@@ -16,6 +16,7 @@ from kwire.server.controller_server import ControllerServer
 from kwire.server.settings.config import make_config
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.nodes import SimulatedNode
+from kwire.simulation.objects import pass_objects
 
 PORT = 9093
 LISTENER = "CONTROLLER"
@@ -35,9 +36,9 @@ def voter_set(hosts: Mapping[int, str]) -> VoterSet:
     )
 
 
-def directory_id(node_id: int) -> UUID:
-    """That of a controller's first disk."""
-    return UUID(int=1000 + node_id)
+def directory_id(node_id: int, disk: int = 0) -> UUID:
+    """That of a controller's first disk, or of one that took its place."""
+    return UUID(int=1000 * (disk + 1) + node_id)
 
 
 class SimulatedController(SimulatedNode[ControllerServer]):
@@ -46,7 +47,10 @@ class SimulatedController(SimulatedNode[ControllerServer]):
     def __init__(self, host: Host, *, node_id: int, voters: VoterSet, config: Mapping[str, str]) -> None:
         super().__init__(host)
         self.node_id = node_id
+        self.peers: Sequence[SimulatedController] = ()
+        """All controllers of the quorum, when their messages go as objects; none when they go as bytes."""
         self._voters = voters
+        self._disks_replaced = 0
         servers = [voter.endpoints[0] for voter in voters]
         self._settings = {
             "process.roles": "controller",
@@ -60,33 +64,56 @@ class SimulatedController(SimulatedNode[ControllerServer]):
             **config,
         }
 
+    @property
+    def key(self) -> ReplicaKey:
+        """What the quorum knows it by."""
+        return ReplicaKey(self.node_id, directory_id(self.node_id, self._disks_replaced))
+
+    @property
+    def listener(self) -> Listener:
+        """Where it is reached."""
+        return Listener(LISTENER, self.host.name, PORT)
+
+    def replace_disk(self) -> None:
+        """Take the power away and give it an empty disk: at its next start it is no voter, until it is added."""
+        self.power_off()
+        self.host.device.wipe()
+        self._disks_replaced += 1
+
     def make(self, process: Process) -> ControllerServer:
         self._format(process)
-        return ControllerServer(
+        server = ControllerServer(
             make_config(self._settings),
             clock=process.clock,
             chance=process.chance,
             disk=process.disk,
             workers=process.workers,
         )
+        if self.peers:
+            pass_objects(server, process, self.peers)
+        return server
 
     def _format(self, process: Process) -> None:
-        """What `kwire format --initial-controllers` writes."""
+        """What `kwire format --initial-controllers` writes; with another disk --no-initial-controllers."""
         disk = process.disk
         if disk.exists(f"{DIRECTORY}/{META_PROPERTIES}"):
             return
         metadata = f"{DIRECTORY}/{METADATA_DIRECTORY}"
-        make_durably(disk, metadata)
-        controls = [kraft_version(), (ControlRecordType.KRAFT_VOTERS, self._voters.to_record())]
-        content = encode_snapshot([], controls=controls, epoch=0, now_ms=0, last_contained_timestamp_ms=0)
-        disk.replace(f"{metadata}/{FIRST_SNAPSHOT}", b"".join(content), sync=True)
-        identity = MetaProperties(cluster_id=CLUSTER_ID, node_id=self.node_id, directory_id=directory_id(self.node_id))
+        make_durably(disk, DIRECTORY if self._disks_replaced else metadata)
+        if not self._disks_replaced:
+            controls = [kraft_version(), (ControlRecordType.KRAFT_VOTERS, self._voters.to_record())]
+            content = encode_snapshot([], controls=controls, epoch=0, now_ms=0, last_contained_timestamp_ms=0)
+            disk.replace(f"{metadata}/{FIRST_SNAPSHOT}", b"".join(content), sync=True)
+        identity = MetaProperties(cluster_id=CLUSTER_ID, node_id=self.node_id, directory_id=self.key.directory_id)
         write_identity(disk, DIRECTORY, identity)
 
 
-def controllers(hosts: Sequence[Host], config: Mapping[str, str]) -> list[SimulatedController]:
+def controllers(hosts: Sequence[Host], config: Mapping[str, str], *, as_objects: bool) -> list[SimulatedController]:
     """A quorum of these hosts, with the ids 1, 2, 3 and so on."""
     voters = voter_set({number: host.name for number, host in enumerate(hosts, 1)})
-    return [
+    nodes = [
         SimulatedController(host, node_id=number, voters=voters, config=config) for number, host in enumerate(hosts, 1)
     ]
+    for node in nodes:
+        node.peers = nodes if as_objects else ()
+    return nodes

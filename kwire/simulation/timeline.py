@@ -39,6 +39,8 @@ class Timeline:
         """What each handle takes. Without that, whoever polls until it is late enough would poll for ever."""
         self.events = 0
         """Handles that have run."""
+        self.loop: ProcessLoop | None = None
+        """The loop of the process whose handle runs, or ran last."""
         self.after_event: Callable[[], None] | None = None
         """Called after each handle that ran in a process; what it raises ends the run."""
         self._ready: deque[tuple[ProcessLoop, asyncio.Handle]] = deque()
@@ -109,6 +111,7 @@ class Timeline:
     def _run(self, loop: ProcessLoop, handle: asyncio.Handle) -> None:
         if not loop.takes(handle):
             return
+        self.loop = loop
         running._set_running_loop(loop)  # noqa: SLF001 what an event loop is told to call
         handle._run()  # noqa: SLF001 the same
         self.events += 1

@@ -7,7 +7,6 @@ import pytest
 from tests.simulation.quorum import run_seed
 
 SEEDS = 12
-"""Among them 7: a leader that woke from a pause acknowledged a record that was lost."""
 
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))

@@ -32,7 +32,7 @@ from kwire.cluster.quorum.ready import Destination, Ready
 from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Role
 from kwire.cluster.quorum.state import NOBODY, QuorumState
 from kwire.cluster.quorum.voter_history import QuorumRecord, VoterHistory, quorum_records
-from kwire.cluster.quorum.voters import VoterSet
+from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.add_raft_voter import (
@@ -111,6 +111,11 @@ class Quorum:
     @property
     def epoch(self) -> int:
         return self._core.epoch
+
+    @property
+    def voted(self) -> ReplicaKey | None:
+        """Whom this replica has voted for in this epoch."""
+        return self._core.voted
 
     @property
     def leader_id(self) -> int:

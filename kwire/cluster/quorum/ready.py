@@ -98,4 +98,15 @@ class Ready:
 
     @property
     def is_empty(self) -> bool:
-        return self == Ready()
+        """Asked after each step: hence no comparison with a new Ready."""
+        return not (
+            self.answers
+            or self.sends
+            or self.append_control
+            or self.store is not None
+            or self.truncate_to is not None
+            or self.append_records is not None
+            or self.snapshot_chunk is not None
+            or self.high_watermark is not None
+            or self.leadership is not None
+        )

@@ -1,0 +1,138 @@
+"""The quorum's messages passed from controller to controller as objects: no connection, no codec, a third of the time.
+
+Time, order and faults are those of the links: what goes from one host to another is late, stays in its order, and waits
+while the link is blocked. What is sent to a process that is gone gets no answer, and the sender's request times out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kwire.cluster.quorum.machine import REQUESTS
+from kwire.cluster.quorum.ready import Destination
+from kwire.cluster.raft_node import Unreachable
+from kwire.protocol.schema import schema_of
+from kwire.server.controller_server import ControllerServer
+from kwire.server.network.node_channel import NodeChannel
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from kwire.simulation.hosts import Host, HostLoop, Process
+
+VERSIONS: Final = {request: schema_of(request).versions.high for request in REQUESTS}
+
+
+class Peer(Protocol):
+    """A controller as others see it."""
+
+    host: Host
+    server: ControllerServer
+
+    @property
+    def is_serving(self) -> bool: ...
+
+
+class Lane:
+    """What goes from one process to another."""
+
+    def __init__(self, source: Host, target: HostLoop) -> None:
+        self._network = source.network
+        self._link = source.network.link(source.name, target.host.name)
+        self._target = target
+        self._arrive_at = 0.0
+        self._stuck: deque[Callable[[], None]] = deque()
+        """What should have arrived and waits for the link."""
+
+    def send(self, deliver: Callable[[], None]) -> None:
+        """Call it in the target's process, after all that was sent before."""
+        now = self._network.timeline.now
+        self._arrive_at = max(self._arrive_at, now + self._link.seconds(0))
+        self._target.call_later((self._arrive_at - now) * self._target.rate, self._arrive, deliver)
+
+    def _arrive(self, deliver: Callable[[], None]) -> None:
+        if not self._stuck and self._link.is_open:
+            deliver()
+            return
+        if not self._stuck:
+            self._link.when_open(self._find_out)
+        self._stuck.append(deliver)
+
+    def _find_out(self) -> None:
+        self._network.later(self._link.retransmission_seconds(), self._go_on)
+
+    def _go_on(self) -> None:
+        if not self._link.is_open:
+            self._link.when_open(self._find_out)
+            return
+        while self._stuck:
+            self._target.call_soon(self._stuck.popleft())
+
+
+class ObjectChannel(NodeChannel):
+    """The way to other controllers: for messages of the quorum as objects, for all others as NodeChannel has it."""
+
+    def __init__(self, process: Process, peers: Mapping[str, Peer], *, listener: str, timeout_ms: int) -> None:
+        super().__init__(client_id=process.host.name, software_version="1", timeout_ms=timeout_ms)
+        self._loop = process.loop
+        self._host = process.host
+        self._peers = peers
+        self._listener = listener
+        self._seconds = timeout_ms / 1000
+        self._lanes: dict[HostLoop, tuple[Lane, Lane]] = {}
+
+    async def send(self, destination: Destination, request: Any) -> Any:
+        version = VERSIONS.get(type(request))
+        peer = self._peers.get(destination.host)
+        if version is None or peer is None:
+            return await super().send(destination, request)
+        process = peer.host.process
+        if process is None or not peer.is_serving:
+            return await super().send(destination, request)  # refused, or no answer: as a connection has it
+        there, back = self._lanes_to(process.loop)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        timer = self._loop.call_later(self._seconds, _give_up, answer)
+        there.send(lambda: self._handle(peer, request, version, back, answer))
+        try:
+            return await answer
+        except TimeoutError as error:
+            self._lanes.pop(process.loop, None)  # as a connection is closed: the next one need not wait for this one
+            raise Unreachable(f"node {destination.node_id} does not answer") from error
+        finally:
+            timer.cancel()
+
+    def _lanes_to(self, loop: HostLoop) -> tuple[Lane, Lane]:
+        found = self._lanes.get(loop)
+        if found is None:
+            found = self._lanes[loop] = Lane(self._host, loop), Lane(loop.host, self._loop)
+        return found
+
+    def _handle(self, peer: Peer, request: Any, version: int, back: Lane, answer: asyncio.Future[Any]) -> None:
+        """In the peer's process."""
+        self._host.note(f"{self._host.name}>{peer.host.name} {type(request).__name__}")
+        if peer.is_serving:
+            node = peer.server.metadata_log.node
+            future = node.request(request, version=version, listener=self._listener)
+            future.add_done_callback(lambda done: back.send(lambda: _tell(answer, done)))
+
+
+def _give_up(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())
+
+
+def _tell(answer: asyncio.Future[Any], done: asyncio.Future[Any]) -> None:
+    if not answer.done() and not done.cancelled():
+        answer.set_result(done.result())
+
+
+def pass_objects(server: ControllerServer, process: Process, peers: Sequence[Peer]) -> None:
+    """Give a controller that is not started yet a channel of this kind."""
+    server._node._quorum_channel = ObjectChannel(  # noqa: SLF001 production has one kind, and no seam for another
+        process,
+        {peer.host.name: peer for peer in peers},
+        listener=server.config.controller_listener_names[0],
+        timeout_ms=server.config["controller.quorum.request.timeout.ms"],
+    )
