@@ -35,7 +35,7 @@ EVIDENCE = EvidencePage(
     "controllers.md",
     "# Controllers through kills, pauses, cuts, lost disks and lost power\n\nWritten by `make campaign`; "
     "tests/campaign/controllers.py tells what is done and what is compared. Seconds to a\nnew leader, and to the next "
-    "write that is acknowledged, count from each fault that took the leader away and left a majority;\nthey are given "
+    "write that is acknowledged, count from each fault that took the leader away and left a\nmajority; they are given "
     "as median and maximum. Where no majority was left, there was a leader within 5 s of its return.",
     "commit | seeds | faults | seconds | new leader | next write | outcome",
 )
