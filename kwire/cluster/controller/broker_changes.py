@@ -13,7 +13,8 @@ from uuid import UUID
 from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView, Place, check_size, directory_of
-from kwire.cluster.image import NO_LEADER, BrokerRegistration
+from kwire.cluster.directory_ids import is_online
+from kwire.cluster.image import NO_LEADER, BrokerRegistration, PartitionImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -89,15 +90,25 @@ def plan_unregistration(view: ControllerView, broker_id: int) -> list[Any]:
     return records
 
 
-def plan_new_incarnation(view: ControllerView, broker_id: int, *, was_clean: bool) -> list[PartitionChangeRecord]:
+def plan_new_incarnation(
+    view: ControllerView, broker_id: int, *, directories: Collection[UUID], was_clean: bool
+) -> list[PartitionChangeRecord]:
     """The broker has started again: it is in sync with nobody yet.
 
-    After an unclean end, as by a power cut, its logs may lack what it had acknowledged (KIP-966).
+    After an unclean end, as by a power cut, its logs may lack what it had acknowledged (KIP-966). After a clean one,
+    partitions that nobody else has are as they were, and are left alone: there may be many of them. `directories` are
+    those that it comes back with.
     """
+
+    def is_as_it_was(partition: PartitionImage) -> bool:
+        is_alone = partition.replicas == (broker_id,)
+        return was_clean and is_alone and is_online(directory_of(partition, broker_id), directories)
+
     if view.has_eligible_leaders and not was_clean:
         places = (place for place in view.places() if _is_known_good(place, broker_id))
         return plan_updates(view, places, lost=broker_id)
-    return plan_updates(view, _in_sync(view, broker_id), removed=broker_id)
+    places = (place for place in _in_sync(view, broker_id) if not is_as_it_was(place.partition))
+    return plan_updates(view, places, removed=broker_id)
 
 
 def plan_offline_directories(view: ControllerView, broker_id: int, offline: Collection[UUID]) -> list[Any]:

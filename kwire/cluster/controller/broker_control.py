@@ -13,7 +13,11 @@ from typing import Any, TypeVar
 from kwire.cluster.controller.broker_changes import plan_unregistration
 from kwire.cluster.controller.heartbeats import BrokerSessions, plan_expiry, plan_heartbeat
 from kwire.cluster.controller.isr_changes import plan_isr_changes
-from kwire.cluster.controller.leader_elections import plan_leader_elections, plan_preferred_leaders, plan_unclean_leaders
+from kwire.cluster.controller.leader_elections import (
+    plan_leader_elections,
+    plan_preferred_leaders,
+    plan_unclean_leaders,
+)
 from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.controller.reassignments import plan_reassignments
 from kwire.cluster.controller.registration import plan_broker_registration, plan_controller_registration

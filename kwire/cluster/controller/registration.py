@@ -69,7 +69,9 @@ def plan_broker_registration(
         and existing is not None
         and request.previous_broker_epoch == existing.broker_epoch
     )
-    records: list[Any] = [*plan_new_incarnation(view, request.broker_id, was_clean=was_clean)]
+    records: list[Any] = [
+        *plan_new_incarnation(view, request.broker_id, directories=request.log_dirs, was_clean=was_clean)
+    ]
     return [*records, _broker_record(request, next_offset)], next_offset
 
 

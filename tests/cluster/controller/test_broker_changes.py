@@ -96,7 +96,7 @@ def test_eligible_leaders_are_kept_when_brokers_go() -> None:
 @pytest.mark.parametrize(("was_clean", "eligible"), [(True, (1,)), (False, ())])
 def test_a_new_process_is_eligible_only_after_a_clean_end(was_clean: bool, eligible: tuple[int, ...]) -> None:
     view = three_partitions(elr=True, min_insync=2)
-    view = view.after(plan_new_incarnation(view, 1, was_clean=was_clean))
+    view = view.after(plan_new_incarnation(view, 1, directories=(), was_clean=was_clean))
     partition = partition_of(view)
     assert (partition.isr, partition.leader, partition.eligible_leader_replicas) == ((2,), 2, eligible)
 
@@ -104,17 +104,20 @@ def test_a_new_process_is_eligible_only_after_a_clean_end(was_clean: bool, eligi
 def test_an_unclean_start_costs_eligibility() -> None:
     view = three_partitions(elr=True, min_insync=2)
     view = view.after(plan_fencing(view, 1))
-    assert shown(list(plan_new_incarnation(view, 1, was_clean=False))) == [
+    assert shown(list(plan_new_incarnation(view, 1, directories=(), was_clean=False))) == [
         ("t-0", {"eligible_leader_replicas": []}),
         ("t-2", {"eligible_leader_replicas": []}),
     ]
-    assert plan_new_incarnation(view, 1, was_clean=True) == []
+    assert plan_new_incarnation(view, 1, directories=(), was_clean=True) == []
 
 
 def test_without_eligible_leaders_every_new_process_leaves_the_in_sync_sets() -> None:
     view = three_partitions()
     for was_clean in (True, False):
-        assert [each.partition_id for each in plan_new_incarnation(view, 1, was_clean=was_clean)] == [0, 2]
+        assert [each.partition_id for each in plan_new_incarnation(view, 1, directories=(), was_clean=was_clean)] == [
+            0,
+            2,
+        ]
 
 
 def test_a_broker_that_stops_gives_leaderships_away() -> None:

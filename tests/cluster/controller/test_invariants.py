@@ -96,14 +96,14 @@ class World:
             assert isr or self.view.has_eligible_leaders
         else:
             assert partition.leader in isr
-            assert self.view.is_active(partition.leader)
+            assert self.view.is_active(partition.leader) or partition.replicas == (partition.leader,)
             assert self.view.has_online_replica(partition, partition.leader)
         if not self.view.has_eligible_leaders:
             assert not eligible
             assert not partition.last_known_elr
         else:
             assert partition.leader == NO_LEADER or not partition.last_known_elr
-            assert all(self.view.is_active(broker) for broker in isr)
+            assert all(self.view.is_active(broker) or partition.replicas == (broker,) for broker in isr)
         if not is_moving(partition) and name in self.aims:
             assert partition.replicas == self.aims.pop(name), "a move ends where it was to go"
 
@@ -129,8 +129,11 @@ class World:
             self.take(plan_controlled_shutdown(self.view, broker))
 
     def start(self, broker: int, chance: int) -> None:
-        made: list[Any] = [*plan_new_incarnation(self.view, broker, was_clean=bool(chance % 2))]
-        self.take([*made, broker_record(broker, directories=2, fenced=True)])
+        back = broker_record(broker, directories=2, fenced=True)
+        made: list[Any] = [
+            *plan_new_incarnation(self.view, broker, directories=back.log_dirs, was_clean=bool(chance % 2))
+        ]
+        self.take([*made, back])
 
     def forget(self, broker: int, _: int) -> None:
         if broker in self.view.image.brokers:
