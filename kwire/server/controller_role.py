@@ -8,11 +8,21 @@ from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
 from kwire.server.active_controller import ActiveController, Asker
-from kwire.server.apis import administration, api_versions, broker_control, describe_cluster, envelope, quorum
+from kwire.server.apis import (
+    administration,
+    api_versions,
+    broker_control,
+    describe_cluster,
+    describe_configs,
+    envelope,
+    quorum,
+    security,
+)
 from kwire.server.authorization import AllowEverything
 from kwire.server.context import DistantClient, RequestContext
 from kwire.server.controller_registration import ControllerRegistration
 from kwire.server.dispatch import Dispatcher
+from kwire.server.long_answers import LongAnswers
 from kwire.server.network.listeners import Listeners
 from kwire.server.node import Node
 from kwire.server.quorum_settings import controller_endpoints
@@ -24,9 +34,11 @@ SERVED = (
     *administration.AT_CONTROLLER,
     api_versions.API,
     describe_cluster.AT_CONTROLLER,
+    describe_configs.API,
     envelope.API,
     *quorum.APIS,
     *broker_control.APIS,
+    *security.APIS,
 )
 ANONYMOUS = "User:ANONYMOUS"
 
@@ -78,6 +90,7 @@ class ControllerRole:
                 ),
             ),
             config_entries=ConfigEntries(config, node.dynamic_configs),
+            long_answers=LongAnswers(),
         )
         await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
 

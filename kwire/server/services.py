@@ -47,6 +47,8 @@ class NodeServices:
     metadata_log: MetadataLog
     authorizer: Authorizer
     quotas: ClientQuotaManager
+    config_entries: ConfigEntries
+    long_answers: LongAnswers
     apis: tuple[Api, ...]
     unsupported_api_versions: Callable[[RequestContext], Any]
 
@@ -66,7 +68,6 @@ class ControllerServices(NodeServices):
 
     brokers: BrokerControl
     controller: Controller
-    config_entries: ConfigEntries
 
 
 def of_controller(context: RequestContext) -> ControllerServices:
@@ -81,7 +82,6 @@ class Services(NodeServices):
     """Made once by the broker; handlers reach everything through it."""
 
     dynamic_configs: DynamicConfigs
-    config_entries: ConfigEntries
     workers: Workers
     disk: Disk
     active_controller: ActiveController
@@ -94,7 +94,6 @@ class Services(NodeServices):
     client_telemetry: ClientTelemetry
     fetch_sessions: FetchSessions
     output: OutputMemory
-    long_answers: LongAnswers
     producer_ids: ProducerIds
     topic_creator: TopicCreator
 

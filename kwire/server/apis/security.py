@@ -1,0 +1,30 @@
+"""APIs of users, ACLs and delegation tokens, none of which are there yet: brokers and controllers say so alike."""
+
+from __future__ import annotations
+
+from kwire.server.apis import (
+    create_acls,
+    create_delegation_token,
+    delete_acls,
+    describe_acls,
+    describe_delegation_token,
+    describe_user_scram_credentials,
+    expire_delegation_token,
+    renew_delegation_token,
+    sasl_authenticate,
+    sasl_handshake,
+)
+from kwire.server.dispatch import Api
+
+APIS: tuple[Api, ...] = (
+    create_acls.API,
+    create_delegation_token.API,
+    delete_acls.API,
+    describe_acls.API,
+    describe_delegation_token.API,
+    describe_user_scram_credentials.API,
+    expire_delegation_token.API,
+    renew_delegation_token.API,
+    sasl_authenticate.API,
+    sasl_handshake.API,
+)
