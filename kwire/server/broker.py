@@ -15,6 +15,7 @@ from uuid import UUID
 from kwire.cluster.features import TRANSACTION_VERSION
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import Endpoint, MetadataImage
+from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.coordinator.markers import MarkerWriter
@@ -350,6 +351,10 @@ class BrokerServer:
     @property
     def cluster_id(self) -> str:
         return self._node.storage.cluster_id
+
+    @property
+    def metadata_log(self) -> MetadataLog:
+        return self._node.metadata_log
 
     @property
     def services(self) -> Services:

@@ -6,6 +6,7 @@ Hosts, network, disks and time are simulated, all from one seed; what runs in th
 from kwire.simulation.brokers import SimulatedBroker
 from kwire.simulation.chance import SeededChance
 from kwire.simulation.client import WireClient
+from kwire.simulation.clusters import ClusterBroker, SimulatedCluster
 from kwire.simulation.device import Device
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.links import Speed, bad_weather
@@ -15,6 +16,7 @@ from kwire.simulation.timeline import DeadlockError
 from kwire.simulation.trace import Trace
 
 __all__ = [
+    "ClusterBroker",
     "DeadlockError",
     "Device",
     "Host",
@@ -22,6 +24,7 @@ __all__ = [
     "Process",
     "SeededChance",
     "SimulatedBroker",
+    "SimulatedCluster",
     "Simulation",
     "Speed",
     "Trace",

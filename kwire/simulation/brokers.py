@@ -20,6 +20,7 @@ class SimulatedBroker(SimulatedNode[BrokerServer]):
 
     def __init__(self, host: Host, config: Mapping[str, str], *, node_id: int) -> None:
         super().__init__(host)
+        self.node_id = node_id
         self._settings = {
             "node.id": str(node_id),
             "listeners": f"PLAINTEXT://{host.name}:{PORT}",

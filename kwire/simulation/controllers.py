@@ -10,12 +10,13 @@ from kwire.cluster.directory import FIRST_SNAPSHOT, META_PROPERTIES, MetaPropert
 from kwire.cluster.formatting import make_durably, write_identity
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, Voter, VoterSet
 from kwire.cluster.snapshots import encode_snapshot
+from kwire.log.disk import Disk
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.protocol.control_records import ControlRecordType
 from kwire.server.controller_server import ControllerServer
 from kwire.server.settings.config import make_config
 from kwire.simulation.hosts import Host, Process
-from kwire.simulation.nodes import SimulatedNode
+from kwire.simulation.nodes import AnyNode, SimulatedNode
 from kwire.simulation.objects import pass_objects
 
 PORT = 9093
@@ -47,7 +48,7 @@ class SimulatedController(SimulatedNode[ControllerServer]):
     def __init__(self, host: Host, *, node_id: int, voters: VoterSet, config: Mapping[str, str]) -> None:
         super().__init__(host)
         self.node_id = node_id
-        self.peers: Sequence[SimulatedController] = ()
+        self.peers: Sequence[AnyNode] = ()
         """All controllers of the quorum, when their messages go as objects; none when they go as bytes."""
         self._voters = voters
         self._disks_replaced = 0
@@ -81,7 +82,7 @@ class SimulatedController(SimulatedNode[ControllerServer]):
         self._disks_replaced += 1
 
     def make(self, process: Process) -> ControllerServer:
-        self._format(process)
+        format_once(process.disk, self.key, None if self._disks_replaced else self._voters)
         server = ControllerServer(
             make_config(self._settings),
             clock=process.clock,
@@ -93,19 +94,19 @@ class SimulatedController(SimulatedNode[ControllerServer]):
             pass_objects(server, process, self.peers)
         return server
 
-    def _format(self, process: Process) -> None:
-        """What `kwire format --initial-controllers` writes; with another disk --no-initial-controllers."""
-        disk = process.disk
-        if disk.exists(f"{DIRECTORY}/{META_PROPERTIES}"):
-            return
-        metadata = f"{DIRECTORY}/{METADATA_DIRECTORY}"
-        make_durably(disk, DIRECTORY if self._disks_replaced else metadata)
-        if not self._disks_replaced:
-            controls = [kraft_version(), (ControlRecordType.KRAFT_VOTERS, self._voters.to_record())]
-            content = encode_snapshot([], controls=controls, epoch=0, now_ms=0, last_contained_timestamp_ms=0)
-            disk.replace(f"{metadata}/{FIRST_SNAPSHOT}", b"".join(content), sync=True)
-        identity = MetaProperties(cluster_id=CLUSTER_ID, node_id=self.node_id, directory_id=self.key.directory_id)
-        write_identity(disk, DIRECTORY, identity)
+
+def format_once(disk: Disk, key: ReplicaKey, voters: VoterSet | None, *, cluster_id: str = CLUSTER_ID) -> None:
+    """What `kwire format` writes into a blank directory: with the first voters, or with --no-initial-controllers."""
+    if disk.exists(f"{DIRECTORY}/{META_PROPERTIES}"):
+        return
+    metadata = f"{DIRECTORY}/{METADATA_DIRECTORY}"
+    make_durably(disk, DIRECTORY if voters is None else metadata)
+    if voters is not None:
+        controls = [kraft_version(), (ControlRecordType.KRAFT_VOTERS, voters.to_record())]
+        content = encode_snapshot([], controls=controls, epoch=0, now_ms=0, last_contained_timestamp_ms=0)
+        disk.replace(f"{metadata}/{FIRST_SNAPSHOT}", b"".join(content), sync=True)
+    node_id, directory = key
+    write_identity(disk, DIRECTORY, MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory))
 
 
 def controllers(hosts: Sequence[Host], config: Mapping[str, str], *, as_objects: bool) -> list[SimulatedController]:

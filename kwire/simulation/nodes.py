@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Any, Generic, Protocol, TypeVar
 
+from kwire.cluster.metadata_log import MetadataLog
 from kwire.simulation.hosts import Host, Process
 
 
@@ -13,6 +14,9 @@ class Server(Protocol):
     """What a broker and a controller have in common."""
 
     failed: asyncio.Future[BaseException]
+
+    @property
+    def metadata_log(self) -> MetadataLog: ...
 
     async def start(self) -> None: ...
 
@@ -29,6 +33,8 @@ class SimulatedNode(ABC, Generic[S]):
         self.host = host
         self.server: S
         """The one that runs, or ran last."""
+        self._made: Process | None = None
+        """The process whose server that is."""
         self._serving: Process | None = None
         """The process that has come to serve last."""
 
@@ -50,6 +56,13 @@ class SimulatedNode(ABC, Generic[S]):
         return self.is_running and self._serving is self.host.process
 
     @property
+    def metadata_log(self) -> MetadataLog | None:
+        """That of the process that runs, once its start has come so far as to open it."""
+        if self.host.process is None or self._made is not self.host.process:
+            return None
+        return getattr(self.server, "metadata_log", None)
+
+    @property
     def failure(self) -> BaseException | None:
         """Why the broker that serves cannot go on, None if it can."""
         return self.server.failed.result() if self.is_serving and self.server.failed.done() else None
@@ -67,7 +80,7 @@ class SimulatedNode(ABC, Generic[S]):
         return served
 
     async def _serve(self, process: Process) -> None:
-        self.server = self.make(process)
+        self.server, self._made = self.make(process), process
         try:
             await self.server.start()
         except BaseException:

@@ -14,6 +14,7 @@ from kwire.cluster.quorum.machine import REQUESTS
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Unreachable
 from kwire.protocol.schema import schema_of
+from kwire.server.broker import BrokerServer
 from kwire.server.controller_server import ControllerServer
 from kwire.server.network.node_channel import NodeChannel
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from kwire.simulation.hosts import Host, HostLoop, Process
 
+AnyServer = BrokerServer | ControllerServer
 VERSIONS: Final = {request: schema_of(request).versions.high for request in REQUESTS}
 
 
@@ -29,7 +31,9 @@ class Peer(Protocol):
     """A controller as others see it."""
 
     host: Host
-    server: ControllerServer
+
+    @property
+    def server(self) -> AnyServer: ...
 
     @property
     def is_serving(self) -> bool: ...
@@ -128,8 +132,8 @@ def _tell(answer: asyncio.Future[Any], done: asyncio.Future[Any]) -> None:
         answer.set_result(done.result())
 
 
-def pass_objects(server: ControllerServer, process: Process, peers: Sequence[Peer]) -> None:
-    """Give a controller that is not started yet a channel of this kind."""
+def pass_objects(server: AnyServer, process: Process, peers: Sequence[Peer]) -> None:
+    """Give a server that is not started yet a channel of this kind."""
     server._node._quorum_channel = ObjectChannel(  # noqa: SLF001 production has one kind, and no seam for another
         process,
         {peer.host.name: peer for peer in peers},

@@ -24,6 +24,7 @@ from typing import Any, Self, TypeVar
 from kwire.simulation.brokers import SimulatedBroker
 from kwire.simulation.chance import SeededChance
 from kwire.simulation.client import WireClient
+from kwire.simulation.clusters import SimulatedCluster, make_cluster
 from kwire.simulation.controllers import SimulatedController, controllers
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.loop import ProcessLoop
@@ -105,6 +106,25 @@ class Simulation:
         settings = {key: str(value) for key, value in (config or {}).items()}
         hosts = [self.host(f"controller-{number}") for number in range(1, count + 1)]
         return controllers(hosts, settings, as_objects=as_objects)
+
+    def cluster(
+        self,
+        *,
+        brokers: int = 3,
+        controllers: int = 3,
+        config: Mapping[str, object] | None = None,
+        as_objects: bool = False,
+    ) -> SimulatedCluster:
+        """A cluster on hosts broker-1, controller-1 and so on, not started; without controllers each broker is one.
+
+        The settings are those of all nodes. as_objects: what the quorum says goes as objects; see `quorum`.
+        """
+        settings = {key: str(value) for key, value in (config or {}).items()}
+        broker_hosts = [self.host(f"broker-{number}") for number in range(1, brokers + 1)]
+        controller_hosts = [self.host(f"controller-{number}") for number in range(1, controllers + 1)]
+        cluster = make_cluster(broker_hosts, controller_hosts, settings, as_objects=as_objects)
+        self.brokers.update({broker.name: broker for broker in cluster.brokers})
+        return cluster
 
     async def connect(self, broker: SimulatedBroker, *, client_id: str = "wire") -> WireClient:
         """A client of frames, on the host of the process that calls this."""
