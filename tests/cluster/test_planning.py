@@ -177,6 +177,15 @@ THREE_CONFIGURED = THREE.apply(
 THERE = (TOPIC, "there")
 
 
+def test_a_controller_has_a_configuration_though_it_is_no_broker() -> None:
+    image = THREE.apply([records.RegisterControllerRecord(controller_id=70)], offset=90, epoch=1)
+    changes = [("max.connections", SET, "9")]
+    [made] = plan_incremental(image, (BROKER, "70"), changes, settings=default_settings())
+    assert (made.resource_name, made.name, made.value) == ("70", "max.connections", "9")
+    with pytest.raises(KafkaError, match="No broker with id 71"):
+        plan_incremental(image, (BROKER, "71"), changes, settings=default_settings())
+
+
 def test_items_are_added_once_and_taken_away_as_often_as_they_are_given() -> None:
     key, name = BROKER_KEYS["log.cleanup.policy"], "log.cleanup.policy"
 

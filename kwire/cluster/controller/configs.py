@@ -136,7 +136,7 @@ def _check(
         if kind == ConfigResourceType.TOPIC:
             _check_topic(image, name, after, settings)
         elif kind == ConfigResourceType.BROKER:
-            if name and broker_id_of(name) not in image.brokers:
+            if name and broker_id_of(name) not in {*image.brokers, *image.controllers}:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"No broker with id {name} found.")
         elif kind == ConfigResourceType.CLIENT_METRICS:
             check_client_metrics_configs(name, after)
