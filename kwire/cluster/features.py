@@ -1,9 +1,10 @@
 """Feature levels: what this software supports and what a cluster has finalised (KIP-584, KIP-1022).
 
 metadata.version decides which metadata records may be written, transaction.version which values __transaction_state
-gets (1) and whether clients have an epoch for each transaction (2, KIP-890). The other features of Kafka 4.3.1
-(group.version, share.version, streams.version, eligible.leader.replicas.version) come into these tables with what they
-stand for: until then they are neither supported nor finalised, and clients fall back to what is there.
+gets (1) and whether clients have an epoch for each transaction (2, KIP-890), eligible.leader.replicas.version whether
+replicas that left the in-sync set may still lead (KIP-966). The other features of Kafka 4.3.1 (group.version,
+share.version, streams.version) come into these tables with what they stand for: until then they are neither supported
+nor finalised, and clients fall back to what is there.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ TRANSACTION_VERSION = "transaction.version"
 TRANSACTION_VERSION_LEVEL = 2
 
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
+ELIGIBLE_LEADER_REPLICAS_LEVEL = 1
 """From level 1 on, replicas that left the in-sync set below min.insync.replicas may still lead (KIP-966)."""
 
 SUPPORTED: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_4_3_IV0, METADATA_VERSION_4_3_IV0),
+    ELIGIBLE_LEADER_REPLICAS_VERSION: (0, ELIGIBLE_LEADER_REPLICAS_LEVEL),
     TRANSACTION_VERSION: (0, TRANSACTION_VERSION_LEVEL),
     KRAFT_VERSION: (0, KRAFT_VERSION_LEVEL),
 }
@@ -31,7 +34,6 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {
 
 REGISTERED: Mapping[str, tuple[int, int]] = {
     **SUPPORTED,
-    ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
     "group.version": (0, 1),
     "share.version": (0, 1),
     "streams.version": (0, 1),
@@ -41,6 +43,7 @@ serve, and change nothing of what it stores."""
 
 FORMATTED: Mapping[str, int] = {
     METADATA_VERSION: METADATA_VERSION_4_3_IV0,
+    ELIGIBLE_LEADER_REPLICAS_VERSION: ELIGIBLE_LEADER_REPLICAS_LEVEL,
     TRANSACTION_VERSION: TRANSACTION_VERSION_LEVEL,
 }
 """What a freshly formatted cluster finalises by its bootstrap records."""

@@ -5,15 +5,20 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
+from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
+from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.formatting import bootstrap_records
+from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.metadata_node import open_metadata_log
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener, VoterSet
 from kwire.cluster.raft_node import Channel
 from kwire.cluster.snapshotting import SnapshotConfig
+from kwire.log.disk import Disk
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
 from kwire.seams import Workers
@@ -91,10 +96,19 @@ def open_metadata(
         workers=workers,
         channel=channel,
         static_voters=static_voters(config),
-        bootstrap=bootstrap_records(surroundings.disk, config.metadata_dir),
+        bootstrap=_bootstrap(config, surroundings.disk),
         segment_bytes=config["metadata.log.segment.bytes"],
         segment_ms=config["metadata.log.segment.ms"],
     )
+
+
+def _bootstrap(config: BrokerConfig, disk: Disk) -> list[Any]:
+    """The records that a new cluster begins with, should this node be its first leader."""
+    records = bootstrap_records(disk, config.metadata_dir)
+    view = ControllerView(
+        image=MetadataImage().apply(records, offset=0, epoch=0), settings=config.typed, controller_id=config.node_id
+    )
+    return [*records, *(plan_safe_min_insync(view) if view.has_eligible_leaders else ())]
 
 
 def refuse_other_voters(metadata_log: MetadataLog, quorum: QuorumConfig) -> None:

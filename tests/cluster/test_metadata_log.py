@@ -15,6 +15,7 @@ from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.controller import WISHES_AT_ONCE
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.features import FORMATTED
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.state import load_quorum_state
@@ -47,11 +48,11 @@ def same(one: MetadataImage, other: MetadataImage) -> bool:
 def test_a_new_log_begins_with_voters_and_features(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
-            assert log.image.features == {"metadata.version": 30, "transaction.version": 2}
+            assert log.image.features == FORMATTED
             assert log.epoch == 1
             assert log.newest_image is log.image
-            # leader change, kraft.version, voters; begin, two feature levels, end
-            assert log.next_offset == 7
+            # leader change, kraft.version, voters; begin, three feature levels, end
+            assert log.next_offset == 8
 
     run(main())
 
@@ -277,7 +278,7 @@ def test_a_crash_between_the_first_batches_is_made_good(tmp_path: Path, cut: int
             leftover.unlink()
         for _ in range(2):
             async with metadata_log(tmp_path) as log:
-                assert log.image.features == {"metadata.version": 30, "transaction.version": 2}
+                assert log.image.features == FORMATTED
 
     run(main())
 

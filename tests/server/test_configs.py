@@ -108,7 +108,7 @@ def test_values_come_from_the_nearest_source(client: RawClient) -> None:
         (key, "4096", DEFAULT),
     ]
     assert describe(client, BROKER, "1")[key].config_source == DYNAMIC_BROKER
-    assert set(describe(client, BROKER, "")) == {key}
+    assert set(describe(client, BROKER, "")) == {key, "min.insync.replicas"}
     for name in ("", "1"):
         assert alter(client, BROKER, name, (key, DELETE, None)) == 0
     assert alter(client, TOPIC, topic, ("index.interval.bytes", DELETE, None)) == 0

@@ -45,7 +45,6 @@ ALTERED: dict[str, tuple[str, str, Any]] = {
     "log.segment.bytes": ("2000000", "3000000", (2_000_000, 3_000_000)),
     "log.segment.delete.delay.ms": ("10", "11", (10, 11)),
     "message.max.bytes": ("3000", "4000", (3000, 4000)),
-    "min.insync.replicas": ("2", "1", (2, 1)),
 }
 """Key: (the default of all brokers, this broker's own value, what the logs of topics then go by)."""
 OTHERWISE_TESTED = {
@@ -60,8 +59,10 @@ OTHERWISE_TESTED = {
     "max.connections",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
+    "min.insync.replicas",
     "producer.id.expiration.ms",
     "transaction.partition.verification.enable",
+    "unclean.leader.election.enable",
 }
 
 
@@ -115,6 +116,21 @@ def test_topics_without_a_value_of_their_own_follow_at_once(
 def committed(broker: RunningBroker, name: str) -> Any:
     services = broker.server.services
     return services.dynamic_configs.settings_of(services.image)[name]
+
+
+def test_the_replicas_that_must_be_in_sync_are_the_same_for_all_brokers(
+    broker: RunningBroker, client: RawClient
+) -> None:
+    """KIP-966: which replicas may lead depends on it."""
+    name = "min.insync.replicas"
+    plain, _ = create_topic(client)
+    assert in_the_log(broker, plain, name) == 1
+    assert alter(client, BROKER, "", (name, SET, "2")) == 0
+    assert in_the_log(broker, plain, name) == 2
+    assert alter(client, BROKER, "1", (name, SET, "1")) == ErrorCode.INVALID_CONFIG
+    assert alter(client, BROKER, "", (name, DELETE, None)) == ErrorCode.INVALID_CONFIG
+    assert in_the_log(broker, plain, name) == 2
+    assert alter(client, BROKER, "", (name, SET, "1")) == 0
 
 
 def test_retention_that_is_altered_deletes(client: RawClient) -> None:

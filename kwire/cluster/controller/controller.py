@@ -14,6 +14,7 @@ from uuid import UUID
 from kwire.cluster.client_quotas import QuotaEntity, entity_text
 from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
 from kwire.cluster.controller.configs import Change, plan_incremental, plan_replacement
+from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
 from kwire.cluster.controller.features import FeatureUpdate, plan_features
 from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.controller.topics import (
@@ -25,6 +26,7 @@ from kwire.cluster.controller.topics import (
     plan_removal,
     plan_topic,
 )
+from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.features import SUPPORTED
 from kwire.cluster.image import BrokerRegistration, ConfigResource, Endpoint, MetadataImage, TopicImage
 from kwire.cluster.metadata_log import MetadataLog, Written
@@ -170,7 +172,11 @@ class Controller:
         """Change feature levels, all or none; raises KafkaError."""
 
         def plan(_: None) -> tuple[list[Any], None]:
-            return list(plan_features(self.image, updates, controller_id=controller_id)), None
+            records = plan_features(self.image, updates, controller_id=controller_id)
+            view = ControllerView(image=self.image, settings=self._defaults.settings, controller_id=controller_id)
+            after = view.after(records)
+            is_first = after.has_eligible_leaders and not view.has_eligible_leaders
+            return [*(plan_safe_min_insync(view) if is_first else ()), *records], None
 
         (outcome,) = await self._each([None], plan, validate_only=validate_only)
         if outcome is not None:
