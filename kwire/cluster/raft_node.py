@@ -19,6 +19,7 @@ from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.machine import Quorum
 from kwire.cluster.quorum.ready import Answer, Destination, Leadership, LogRead, Ready, Send
 from kwire.cluster.quorum.state import load_quorum_state, store_quorum_state
+from kwire.cluster.quorum.version_upgrade import UpgradeOutcome
 from kwire.cluster.quorum.voter_history import QuorumRecord, quorum_records
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.raft_log import RaftLog
@@ -171,6 +172,13 @@ class RaftNode:
         self._quorum.appended(self._now)
         self._pump()
         return end - 1
+
+    def upgrade_kraft_version(self, version: int, *, validate_only: bool) -> asyncio.Future[UpgradeOutcome]:
+        """Raise the level of the feature kraft.version, as the leader; what came of it."""
+        answer: asyncio.Future[UpgradeOutcome] = asyncio.get_running_loop().create_future()
+        self._quorum.upgrade_kraft_version(answer, version, validate_only=validate_only, now_ms=self._now)
+        self._pump()
+        return answer
 
     def resign(self, epoch: int) -> None:
         """Lead no more, if this epoch still lasts."""

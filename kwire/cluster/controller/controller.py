@@ -27,7 +27,7 @@ from kwire.cluster.controller.topics import (
     plan_topic,
 )
 from kwire.cluster.controller.view import ControllerView
-from kwire.cluster.features import SUPPORTED
+from kwire.cluster.features import KRAFT_VERSION
 from kwire.cluster.image import BrokerRegistration, ConfigResource, Endpoint, MetadataImage, TopicImage
 from kwire.cluster.metadata_log import MetadataLog, Written
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -170,17 +170,26 @@ class Controller:
         self, updates: Sequence[FeatureUpdate], *, controller_id: int, validate_only: bool
     ) -> None:
         """Change feature levels, all or none; raises KafkaError."""
+        node = self._log.node
+        kraft_version = next((update.level for update in updates if update.name == KRAFT_VERSION), None)
+        if kraft_version is not None:
+            present = node.quorum.history.kraft_version
+            plan_features(self.image, updates, controller_id=controller_id, kraft_version=present)
+            outcome = await node.upgrade_kraft_version(kraft_version, validate_only=validate_only)
+            if outcome.error is not ErrorCode.NONE:
+                raise KafkaError(outcome.error, outcome.text)
 
         def plan(_: None) -> tuple[list[Any], None]:
-            records = plan_features(self.image, updates, controller_id=controller_id)
+            present = node.quorum.history.kraft_version
+            records = plan_features(self.image, updates, controller_id=controller_id, kraft_version=present)
             view = ControllerView(image=self.image, settings=self._defaults.settings, controller_id=controller_id)
             after = view.after(records)
             is_first = after.has_eligible_leaders and not view.has_eligible_leaders
             return [*(plan_safe_min_insync(view) if is_first else ()), *records], None
 
-        (outcome,) = await self._each([None], plan, validate_only=validate_only)
-        if outcome is not None:
-            raise outcome
+        (refusal,) = await self._each([None], plan, validate_only=validate_only)
+        if refusal is not None:
+            raise refusal
 
     async def _each(
         self, wishes: Sequence[Any], plan: Callable[[Any], tuple[list[Any], Any]], *, validate_only: bool

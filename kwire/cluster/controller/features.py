@@ -34,28 +34,27 @@ def plan_features(
     updates: Sequence[FeatureUpdate],
     *,
     controller_id: int,
+    kraft_version: int = KRAFT_VERSION_LEVEL,
     supported: Mapping[str, tuple[int, int]] = SUPPORTED,
 ) -> list[FeatureLevelRecord]:
     """The records that fulfil all wishes. Raises KafkaError for the first that cannot be: then none is.
 
-    Of a feature that is named again, the last wish counts.
+    Of a feature that is named again, the last wish counts. kraft.version, whose level is given, has no record: its
+    wishes are only looked at.
     """
     records = []
     for update in {update.name: update for update in updates}.values():
-        current = _current_level(image, update.name)
+        is_kraft_version = update.name == KRAFT_VERSION
+        current = kraft_version if is_kraft_version else image.features.get(update.name, 0)
         why = _why_not(update, current, controller_id, supported)
         if why:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
                 f"The update failed for all features since the following feature had an error: {why}",
             )
-        if update.level != current:
+        if update.level != current and not is_kraft_version:
             records.append(FeatureLevelRecord(name=update.name, feature_level=update.level))
     return records
-
-
-def _current_level(image: MetadataImage, name: str) -> int:
-    return KRAFT_VERSION_LEVEL if name == KRAFT_VERSION else image.features.get(name, 0)
 
 
 def _why_not(
