@@ -12,7 +12,7 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 Refuse = Callable[[Any, KafkaError], Any]
-"""Gets (request, error); the response when no controller could answer."""
+"""Gets (request, error); the response when no controller could answer. Raises nothing."""
 
 
 def forwarded(api: Api, refuse: Refuse) -> Api:

@@ -1,7 +1,4 @@
-"""What clients ask of the active controller, through brokers or directly; a broker's rows hand it on (KIP-590).
-
-Of configurations a broker looks at its own first: only it knows what its settings would become.
-"""
+"""What clients ask of the active controller, through brokers or directly; a broker's rows hand it on (KIP-590)."""
 
 from __future__ import annotations
 
@@ -30,7 +27,6 @@ _PASSED_ON = (
     (create_topics.API, create_topics.refuse),
     (delete_topics.API, delete_topics.refuse),
     (describe_quorum.API, describe_quorum.refuse),
-    (elect_leaders.API, elect_leaders.refuse),
     (list_partition_reassignments.API, list_partition_reassignments.refuse),
     (quorum.ADD_RAFT_VOTER, quorum.refuse_new_voter),
     (quorum.REMOVE_RAFT_VOTER, quorum.refuse_removal),
@@ -41,6 +37,7 @@ _PASSED_ON = (
 AT_CONTROLLER: tuple[Api, ...] = (
     *(api for api, _ in _PASSED_ON),
     alter_configs.API,
+    elect_leaders.API,
     incremental_alter_configs.API,
 )
 """Rows of a controller's table; an Envelope may hold these, and no others."""
@@ -48,6 +45,7 @@ AT_CONTROLLER: tuple[Api, ...] = (
 AT_BROKER: tuple[Api, ...] = (
     *(forwarded(api, refuse) for api, refuse in _PASSED_ON),
     alter_configs.AT_BROKER,
+    elect_leaders.AT_BROKER,
     incremental_alter_configs.AT_BROKER,
 )
 """Rows of a broker's table."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.elect_leaders import (
     ElectLeadersPartitionResult,
@@ -11,6 +13,7 @@ from kwire.protocol.messages.elect_leaders import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
+from kwire.server.forwarding import asker_of
 from kwire.server.services import of_controller
 
 TOP_LEVEL_ERROR_SINCE = 1
@@ -24,16 +27,23 @@ async def handle(request: ElectLeadersRequest, context: RequestContext) -> Elect
             return ElectLeadersResponse()  # nothing to elect, whatever the kind of election
         return await of_controller(context).brokers.elect_leaders(request)
     except KafkaError as error:
-        response = refuse(request, error)
-        if context.version < TOP_LEVEL_ERROR_SINCE:
-            response.error_code = ErrorCode.NONE
-        return response
+        return _refused(request, error, context.version)
 
 
-def refuse(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
-    """The error for the whole, and for each partition that is named."""
+async def handle_at_broker(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+    try:
+        response: ElectLeadersResponse = await context.services.active_controller.ask_until_answered(
+            request, asker_of(context)
+        )
+    except KafkaError as error:
+        return _refused(request, error, context.version)
+    return response
+
+
+def _refused(request: ElectLeadersRequest, error: KafkaError, version: int) -> ElectLeadersResponse:
+    """The error for the whole, where there is room for it, and for each partition that is named."""
     return ElectLeadersResponse(
-        error_code=error.code,
+        error_code=error.code if version >= TOP_LEVEL_ERROR_SINCE else ErrorCode.NONE,
         replica_election_results=[
             ReplicaElectionResult(
                 topic=wanted.topic,
@@ -50,3 +60,4 @@ def refuse(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersRespo
 
 
 API = Api(request=ElectLeadersRequest, response=ElectLeadersResponse, handle=handle)
+AT_BROKER = dataclasses.replace(API, handle=handle_at_broker)

@@ -1,0 +1,261 @@
+"""The way to the active controller: here, there, to the next one, and what clients are told when there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.quorum.ready import Destination
+from kwire.cluster.raft_node import Unreachable
+from kwire.protocol.codec import decode, encode
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.framing import encode_response, parse_request_header
+from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kwire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from kwire.protocol.schema import schema_of
+from kwire.server.active_controller import ActiveController, Asker, NoController
+from kwire.server.apis import administration, create_topics
+from kwire.server.context import DistantClient
+from kwire.server.envelopes import decode_principal, encode_principal, says_not_controller
+from tests.virtual_loop import VirtualClock, virtual_loop
+
+SIZE_BYTES = 4
+ONE, TWO = Destination(1, "one", 9093), Destination(2, "two", 9093)
+
+
+class Quorum:
+    """What is known of who leads."""
+
+    def __init__(self, leader: Destination | None) -> None:
+        self.leader = leader
+
+
+class Log:
+    """The part of a metadata log that says who leads."""
+
+    def __init__(self, leader: Destination | None) -> None:
+        self.node = self
+        self.quorum = Quorum(leader)
+        self.is_active = False
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch_leader(self, watcher: Callable[[], None]) -> None:
+        self._watchers.append(watcher)
+
+    def led_by(self, leader: Destination | None, *, here: bool = False) -> None:
+        self.quorum.leader, self.is_active = leader, here
+        for watcher in self._watchers:
+            watcher()
+
+
+class Channel:
+    """Nodes that answer as a test says, each when it is let."""
+
+    def __init__(self, answer: Callable[[Destination, Any], Any]) -> None:
+        self.asked: list[tuple[int, Any]] = []
+        self.held: set[int] = set()
+        self._answer = answer
+
+    async def send(self, destination: Destination, request: Any) -> Any:
+        self.asked.append((destination.node_id, request))
+        if destination.node_id in self.held:
+            await asyncio.get_running_loop().create_future()
+        return self._answer(destination, request)
+
+
+HEARTBEAT = BrokerHeartbeatRequest(broker_id=7, broker_epoch=1)
+OK = BrokerHeartbeatResponse(is_caught_up=True)
+CLIENT = Asker(
+    client=DistantClient(peer_host="10.1.2.3", peer_port=77, principal="User:alice"),
+    client_id="app",
+    listener_name="PLAINTEXT",
+    version=7,
+    correlation_id=42,
+)
+
+
+def run(
+    log: Log,
+    channel: Channel,
+    scenario: Callable[[ActiveController], Any],
+    *,
+    here: Callable[[Any, Asker], Any] | None = None,
+) -> None:
+    with virtual_loop() as loop:
+
+        async def main() -> None:
+            way = ActiveController(
+                metadata_log=cast("MetadataLog", log),
+                channel=channel,
+                clock=VirtualClock(loop),
+                here=here,
+                itself=Asker(client=CLIENT.client, client_id=None, listener_name="CONTROLLER", version=None),
+                timeout_ms=1000,
+            )
+            await scenario(way)
+
+        loop.run_until_complete(main())
+
+
+def unreachable(destination: Destination, request: Any) -> Any:
+    raise Unreachable(f"node {destination.node_id}")
+
+
+def test_what_a_node_asks_for_itself_goes_as_it_is() -> None:
+    channel = Channel(lambda destination, request: OK)
+
+    async def scenario(way: ActiveController) -> None:
+        assert await way.ask(HEARTBEAT) is OK
+        assert channel.asked == [(1, HEARTBEAT)]
+
+    run(Log(ONE), channel, scenario)
+
+
+def test_the_node_that_leads_serves_itself() -> None:
+    log = Log(None)
+    log.is_active = True
+    seen: list[tuple[Any, int | None]] = []
+
+    async def later(request: Any, asker: Asker) -> Any:
+        seen.append((request, asker.version))
+        return OK
+
+    async def scenario(way: ActiveController) -> None:
+        assert await way.ask(HEARTBEAT) is OK
+        assert await way.ask(HEARTBEAT, CLIENT) is OK
+        assert seen == [(HEARTBEAT, None), (HEARTBEAT, 7)]
+
+    run(log, Channel(unreachable), scenario, here=later)
+
+
+def test_a_client_is_forwarded_in_an_envelope_with_who_it_is() -> None:
+    wanted = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+
+    def answer(destination: Destination, envelope: EnvelopeRequest) -> EnvelopeResponse:
+        assert decode_principal(bytes(envelope.request_principal or b"")) == "User:alice"
+        assert bytes(envelope.client_host_address) == bytes([10, 1, 2, 3])
+        frame = bytes(envelope.request_data)
+        header = parse_request_header(frame)
+        assert (header.api_key, header.api_version, header.correlation_id, header.client_id) == (19, 7, 42, "app")
+        assert decode(CreateTopicsRequest, 7, frame, header.body_position).topics[0].name == "t"
+        response = CreateTopicsResponse(throttle_time_ms=5)
+        return EnvelopeResponse(response_data=b"".join(encode_response(42, response, 7))[SIZE_BYTES:])
+
+    async def scenario(way: ActiveController) -> None:
+        assert (await way.ask(wanted, CLIENT)).throttle_time_ms == 5
+
+    run(Log(ONE), Channel(answer), scenario)
+
+
+@pytest.mark.parametrize("refusal", [BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER), None])
+def test_who_leads_no_more_is_not_asked_for_long(refusal: Any) -> None:
+    log = Log(ONE)
+
+    def answer(destination: Destination, request: Any) -> Any:
+        if destination.node_id == 2:
+            return OK
+        if refusal is None:
+            raise Unreachable("gone")
+        asyncio.get_running_loop().call_later(0.03, log.led_by, TWO)
+        return refusal
+
+    async def scenario(way: ActiveController) -> None:
+        loop = asyncio.get_running_loop()
+        if refusal is None:
+            loop.call_later(0.03, log.led_by, TWO)
+        assert await way.ask_until_answered(HEARTBEAT) is OK
+        assert loop.time() == pytest.approx(0.03), "as soon as it was known who leads"
+
+    run(log, Channel(answer), scenario)
+
+
+def test_a_leader_that_does_not_answer_is_given_up_when_another_one_leads() -> None:
+    log, channel = Log(ONE), Channel(lambda destination, request: OK)
+    channel.held.add(1)
+
+    async def scenario(way: ActiveController) -> None:
+        asyncio.get_running_loop().call_later(0.5, log.led_by, TWO)
+        assert await way.ask_until_answered(HEARTBEAT) is OK
+        assert [node_id for node_id, _ in channel.asked] == [1, 2]
+
+    run(log, channel, scenario)
+
+
+def test_giving_up_the_question_gives_up_the_answer() -> None:
+    log, channel = Log(ONE), Channel(lambda destination, request: OK)
+    channel.held.add(1)
+
+    async def scenario(way: ActiveController) -> None:
+        asking = asyncio.ensure_future(way.ask(HEARTBEAT))
+        await asyncio.sleep(0.1)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert not way._sends
+
+    run(log, channel, scenario)
+
+
+@pytest.mark.parametrize("leader", [None, ONE])
+def test_nobody_answers(leader: Destination | None) -> None:
+    async def scenario(way: ActiveController) -> None:
+        with pytest.raises(NoController):
+            await way.ask(HEARTBEAT)
+        with pytest.raises(KafkaError) as raised:
+            await way.ask_until_answered(HEARTBEAT)
+        assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert 1.0 <= asyncio.get_running_loop().time() < 1.2
+
+    run(Log(leader), Channel(unreachable), scenario)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION),
+        EnvelopeResponse(response_data=None),
+        EnvelopeResponse(response_data=b"\0"),
+        EnvelopeResponse(response_data=b"\0\0\0\x2a\0" + b"\xff" * 9),
+    ],
+)
+def test_an_envelope_that_is_refused_is_an_error_of_the_server(answer: EnvelopeResponse) -> None:
+    async def scenario(way: ActiveController) -> None:
+        with pytest.raises(KafkaError) as raised:
+            await way.ask(CreateTopicsRequest(), CLIENT)
+        assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+    run(Log(ONE), Channel(lambda destination, request: answer), scenario)
+
+
+@pytest.mark.parametrize(("api", "refuse"), administration._PASSED_ON)
+def test_a_refusal_fits_into_every_version(api: Any, refuse: Callable[[Any, KafkaError], Any]) -> None:
+    response = refuse(api.request(), KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+    assert isinstance(response, api.response)
+    for version in range(api.min_version, api.max_version + 1):
+        out = bytearray()
+        encode(response, version, out)
+        assert out
+    names = {field.name for field in schema_of(api.response).fields}
+    assert getattr(response, "error_code", None) == (ErrorCode.REQUEST_TIMED_OUT if "error_code" in names else None)
+
+
+def test_a_refusal_of_many_names_each() -> None:
+    wanted = CreateTopicsRequest(topics=[CreatableTopic(name=name) for name in ("a", "b", "a")])
+    refused = create_topics.refuse(wanted, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+    assert [(each.name, each.error_code) for each in refused.topics] == [("a", 7), ("b", 7)]
+
+
+def test_principals_survive_the_envelope() -> None:
+    for principal in ("User:ANONYMOUS", "User:a:b", "Service:", "User:\u00fc"):
+        assert decode_principal(encode_principal(principal)) == principal
+
+
+def test_not_controller_is_found_wherever_it_stands() -> None:
+    wanted = CreateTopicsRequest(topics=[CreatableTopic(name="a")])
+    assert not says_not_controller(create_topics.refuse(wanted, KafkaError(ErrorCode.POLICY_VIOLATION)))
+    assert says_not_controller(create_topics.refuse(wanted, KafkaError(ErrorCode.NOT_CONTROLLER)))
