@@ -28,6 +28,13 @@ def without_numbers(text: str) -> str:
     return NUMBER.sub("N", text)
 
 
+def without_ids(text: str) -> str:
+    """Without what a broker makes up, and the times."""
+    for pattern, replacement in RULES:
+        text = pattern.sub(replacement, text)
+    return text
+
+
 def only_lines_with(*names: str) -> Change:
     """For what lists everything: other tests' topics and groups are nobody's business."""
     return lambda text: "".join(line for line in text.splitlines(keepends=True) if any(name in line for name in names))
@@ -43,10 +50,7 @@ class Side:
 
     def normal(self, text: str) -> str:
         text = text.replace(self.broker.bootstrap, "BOOTSTRAP").replace(str(self.broker.port), "PORT")
-        text = text.replace(str(self.broker.directory), "DIRECTORY")
-        for pattern, replacement in RULES:
-            text = pattern.sub(replacement, text)
-        return text
+        return without_ids(text.replace(str(self.broker.directory), "DIRECTORY"))
 
 
 class Both:

@@ -3,12 +3,14 @@
 import signal
 import subprocess
 import sys
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from compat_tests.harness.ports import HOST, free_ports
 from compat_tests.harness.process import write_properties
 from compat_tests.harness.reference import JVM, class_path
+from kwire.protocol.uuids import uuid_to_text
 
 CLUSTER_ID = "kwireCompatQuorum00000"
 SECONDS_MAX = 60.0
@@ -33,6 +35,8 @@ class Node:
     client_port: int = 0
     process: subprocess.Popen | None = None
     settings: dict = field(default_factory=dict)
+    directory_id: str = field(default_factory=lambda: uuid_to_text(uuid.uuid4()))
+    """Of its metadata log, where it is formatted as one of the initial controllers."""
 
     @property
     def address(self):
@@ -52,9 +56,7 @@ class Node:
 
     def write(self, bootstrap_servers):
         self.home.mkdir(parents=True)
-        listeners = [f"CONTROLLER://{self.address}"]
-        if "broker" in self.roles:
-            listeners.insert(0, f"PLAINTEXT://{self.bootstrap}")
+        listeners = {"broker": f"PLAINTEXT://{self.bootstrap}", "controller": f"CONTROLLER://{self.address}"}
         write_properties(
             self.properties,
             {
@@ -62,7 +64,7 @@ class Node:
                 "process.roles": self.roles,
                 "controller.quorum.bootstrap.servers": bootstrap_servers,
                 "controller.listener.names": "CONTROLLER",
-                "listeners": ",".join(listeners),
+                "listeners": ",".join(listeners[role] for role in self.roles.split(",")),
                 "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
                 "log.dirs": str(self.home / "data"),
                 "offsets.topic.replication.factor": "1",
@@ -90,6 +92,11 @@ class Node:
 
     def output(self):
         return (self.home / "output").read_text(errors="replace")
+
+
+def initial_controllers(voters):
+    """What formatting is told of the first voters."""
+    return ",".join(f"{node.node_id}@{node.address}:{node.directory_id}" for node in voters)
 
 
 class Nodes:

@@ -3,13 +3,11 @@
 Apache Kafka is tested against another of it: then a difference is our own fault.
 """
 
-import uuid
-
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.harness.waiting import eventually
-from compat_tests.quorum.nodes import Nodes
+from compat_tests.quorum.nodes import Nodes, initial_controllers
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.replay import Replay
 from kwire.cluster.snapshots import decode_snapshot, file_name, snapshots_in
@@ -20,7 +18,6 @@ from kwire.protocol.messages.describe_quorum import (
     DescribeQuorumRequestTopicData,
 )
 from kwire.protocol.records import iterate_headers
-from kwire.protocol.uuids import uuid_to_text
 from tests.support.raw_client import RawClient
 
 QUESTION = DescribeQuorumRequest(
@@ -103,8 +100,7 @@ def test_kafka_observes_the_quorum(nodes, tested):
     voters = [nodes.add(tested) for _ in range(3)]
     observer = nodes.add("kafka")
     nodes.write()
-    directories = {node.node_id: uuid_to_text(uuid.uuid4()) for node in voters}
-    initial = ",".join(f"{node.node_id}@{node.address}:{directories[node.node_id]}" for node in voters)
+    initial = initial_controllers(voters)
     for node in voters:
         node.format("--initial-controllers", initial)
     observer.format("--no-initial-controllers")
@@ -155,8 +151,7 @@ def test_it_observes_a_quorum_of_kafka(nodes, tested, snapshots):
 def test_a_quorum_of_both_elects_either(nodes, tested):
     voters = [nodes.add(tested), nodes.add("kafka"), nodes.add(tested)]
     nodes.write()
-    directories = {node.node_id: uuid_to_text(uuid.uuid4()) for node in voters}
-    initial = ",".join(f"{node.node_id}@{node.address}:{directories[node.node_id]}" for node in voters)
+    initial = initial_controllers(voters)
     for node in voters:
         node.format("--initial-controllers", initial)
         node.start()

@@ -1,0 +1,80 @@
+"""The tested cluster and Apache Kafka's beside it, one shape at a time."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from compat_tests.cluster.clusters import SHAPES, Cluster
+from compat_tests.cluster.sides import ClusterSide
+from compat_tests.kafka_tools.comparing import Both
+from compat_tests.kafka_tools.tools import class_archive
+
+
+@pytest.fixture(scope="session")
+def tested(request):
+    return request.config.getoption("--broker")
+
+
+class Alive:
+    """The clusters of one shape that are up; another shape's end first."""
+
+    def __init__(self):
+        self.shape = None
+        self.clusters = []
+
+    def start(self, kinds, shape, directory):
+        if shape == self.shape:
+            return self.clusters
+        self.end()
+        self.shape = shape
+        self.clusters = [Cluster(kind, directory(kind), SHAPES[shape]) for kind in kinds]
+        with ThreadPoolExecutor(2) as pool:
+            for started in [pool.submit(each.start) for each in self.clusters]:
+                started.result()
+        return self.clusters
+
+    def end(self):
+        for each in self.clusters:
+            each.end()
+        self.shape = None
+
+
+@pytest.fixture(scope="session")
+def alive():
+    clusters = Alive()
+    yield clusters
+    clusters.end()
+
+
+@pytest.fixture(scope="module")
+def clusters(alive, tested, shape, tmp_path_factory):
+    """The tested cluster, and Kafka's where the tested one is not Kafka's."""
+    kinds = ["kwire", "kafka"] if tested == "kwire" else ["kafka"]
+    return alive.start(kinds, shape, tmp_path_factory.mktemp)
+
+
+@pytest.fixture(scope="session")
+def archives():
+    """One archive of classes serves all modules."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def both(clusters, archives, tmp_path_factory):
+    if not archives:
+        archives.append(class_archive(clusters[0].bootstrap, tmp_path_factory.mktemp("archive")))
+    sides = [ClusterSide(each, archives[0]) for each in clusters]
+    return Both(sides[0], sides[1] if len(sides) > 1 else None)
+
+
+@pytest.fixture
+def json_file(tmp_path):
+    """Write what a tool reads from a file of JSON, and give the file's name."""
+
+    def write(name, content):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(content))
+        return str(path)
+
+    return write

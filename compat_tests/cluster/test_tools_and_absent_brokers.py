@@ -1,0 +1,70 @@
+"""Kafka's tools while a broker is away: partitions without a leader, elections, and a broker that is forgotten."""
+
+import re
+import signal
+
+import pytest
+
+from compat_tests.cluster.sides import CONTROLLERS, through
+from compat_tests.harness.waiting import eventually
+from compat_tests.kafka_tools.known_differences import without_min_insync_replicas
+
+ELECT = "kafka-leader-election"
+TOPICS = "kafka-topics"
+CLUSTER = "kafka-cluster"
+
+
+@pytest.fixture(scope="module")
+def shape():
+    return "separate"
+
+
+@pytest.fixture
+def without_three(clusters):
+    """Broker 3 is stopped for as long as the test."""
+    for cluster in clusters:
+        cluster[3].end(signal.SIGTERM)
+    for cluster in clusters:
+        cluster.await_brokers(without={3})
+    yield
+    for cluster in clusters:
+        cluster[3].start()
+    for cluster in clusters:
+        cluster.await_brokers()
+
+
+@pytest.fixture
+def spread(both, topic):
+    both.run(TOPICS, "--create", "--topic", topic, "--replica-assignment", "2,3")
+    return topic
+
+
+def test_a_partition_whose_only_broker_is_away(both, spread, without_three):
+    told = both.run(TOPICS, "--describe", "--topic", spread, change=without_min_insync_replicas)
+    assert re.findall(r"Leader: (\S+)", told.output) == ["2", "none"]
+    for choice in ("--unavailable-partitions", "--under-replicated-partitions", "--at-min-isr-partitions"):
+        both.run(TOPICS, "--describe", "--topic", spread, choice, change=without_min_insync_replicas)
+    for kind, why in (
+        ("preferred", "PreferredLeaderNotAvailableException"),
+        ("unclean", "EligibleLeadersNotAvailableException"),
+    ):
+        one = ("--election-type", kind, "--topic", spread, "--partition", "1")
+        answers = [re.findall(r"\w+Exception", ran.said) for ran in both.run_each(ELECT, *one)]
+        assert answers[0] == answers[-1]
+        assert why in answers[0]
+    both.run("kafka-get-offsets", "--topic-partitions", f"{spread}:0")
+    both.run("kafka-log-dirs", "--describe", "--topic-list", spread)
+
+
+def test_a_broker_is_forgotten_and_comes_back(both, without_three):
+    for where in ((), CONTROLLERS):
+        listed = both.run(CLUSTER, "list-endpoints", *where)
+        assert "3" not in [line.split()[0] for line in listed.lines[1:]]
+    listed = both.run(CLUSTER, "list-endpoints", "--include-fenced-brokers")
+    assert [line.split()[4] for line in listed.lines[1:]] == ["unfenced", "fenced"]
+    assert "Broker 3 is no longer registered." in both.run(CLUSTER, "unregister", *CONTROLLERS, "--id", "3").output
+    eventually(
+        lambda: len(both.run(CLUSTER, "list-endpoints", *through(2), "--include-fenced-brokers").lines) == 2,
+        "it is gone",
+    )
+    assert "not currently registered" in both.run(CLUSTER, "unregister", "--id", "3", status=1).said
