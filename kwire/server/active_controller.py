@@ -105,12 +105,13 @@ class ActiveController:
             await self.pause()
 
     async def pause(self) -> None:
-        """Wait a moment before asking again, but not when somebody else leads now."""
+        """Wait a moment before asking again, but not when somebody else leads now; once for each change."""
         try:
             async with asyncio.timeout(RETRY_SECONDS):
                 await self._leader_changed.wait()
         except TimeoutError:
             return
+        self._leader_changed.clear()
 
     # --- one try
 
