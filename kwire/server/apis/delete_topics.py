@@ -43,7 +43,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
     quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
     outcomes = await services.controller.delete_topics(doomed, count=quota.record)
     for result, outcome in zip(accepted, outcomes, strict=True):
-        if outcome is not None and outcome.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+        if outcome is not None:
             _refused(result, outcome)
     return DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=responses)
 
