@@ -17,7 +17,6 @@ from compat_tests.differential.rules_of_records import BYTES_FOR_A_PART
 from kwire.cluster.features import SUPPORTED
 from kwire.server.apis import SERVED
 
-REPLICA = 7
 """The script's name for a follower that is none."""
 BROKER = 4
 BROKER_LOGGER = 8
@@ -26,7 +25,6 @@ INVALID_TOPIC_EXCEPTION = 17
 UNKNOWN_TOPIC_ID = 100
 BATCH_HEADER_BYTES = 61
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 #: Errors with words of kwire's own where Kafka sends null or nothing, by API and code.
 WORDS = {
@@ -101,16 +99,6 @@ def _without_partitions(found: Difference) -> bool:
     return len(rest) < len(found.kwire) and list(map(_named, rest)) == list(map(_named, found.kafka))
 
 
-def _min_insync_replicas(found: Difference) -> bool:
-    """Kafka has set it for all brokers by itself."""
-    if found.api == "DescribeConfigs" and found.path.endswith(".configs"):
-        rest = [each for each in found.kafka if each["name"] != MIN_INSYNC_REPLICAS]
-        return len(rest) < len(found.kafka) and found.kwire == rest
-    if found.api != "CreateTopics" or not found.path.endswith(".config_source"):
-        return False
-    return beside(found)[0]["name"] == MIN_INSYNC_REPLICAS and (found.kwire, found.kafka) == (5, 3)
-
-
 def _broker_logger(found: Difference) -> bool:
     if not found.api.endswith("Configs") or found.path.count(".") < 2:
         return False
@@ -141,13 +129,6 @@ def _batch(shown: Any) -> Any:
 
 def _ends_in_a_part(records: Any) -> bool:
     return isinstance(records, list) and records != [] and str(records[-1]).endswith(MORE)
-
-
-def _not_a_replica(found: Difference) -> bool:
-    request = found.step.request
-    if found.api != "Fetch" or ".current_leader." not in found.path:
-        return False
-    return REPLICA in (request.replica_id, request.replica_state.replica_id) and found.kwire == -1
 
 
 def _broker_setting(found: Difference) -> bool:
@@ -205,9 +186,7 @@ RULES: tuple[Rule, ...] = (
     Rule(name="a topic named without partitions", excuses=_without_partitions),
     Rule(name="loggers of a broker", excuses=_broker_logger),
     Rule(name="a part of a batch at the end of a fetch", excuses=_half_a_batch),
-    Rule(name="the leader told to a follower that is none", excuses=_not_a_replica),
     Rule(name="settings of the node, and defaults of its own", excuses=_broker_setting),
-    Rule(name="min.insync.replicas of all brokers", excuses=_min_insync_replicas),
     Rule(name="APIs that are not served yet", excuses=_served),
     Rule(name="features that are not served yet", excuses=_features),
     Rule(name="a group of which nothing is stored", excuses=_stores_nothing, is_rare=True),

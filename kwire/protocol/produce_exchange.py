@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 LOG_START_SINCE: Final = 5
 RECORD_ERRORS_SINCE: Final = 8
 FLEXIBLE_SINCE: Final = 9
+LEADERS_SINCE: Final = 10
 TOPIC_IDS_SINCE: Final = 13
 
 _UNDERFLOW: Final = (IndexError, ValueError)
@@ -40,6 +41,7 @@ class ProducedPartition:
 
     __slots__ = (
         "base_offset",
+        "current_leader",
         "error_code",
         "error_message",
         "index",
@@ -59,6 +61,8 @@ class ProducedPartition:
         self.record_errors: Sequence[tuple[int, str | None]] = ()
         """(index in the batch, what is wrong) of single records."""
         self.error_message: str | None = None
+        self.current_leader: tuple[int, int] | None = None
+        """(leader id, leader epoch), where it is another one than the client thinks."""
 
 
 class ProducedTopic:
@@ -75,7 +79,7 @@ class ProducedTopic:
 class ProduceExchange:
     """A produce request and the answer to it."""
 
-    __slots__ = ("acks", "throttle_time_ms", "timeout_ms", "topics", "transactional_id")
+    __slots__ = ("acks", "node_endpoints", "throttle_time_ms", "timeout_ms", "topics", "transactional_id")
 
     def __init__(self, transactional_id: str | None, acks: int, timeout_ms: int) -> None:
         self.transactional_id = transactional_id
@@ -83,6 +87,8 @@ class ProduceExchange:
         self.timeout_ms = timeout_ms
         self.topics: list[ProducedTopic] = []
         self.throttle_time_ms = 0
+        self.node_endpoints: Sequence[tuple[int, str, int, str | None]] = ()
+        """(node id, host, port, rack) of the current leaders that are named."""
 
 
 def exchange_decoder(version: int) -> Decoder[ProduceExchange]:
@@ -292,10 +298,42 @@ def _encode_flexible(out: BytesWriter, exchange: ProduceExchange, version: int) 
                 _append_compact_string(out, message)
                 out.append(0)
             _append_compact_string(out, partition.error_message)
-            out.append(0)
+            if partition.current_leader is None or version < LEADERS_SINCE:
+                out.append(0)
+            else:
+                _append_leader(out, partition.current_leader)
         out.append(0)
     write_i32_be(out, exchange.throttle_time_ms)
+    if not exchange.node_endpoints or version < LEADERS_SINCE:
+        out.append(0)
+    else:
+        _append_endpoints(out, exchange.node_endpoints)
+
+
+def _append_leader(out: BytesWriter, leader: tuple[int, int]) -> None:
+    """A section of one tag, 0: two numbers and no tags."""
+    out.append(1)
     out.append(0)
+    out.append(9)
+    write_i32_be(out, leader[0])
+    write_i32_be(out, leader[1])
+    out.append(0)
+
+
+def _append_endpoints(out: BytesWriter, endpoints: Sequence[tuple[int, str, int, str | None]]) -> None:
+    """A section of one tag, 0: an array of nodes."""
+    nodes = BytesWriter()
+    _append_varint(nodes, len(endpoints) + 1)
+    for node_id, host, port, rack in endpoints:
+        write_i32_be(nodes, node_id)
+        _append_compact_string(nodes, host)
+        write_i32_be(nodes, port)
+        _append_compact_string(nodes, rack)
+        nodes.append(0)
+    out.append(1)
+    out.append(0)
+    _append_varint(out, len(nodes))
+    out.write(nodes.getvalue())
 
 
 def _append_compact_string(out: BytesWriter, text: str | None) -> None:

@@ -15,6 +15,8 @@ from kwire.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
+    ProduceLeaderIdAndEpoch,
+    ProduceNodeEndpoint,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
@@ -22,6 +24,7 @@ from kwire.protocol.messages.produce import (
 )
 from kwire.protocol.produce_exchange import (
     FLEXIBLE_SINCE,
+    LEADERS_SINCE,
     TOPIC_IDS_SINCE,
     ProducedPartition,
     ProducedTopic,
@@ -32,6 +35,7 @@ from kwire.protocol.produce_exchange import (
 from kwire.protocol.schema import schema_of
 from tests.protocol.strategies import values
 
+NODE_ID = st.integers(0, 2**31 - 1)
 VERSIONS = list(schema_of(ProduceRequest).versions)
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 
@@ -88,20 +92,30 @@ def test_answers_are_written_as_declared(data: st.DataObject, version: int) -> N
             partition.log_start_offset = data.draw(INT64)
             partition.record_errors = data.draw(st.lists(st.tuples(INT32, st.none() | st.text(max_size=9)), max_size=3))
             partition.error_message = data.draw(st.none() | st.text(max_size=150))
+            partition.current_leader = data.draw(st.none() | st.tuples(NODE_ID, INT32))
             produced.partitions.append(partition)
         exchange.topics.append(produced)
         response.responses.append(
             TopicProduceResponse(
-                name=name, topic_id=topic_id, partition_responses=[answer_of(part) for part in produced.partitions]
+                name=name,
+                topic_id=topic_id,
+                partition_responses=[answer_of(part, version) for part in produced.partitions],
             )
         )
+    endpoints = st.tuples(NODE_ID, st.text(max_size=150), INT32, st.none() | st.text(max_size=9))
+    exchange.node_endpoints = data.draw(st.lists(endpoints, max_size=3))
+    if version >= LEADERS_SINCE:
+        response.node_endpoints = [
+            ProduceNodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
+            for node_id, host, port, rack in exchange.node_endpoints
+        ]
     correlation_id = data.draw(INT32)
     (frame,) = exchange_framer(version)(correlation_id, exchange)
     assert frame == b"".join(encode_response(correlation_id, response, version))
 
 
-def answer_of(partition: ProducedPartition) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
+def answer_of(partition: ProducedPartition, version: int) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(
         index=partition.index,
         error_code=partition.error_code,
         base_offset=partition.base_offset,
@@ -113,6 +127,10 @@ def answer_of(partition: ProducedPartition) -> PartitionProduceResponse:
         ],
         error_message=partition.error_message,
     )
+    if partition.current_leader is not None and version >= LEADERS_SINCE:
+        leader_id, leader_epoch = partition.current_leader
+        answer.current_leader = ProduceLeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+    return answer
 
 
 @pytest.mark.parametrize("version", VERSIONS)

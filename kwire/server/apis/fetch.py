@@ -20,6 +20,8 @@ from kwire.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchEpochEndOffset,
+    FetchLeaderIdAndEpoch,
+    FetchNodeEndpoint,
     FetchPartition,
     FetchPartitionData,
     FetchRequest,
@@ -27,6 +29,7 @@ from kwire.protocol.messages.fetch import (
 )
 from kwire.protocol.schema import schema_of
 from kwire.server.context import RequestContext
+from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
 from kwire.server.dispatch import Api
 from kwire.server.fetch_sessions import NO_SESSION, FetchPlan, Key
 from kwire.server.network.output_memory import OutputMemory
@@ -42,6 +45,7 @@ REFUSED_BEFORE_READING = (
 
 TOPIC_IDS_SINCE = 13
 DIVERGING_EPOCH_SINCE = 12
+LEADERS_SINCE = 16
 NO_EPOCH = -1
 MAX_WAIT_MS = 2**31 - 1
 PARTITIONS_AT_ONCE = 500
@@ -199,8 +203,7 @@ class Fetch:
         header_bytes = CORRELATION_ID_BYTES + (version in schema_of(FetchResponse).flexible)
         return sum(len(buffer) for buffer in encode_response(0, response, version)) - header_bytes
 
-    @staticmethod
-    def _response(session_id: int, news: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
+    def _response(self, session_id: int, news: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
         topics: dict[str | UUID, FetchableTopicResponse] = {}
         for (topic, _), data in news:
             response = topics.get(topic)
@@ -212,7 +215,10 @@ class Fetch:
                     response.topic = topic
                 topics[topic] = response
             response.partitions.append(data)
-        return FetchResponse(session_id=session_id, responses=list(topics.values()))
+        answer = FetchResponse(session_id=session_id, responses=list(topics.values()))
+        if self._urgent and self._context.version >= LEADERS_SINCE:
+            answer.node_endpoints = self._endpoints(news)
+        return answer
 
     def _read_one(self, key: Key, asked: FetchPartition, remaining: int) -> FetchPartitionData:
         try:
@@ -230,13 +236,34 @@ class Fetch:
             logger.error("%s-%d: %s", *key, failure)  # noqa: TRY400 the failure says all
             code = ErrorCode.KAFKA_STORAGE_ERROR
         self._urgent = True
-        return FetchPartitionData(
+        data = FetchPartitionData(
             partition_index=key[1],
             error_code=code,
             high_watermark=-1,
             aborted_transactions=[] if code in REFUSED_BEFORE_READING else None,
             records=b"",
         )
+        if code in MOVED and self._context.version >= LEADERS_SINCE:
+            self._name_leader(key, data)
+        return data
+
+    def _name_leader(self, key: Key, data: FetchPartitionData) -> None:
+        """Tell the client who leads instead (KIP-951)."""
+        topic, index = key
+        name = self._context.services.image.topic_names.get(topic, "") if isinstance(topic, UUID) else topic
+        leader = current_leader(name, index, self._context)
+        if leader is not None:
+            data.current_leader = FetchLeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+
+    def _endpoints(self, news: list[tuple[Key, FetchPartitionData]]) -> list[FetchNodeEndpoint]:
+        """Where the leaders are that the answer names."""
+        leaders = {data.current_leader.leader_id: None for _, data in news if data.error_code in MOVED}
+        found = (node_endpoint(leader, self._context) for leader in leaders)
+        return [
+            FetchNodeEndpoint(node_id=each.node_id, host=each.host, port=each.port, rack=each.rack)
+            for each in found
+            if each is not None
+        ]
 
     def _find(self, key: Key) -> Partition:
         topic, index = key

@@ -32,6 +32,7 @@ from kwire.protocol.produce_exchange import (
 from kwire.protocol.records import CODEC_MASK, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, BatchHeader
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
+from kwire.server.current_leaders import current_leader, node_endpoint
 from kwire.server.dispatch import Api, HandWrittenCodec
 from kwire.server.durable_answers import Admission, Append, DurableAnswer
 from kwire.server.network.connection import CloseConnection
@@ -83,7 +84,7 @@ def handle(
         name, why = _resolve(topic, context, refused)
         for data in topic.partitions:
             if why is None:
-                _append(name, data, acks, context, is_transactional, waiting, at_gate)
+                _append(name, data, exchange, context, is_transactional, waiting, at_gate)
             else:
                 _refuse(data, why)
     answer: Awaitable[ProduceExchange] | None = None
@@ -178,7 +179,7 @@ def _resolve(
 def _append(
     name: str,
     data: ProducedPartition,
-    acks: int,
+    exchange: ProduceExchange,
     context: RequestContext,
     is_transactional: bool,
     waiting: list[Append],
@@ -209,8 +210,19 @@ def _append(
         return
     except KafkaError as error:
         _refuse_in(partition, data, error)
+        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            _name_leader(name, data, exchange, context)
         return
-    _store(partition, data, acks, waiting)
+    _store(partition, data, exchange.acks, waiting)
+
+
+def _name_leader(name: str, data: ProducedPartition, exchange: ProduceExchange, context: RequestContext) -> None:
+    """Tell the client who leads instead (KIP-951)."""
+    data.current_leader = current_leader(name, data.index, context)
+    if data.current_leader is not None:
+        endpoint = node_endpoint(data.current_leader[0], context)
+        if endpoint is not None and endpoint not in exchange.node_endpoints:
+            exchange.node_endpoints = [*exchange.node_endpoints, endpoint]
 
 
 def _is_through(partition: Partition, header: BatchHeader, context: RequestContext) -> bool:
