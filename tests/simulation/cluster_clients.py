@@ -1,0 +1,237 @@
+"""Clients of a simulated cluster: they make and delete topics, produce, read, commit offsets, and look at metadata.
+
+What they are told goes into the ledger, and whatever contradicts it is an AssertionError at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kwire.cluster.image import NO_LEADER
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kwire.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from kwire.protocol.records import decode_all
+from kwire.simulation import ClusterBroker, Simulation, WireClient
+from tests.simulation.cluster_ledger import CommitKey, Ledger, PartitionKey
+from tests.support.requests import batch, create_request, fetch_request, produce_request
+
+GIVE_UP_SECONDS: Final = 3.0
+PAUSE_SECONDS: Final = 0.1
+"""Between two operations of a client, on average."""
+OPERATIONS: Final = (
+    *("produce",) * 30, *("read",) * 10, *("commit",) * 5, *("look",) * 5, *("create",) * 2, "delete",
+    *("take_producer_id",) * 2,
+)  # fmt: skip
+PARTITIONS_MAX: Final = 4
+TOPICS_MAX: Final = 12
+
+
+class Client:
+    """One connection to each broker; one thing after the other."""
+
+    def __init__(self, simulation: Simulation, brokers: Sequence[ClusterBroker], ledger: Ledger, name: str) -> None:
+        self._simulation = simulation
+        self._brokers = {broker.node_id: broker for broker in brokers}
+        self._ledger = ledger
+        self.name = name
+        self._chance = simulation.chance.child(f"client {name}")
+        self._wires: dict[int, WireClient] = {}
+        self._leaders: dict[PartitionKey, int] = {}
+        self._coordinator: int | None = None
+        self._count = 0
+
+    async def run(self, end: float) -> None:
+        """Work until it is so late."""
+        while self._simulation.now < end:
+            await asyncio.sleep(self._chance.exponential(PAUSE_SECONDS))
+            await self.do("create" if not self._ledger.topics else self._chance.pick(OPERATIONS))
+        self.close()
+
+    async def do(self, operation: str) -> None:
+        """One operation, whatever becomes of it."""
+        self._ledger.operations += 1
+        self._count += 1
+        try:
+            await getattr(self, operation)()
+        except OSError:
+            self._leaders.clear()
+            self._coordinator = None
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        for wire in self._wires.values():
+            wire.close()
+        self._wires.clear()
+
+    async def ask(self, node_id: int, request: Any, version: int) -> Any:
+        """A broker's answer. Raises OSError."""
+        wire = self._wires.pop(node_id, None)
+        if wire is None:
+            wire = await WireClient.connect(self._brokers[node_id].bootstrap_server, seconds=GIVE_UP_SECONDS)
+        try:
+            answer = await wire.ask(request, version, seconds=GIVE_UP_SECONDS)
+        except OSError:
+            wire.close()
+            raise
+        self._wires[node_id] = wire
+        return answer
+
+    def _anyone(self) -> int:
+        return self._chance.pick(sorted(self._brokers))
+
+    # --- metadata
+
+    async def look(self) -> None:
+        """Who leads, as some broker has it."""
+        metadata = await self.ask(self._anyone(), MetadataRequest(topics=None), 12)
+        self._check(metadata)
+        self._leaders = {
+            (topic.topic_id, part.partition_index): part.leader_id
+            for topic in metadata.topics
+            for part in topic.partitions
+            if part.leader_id != NO_LEADER
+        }
+
+    def _check(self, metadata: MetadataResponse) -> None:
+        """Nobody leads but who is among the brokers that live, and there is one leader in an epoch."""
+        living = {broker.node_id for broker in metadata.brokers}
+        assert living <= set(self._brokers), f"brokers {living}"
+        for topic in metadata.topics:
+            for part in topic.partitions:
+                leader = part.leader_id
+                code = ErrorCode.NONE if leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE
+                assert leader in (*living, NO_LEADER), f"{leader} leads {topic.name} and is not among {living}"
+                assert part.error_code == code, f"{topic.name}: leader {leader}, code {part.error_code}"
+                if leader != NO_LEADER:
+                    self._ledger.lead(topic.topic_id, part.partition_index, part.leader_epoch, leader)
+
+    async def create(self) -> None:
+        """Make a topic, if there are not many."""
+        if len(self._ledger.topics) >= TOPICS_MAX:
+            return
+        name, count = f"t-{self.name}-{self._count}", 1 + self._chance.below(PARTITIONS_MAX)
+        answer = (await self.ask(self._anyone(), create_request(name, count), 7)).topics[0]
+        if answer.error_code == ErrorCode.NONE:
+            self._ledger.topics[name] = answer.topic_id, count
+
+    async def delete(self) -> None:
+        """Delete a topic, if there are some."""
+        if len(self._ledger.topics) < TOPICS_MAX - 2:
+            return
+        name = self._chance.pick(sorted(self._ledger.topics))
+        topic_id, _ = self._ledger.topics.pop(name)
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=10_000)
+        answer = (await self.ask(self._anyone(), request, 6)).responses[0]
+        if answer.error_code == ErrorCode.NONE:
+            assert answer.topic_id == topic_id, f"{answer.topic_id} was deleted instead of {topic_id}"
+            self._ledger.deleted.add(topic_id)
+
+    async def take_producer_id(self) -> None:
+        """What an idempotent producer begins with."""
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+        answer = await self.ask(self._anyone(), request, 4)
+        if answer.error_code == ErrorCode.NONE:
+            self._ledger.take_producer_id(answer.producer_id)
+
+    # --- records
+
+    def _pick(self) -> tuple[str, PartitionKey]:
+        name = self._chance.pick(sorted(self._ledger.topics))
+        topic_id, count = self._ledger.topics[name]
+        return name, (topic_id, self._chance.below(count))
+
+    async def leader_of(self, key: PartitionKey) -> int | None:
+        """Who leads a partition, so far as this client knows."""
+        if key not in self._leaders:
+            await self.look()
+        return self._leaders.get(key)
+
+    async def produce(self) -> None:
+        """One record, acks=all."""
+        name, key = self._pick()
+        leader = await self.leader_of(key)
+        if leader is None:
+            return
+        value = f"{self.name}-{self._count}".encode()
+        request = produce_request(name, batch(value), partition=key[1])
+        answer = (await self.ask(leader, request, 11)).responses[0].partition_responses[0]
+        if answer.error_code == ErrorCode.NONE:
+            self._ledger.acknowledge(key, answer.base_offset, value)
+        else:
+            self._leaders.pop(key, None)
+
+    async def read(self) -> None:
+        """From one of the offsets that were acknowledged."""
+        _, key = self._pick()
+        if known := self._ledger.records.get(key):
+            await self.read_from(key, self._chance.pick(list(known)))
+
+    async def read_from(self, key: PartitionKey, offset: int) -> int | None:
+        """Compare what is there from an offset on with what was acknowledged; where it ends, None if nobody says."""
+        leader = await self.leader_of(key)
+        if leader is None:
+            return None
+        request = fetch_request("", offset, partition=key[1], topic_id=key[0])
+        response = await self.ask(leader, request, 16)
+        answer = response.responses[0].partitions[0] if response.responses else response
+        if answer.error_code != ErrorCode.NONE:
+            is_gone = key[0] not in {topic_id for topic_id, _ in self._ledger.topics.values()}
+            lost = answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and offset in self._ledger.records.get(key, {})
+            assert is_gone or not lost, f"lost: {key} has nothing at {offset}, where a record was acknowledged"
+            self._leaders.pop(key, None)
+            return None
+        for record in decode_all(bytes(answer.records or b"")):
+            self._ledger.compare(key, record.offset, record.value)
+            offset = max(offset, record.offset + 1)
+        return offset
+
+    # --- offsets of a group that is this client's own
+
+    async def _coordinate(self) -> int:
+        """Who keeps the group's offsets. Raises OSError."""
+        if self._coordinator is None:
+            request = FindCoordinatorRequest(key_type=0, coordinator_keys=[self.name])
+            found = (await self.ask(self._anyone(), request, 6)).coordinators[0]
+            if found.error_code != ErrorCode.NONE:
+                raise ConnectionError(ErrorCode(found.error_code).name)
+            self._coordinator = found.node_id
+        return self._coordinator
+
+    async def commit(self) -> None:
+        """Commit an offset higher than the one before."""
+        name, (_, index) = self._pick()
+        key: CommitKey = (self.name, name, index)
+        offset = self._ledger.tried_commits[key] = self._ledger.tried_commits.get(key, 0) + 1
+        partition = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
+        topic = OffsetCommitRequestTopic(name=name, partitions=[partition])
+        answer = await self.ask(await self._coordinate(), OffsetCommitRequest(group_id=self.name, topics=[topic]), 9)
+        if answer.topics[0].partitions[0].error_code == ErrorCode.NONE:
+            self._ledger.commits[key] = offset
+        else:
+            self._coordinator = None
+
+    async def committed(self, name: str, index: int) -> int | None:
+        """What the coordinator has; None if it does not say. Raises OSError."""
+        topic = OffsetFetchRequestTopics(name=name, partition_indexes=[index])
+        group = OffsetFetchRequestGroup(group_id=self.name, topics=[topic])
+        answer = (await self.ask(await self._coordinate(), OffsetFetchRequest(groups=[group]), 9)).groups[0]
+        if answer.error_code != ErrorCode.NONE:
+            self._coordinator = None
+            return None
+        offset: int = answer.topics[0].partitions[0].committed_offset
+        return offset

@@ -1,0 +1,104 @@
+"""What must hold in a cluster at any moment, seen from outside: all nodes' images are states of one metadata log.
+
+Beside the rules of the quorum (quorum_rules.py): a node's image never goes back while its process lives; at one offset
+all images are equal (Q11); broker epochs and the epochs of partitions only grow; an epoch has one leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kwire.cluster.image import MetadataImage, TopicImage
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.simulation import SimulatedCluster, Simulation
+from kwire.simulation.nodes import AnyNode
+from tests.simulation.cluster_ledger import Ledger
+from tests.simulation.quorum_rules import Rules
+
+
+class Voter:
+    """A controller, or a broker that is one too, as the rules of the quorum look at it: from its log's opening on."""
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+        self.name = node.name
+        self.host = node.host
+        self.key = node.key
+
+    @property
+    def is_serving(self) -> bool:
+        return self.node.metadata_log is not None
+
+    @property
+    def server(self) -> Any:
+        return self.node.server
+
+
+class ClusterRules:
+    """See the module's text."""
+
+    def __init__(self, simulation: Simulation, cluster: SimulatedCluster, ledger: Ledger) -> None:
+        self._timeline = simulation.timeline
+        self._ledger = ledger
+        self._by_host = {node.host: node for node in cluster.nodes}
+        voters: Sequence[Any] = [Voter(node) for node in cluster.voters]
+        self.quorum = Rules(simulation, voters)
+        self._seen: dict[AnyNode, tuple[MetadataLog, MetadataImage]] = {}
+        self._images: dict[int, tuple[str, MetadataImage]] = {}
+        """The first that was seen at an offset, and whose it was."""
+
+    def at_any_moment(self) -> None:
+        """After each event; costly only when a node has another image than before."""
+        self.quorum.at_any_moment()
+        host = getattr(self._timeline.loop, "host", None)
+        node = self._by_host.get(host) if host is not None else None
+        log = node.metadata_log if node is not None else None
+        if node is None or log is None or log.failed.done():
+            return
+        before = self._seen.get(node)
+        if before is None or before[0] is not log:
+            self._compare(node, log.image)
+        elif before[1] is not log.image:
+            self._check(node, before[1], log.image)
+            self._compare(node, log.image)
+        else:
+            return
+        self._seen[node] = log, log.image
+
+    def of_whole_logs(self) -> None:
+        """Now and then."""
+        self.quorum.of_whole_logs()
+
+    def _compare(self, node: AnyNode, image: MetadataImage) -> None:
+        other, known = self._images.setdefault(image.offset, (node.name, image))
+        assert known == image, f"Q11: {other} and {node.name} have different images at {image.offset}"
+        if known is image:
+            for topic in image.topics.values():
+                for index, part in enumerate(topic.partitions):
+                    self._ledger.lead(topic.topic_id, index, part.leader_epoch, part.leader)
+                    assert part.leader in (*part.replicas, -1), f"{part.leader} leads and is no replica: {part}"
+        if known is image and image.offset == max(self._images):
+            back = self._ledger.deleted.intersection(image.topic_names)
+            assert not back, f"topics {back} are there after their deletion, at {image.offset}"
+
+    def _check(self, node: AnyNode, old: MetadataImage, new: MetadataImage) -> None:
+        assert new.offset > old.offset or new == old, f"Q11: {node.name} went back from {old.offset} to {new.offset}"
+        for broker_id, broker in old.brokers.items():
+            epoch = new.brokers[broker_id].broker_epoch
+            assert epoch >= broker.broker_epoch, f"broker {broker_id} has epoch {epoch} after {broker.broker_epoch}"
+        for name, topic in old.topics.items():
+            later = new.topics.get(name)
+            if later is not None and later is not topic and later.topic_id == topic.topic_id:
+                _check_epochs(topic, later)
+
+
+def _check_epochs(old: TopicImage, new: TopicImage) -> None:
+    for index, (before, after) in enumerate(zip(old.partitions, new.partitions, strict=False)):
+        place = f"partition {index} of {new.name}"
+        assert after.leader_epoch >= before.leader_epoch, f"{place}: a leader epoch went back"
+        assert after.partition_epoch >= before.partition_epoch, f"{place}: a partition epoch went back"
+        is_changed = after != before
+        assert not is_changed or after.partition_epoch > before.partition_epoch, f"{place} changed within its epoch"
+        is_led_by_another = after.leader != before.leader
+        assert not is_led_by_another or after.leader_epoch > before.leader_epoch, f"{place}: two leaders in an epoch"

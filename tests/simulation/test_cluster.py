@@ -1,0 +1,120 @@
+"""Clusters of production brokers and controllers, by seed: python -m tests.simulation.cluster runs more of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kwire.cluster.image import NO_LEADER
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.simulation import Simulation
+from tests.simulation.cluster import run_seed
+from tests.support.requests import create_request
+
+ROOT = Path(__file__).parents[2]
+SEEDS = 6
+SESSION_SECONDS = 9.0
+EVENTS_MAX = 50_000
+"""Of a broker that asks for votes and looks for others for 20 seconds; without a pause there would be no end of it."""
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+def test_what_a_cluster_said_holds(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert outcome.faults >= 5
+    assert outcome.operations >= 1000
+    assert outcome.acknowledged > 50
+    assert min(outcome.commits, outcome.topics, outcome.deleted) > 0
+
+
+def test_without_flushes_a_power_cut_is_seen() -> None:
+    """Else nothing would be shown by the test above."""
+    with pytest.raises(AssertionError, match="lost: "):
+        run_seed(2, 20.0, kinds=("blackout",), flush_messages=10**9)
+
+
+def test_the_same_seed_does_the_same_in_any_process() -> None:
+    here = run_seed(3, 10.0)
+    program = "from tests.simulation.cluster import run_seed; print(run_seed(3, 10.0).digest)"
+    environment = os.environ | {"PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.strip() == here.digest
+
+
+def test_who_is_fenced_leads_nothing_and_is_shown_to_nobody() -> None:
+    with Simulation(seed=5) as simulation:
+        cluster = simulation.cluster(brokers=2, controllers=3)
+        away, here = cluster.brokers
+
+        async def scenario() -> None:
+            await cluster.start()
+            client = await simulation.connect(here)
+            assert (await client.ask(create_request("orders", 4), 7)).topics[0].error_code == ErrorCode.NONE
+            simulation.network.isolate(away.name)
+            await asyncio.sleep(SESSION_SECONDS + 4)
+            metadata = await client.ask(MetadataRequest(topics=None), 12)
+            assert {broker.node_id for broker in metadata.brokers} == {here.node_id}
+            assert {part.leader_id for part in metadata.topics[0].partitions} == {here.node_id, NO_LEADER}
+            simulation.network.heal()
+            while len(metadata.brokers) < 2:
+                await asyncio.sleep(0.1)
+                metadata = await client.ask(MetadataRequest(topics=None), 12)
+            assert {part.leader_id for part in metadata.topics[0].partitions} == {here.node_id, away.node_id}
+            client.close()
+
+        simulation.run(scenario(), seconds=120)
+
+
+def test_a_broker_whose_controllers_are_gone_waits_and_asks_now_and_then() -> None:
+    with Simulation(seed=5) as simulation:
+        cluster = simulation.cluster(brokers=3, controllers=0)
+        simulation.run(cluster.start())
+        for broker in cluster.brokers:
+            broker.kill()
+        one, other, _ = cluster.brokers
+
+        async def begin() -> None:
+            one.begin()
+            other.begin()
+
+        simulation.run(begin())
+        simulation.advance(4)
+        assert not one.is_serving, "the session of the process before is not over"
+        other.kill()
+        events = simulation.timeline.events
+        simulation.advance(20)
+        assert not one.is_serving
+        assert simulation.timeline.events - events < EVENTS_MAX
+        simulation.run(cluster.start())
+        simulation.advance(30)
+        assert one.is_serving
+
+
+def test_a_topic_that_could_not_be_deleted_is_not_said_to_be() -> None:
+    with Simulation(seed=5) as simulation:
+        cluster = simulation.cluster(brokers=1, controllers=1)
+        (controller,) = cluster.controllers
+
+        async def scenario() -> None:
+            await cluster.start()
+            client = await simulation.connect(cluster.brokers[0])
+            await client.ask(create_request("orders"), 7)
+            controller.host.device.fill(free_bytes=0)
+            request = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=1000)
+            refused = (await client.ask(request, 6)).responses[0]
+            assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            controller.host.device.empty()
+            client.close()
+
+        simulation.run(scenario(), seconds=60)
+        assert controller.metadata_log is not None
+        assert "orders" in controller.metadata_log.image.topics
