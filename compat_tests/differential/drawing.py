@@ -40,6 +40,7 @@ PARTITION_LISTS = {"partitions", "partition_indexes", "partition_data"}
 
 BOUNDARIES: dict[str, tuple[Any, ...]] = {
     "int8": (-1, 0, 1, 3, 99, *INT8),
+    "uint16": (0, 1, 9092, 65535),
     "int16": (-1, 0, 1, 2, *INT16),
     "int32": (-1, 0, 1, 2, 1000, *INT32),
     "int64": (-1, 0, 1, 2, 10**12, *INT64),

@@ -155,6 +155,8 @@ def _drawn(api: Api, version: int, chance: Chance) -> Any:
         _leave_beyond_counting_alone(request)
     elif api.key == ApiKey.UNREGISTER_BROKER and request.broker_id == THE_ONLY_BROKER:
         request.broker_id += 1  # Kafka's partitions would have no leader any more
+    elif api.key in (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER):
+        request.cluster_id = "another"  # the voters stay who they are
     elif api.key == ApiKey.METADATA:
         _leave_nameless_alone(request)
     elif api.key == ApiKey.CREATE_PARTITIONS:
