@@ -92,6 +92,7 @@ states = $(BIN)/python -m tests.campaign.states --states $(or $(STATES),200000) 
 power = $(BIN)/python -m tests.campaign.power --cuts $(or $(POWER),300) --seed $(or $(SEED),1)
 flips = $(BIN)/python -m tests.campaign.flips --flips $(or $(FLIPS),2000) --seed $(or $(SEED),1)
 controllers = $(BIN)/python -m tests.campaign.controllers --runs $(or $(CONTROLLERS),20) --seed $(or $(SEED),1)
+quorum = $(BIN)/python -m tests.campaign.quorum --seeds $(or $(QUORUM),1000) --seed $(or $(SEED),101)
 histories = $(VENV)-compat/bin/python -m tests.campaign.histories --runs $(or $(HISTORIES),30) --seed $(or $(SEED),1)
 one_alone = $(KILLS)$(FRAMES)$(STATES)$(FLIPS)$(POWER)$(CONTROLLERS)$(HISTORIES)
 campaign: $(VENV)/.test $(VENV)-compat/.compat
@@ -101,6 +102,7 @@ campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(if $(one_alone),$(if $(FLIPS),$(flips)),$(flips))
 	$(if $(one_alone),$(if $(POWER),$(power)),$(power))
 	$(if $(one_alone),$(if $(CONTROLLERS),$(controllers)),$(controllers))
+	$(if $(one_alone),$(if $(QUORUM),$(quorum)),$(quorum))
 	$(if $(one_alone),$(if $(HISTORIES),$(histories)),$(histories))
 
 # What was built and what tools remember.

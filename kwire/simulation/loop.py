@@ -150,7 +150,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         that runs at this moment cannot be closed; it gets no further than its next await.
         """
         self._closed = True
-        self._held = None
+        held, self._held = self._held, None
         before = running._get_running_loop()  # noqa: SLF001 what finally parts ask for
         running._set_running_loop(self)  # noqa: SLF001 see above
         for number in sorted(self._tasks.keys()):
@@ -158,6 +158,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
             if task is not None and not task.done():
                 _close(task)
         running._set_running_loop(before)  # noqa: SLF001 see above
+        del held  # not before: a task that has not begun is referred to by nothing else
 
     def close(self) -> None:
         self._closed = True

@@ -75,20 +75,21 @@ class SimulatedNode(ABC, Generic[S]):
         """Start without waiting; the future says when it serves. It stays open if the broker is killed before."""
         process = self.host.start()
         served: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = process.run(self._serve(process))
-        task.add_done_callback(lambda done: _pass_on(done, served))
+        process.run(self._serve(process, served))
         return served
 
-    async def _serve(self, process: Process) -> None:
-        self.server, self._made = self.make(process), process
+    async def _serve(self, process: Process, served: asyncio.Future[None]) -> None:
         try:
+            self.server, self._made = self.make(process), process
             await self.server.start()
-        except BaseException:
+        except Exception as error:  # noqa: BLE001 raised where the start is waited for
             if process.is_alive:
+                _settle(served, error)  # here: no callback of this process runs after its end
                 self.host.kill()
-            raise
+            return
         self._serving = process
         self.host.note(f"{process.name} serves")
+        _settle(served, None)
 
     async def stop(self) -> None:
         """The clean end: flushed, and marked as such."""
@@ -114,6 +115,21 @@ class SimulatedNode(ABC, Generic[S]):
     def resume(self) -> None:
         """SIGCONT."""
         self.host.resume()
+
+
+def _fail(future: asyncio.Future[None], error: Exception) -> None:
+    if not future.done() and not future.get_loop().is_closed():
+        future.set_exception(error)
+
+
+def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
+    """Tell a future of another process, if anybody still waits for it."""
+    if future.done() or future.get_loop().is_closed():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(None)
 
 
 def _pass_on(task: asyncio.Task[None], future: asyncio.Future[None]) -> None:

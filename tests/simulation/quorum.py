@@ -158,6 +158,15 @@ async def scenario(
 def run_seed(seed: int, seconds: float = SECONDS, *, count: int = 0, kinds: Sequence[str] = QUORUM_KINDS) -> Outcome:
     """One seed, with 3 or 5 controllers unless it is said. Raises AssertionError when a rule is broken."""
     outcome = Outcome()
+    try:
+        _run(seed, seconds, count, kinds, outcome)
+    except Exception as error:
+        error.add_note(f"python -m tests.simulation.quorum --seed {seed} --seconds {seconds}")
+        raise
+    return outcome
+
+
+def _run(seed: int, seconds: float, count: int, kinds: Sequence[str], outcome: Outcome) -> None:
     with Simulation(seed) as simulation:
         drawn = draw(seed, simulation, count)
         simulation.network.speed = drawn.speed
@@ -170,7 +179,6 @@ def run_seed(seed: int, seconds: float = SECONDS, *, count: int = 0, kinds: Sequ
         rules.of_whole_logs()
         outcome.elections = len(rules.leaders)
         outcome.digest, outcome.events = simulation.trace.digest, simulation.timeline.events
-    return outcome
 
 
 def describe(seed: int, seconds: float) -> str:

@@ -188,13 +188,16 @@ class QuorumFaults(Faults):
             self._is_changing = False
 
     async def _remove_and_add(self, node: SimulatedController) -> None:
+        """One voter or two, asked for at the same moment: one of them has to wait."""
         if len(self._controllers) < VOTERS_LEAST:
             return
-        removed = await self.operator.remove(node.node_id, node.key.directory_id)
-        self._simulation.trace.note(f"removed {node.name}: {removed}")
-        if removed in (None, ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+        going = self._chance.some(self._controllers, 1 + self._chance.below(2))
+        removed = await asyncio.gather(*(self.operator.remove(each.node_id, each.key.directory_id) for each in going))
+        self._simulation.trace.note(f"removed {', '.join(each.name for each in going)}: {removed}")
+        if any(code in (None, ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT) for code in removed):
             await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
-        await self._while_it_lasts(node)
+        for each in going:
+            await self._while_it_lasts(each)
 
     async def _replace(self, node: SimulatedController) -> None:
         node.replace_disk()

@@ -7,16 +7,13 @@ is remembered, so that nobody says otherwise later. Each message begins with the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.quorum.voter_history import quorum_records
-from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
+from kwire.cluster.quorum.voters import ReplicaKey
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import KafkaError
-from kwire.protocol.messages.control_records import VotersRecord
 from kwire.protocol.records import iterate_headers
 from kwire.server.controller_server import ControllerServer
 from kwire.simulation import Simulation
@@ -57,8 +54,6 @@ class Rules:
         self._committed: dict[int, tuple[int, int]] = {}
         """By a batch's base offset, its epoch and CRC (Q3)."""
         self._committed_to = 0
-        self._voter_sets: dict[int, VoterSet] = {}
-        """Committed ones, by offset (Q8)."""
         self._epochs: dict[ReplicaKey, int] = {}
         self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._durable: dict[ReplicaKey, int] = {}
@@ -152,6 +147,8 @@ class Rules:
         if before is not None and before.is_active and before.voters_offset < now.voters_offset:
             was_committed = max(before.high_watermark, now.high_watermark) > before.voters_offset
             assert was_committed, f"Q8: {node.name} changes voters twice, at {before.voters_offset} uncommitted"
+            old, new = history.voters_at(now.voters_offset), history.voters_at(now.end)
+            assert old.overlaps_majority(new), f"Q8: voters {old} became {new} in one step"
 
     # --- now and then
 
@@ -176,18 +173,12 @@ class Rules:
         while offset < end:
             data = log.read(offset, READ_BYTES, limit_offset=end)
             assert data, f"Q3: {node.name} lacks what it has committed, from offset {offset} on"
-            for at, record in quorum_records(data, begin=offset, end=end):
-                if isinstance(record, VotersRecord):
-                    self._voter_sets[at] = VoterSet.from_record(record)
             for _, header in iterate_headers(data):
                 offset = header.next_offset
                 here = header.partition_leader_epoch, header.crc
                 known = self._committed.setdefault(header.base_offset, here)
                 assert known == here, f"Q3: {node.name} has another batch at offset {header.base_offset}"
         self._compared[node.key] = node.server, offset
-        sets = [self._voter_sets[at] for at in sorted(self._voter_sets)]
-        for one, next_one in pairwise(sets):
-            assert one.overlaps_majority(next_one), f"Q8: voters {one} became {next_one} in one step"
 
     def _check_snapshots(self, node: SimulatedController, metadata_log: MetadataLog) -> None:
         """Q10: the log begins with a snapshot, and a snapshot's epoch is that of the last record in it."""

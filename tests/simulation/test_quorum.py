@@ -4,21 +4,48 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.many import Result, run_many
 from tests.simulation.quorum import run_seed
+from tests.simulation.regressions import regressions
 
-SEEDS = 12
+SEEDS = range(1, 101)
+REGRESSIONS = regressions("quorum")
 
 
-@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
-def test_nothing_that_a_quorum_acknowledged_is_lost(seed: int) -> None:
-    outcome = run_seed(seed)
+@pytest.fixture(scope="module")
+def results() -> dict[int, Result]:
+    seeds = {*SEEDS, *(each.seed for each in REGRESSIONS)}
+    return {result.seed: result for result in run_many(sorted(seeds))}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_that_a_quorum_acknowledged_is_lost(seed: int, results: dict[int, Result]) -> None:
+    outcome = results[seed].outcome
+    assert outcome is not None, results[seed].failure
     assert outcome.faults >= 5
-    assert outcome.operations > 900
-    assert len(outcome.acknowledged) > 500
+    assert outcome.operations >= 1000
+    assert len(outcome.acknowledged) > 100
     assert outcome.elections >= 1
+
+
+@pytest.mark.parametrize("seed", [each.seed for each in REGRESSIONS])
+def test_what_failed_once_does_no_more(seed: int, results: dict[int, Result]) -> None:
+    assert results[seed].outcome is not None, results[seed].failure
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_another_process_does_the_same(seed: int, results: dict[int, Result]) -> None:
+    assert results[seed].outcome == run_seed(seed)
 
 
 def test_the_same_seed_does_the_same() -> None:
     first, second = run_seed(3, 10.0), run_seed(3, 10.0)
     assert first == second
     assert first.digest != run_seed(4, 10.0).digest
+
+
+def test_a_failing_seed_prints_its_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.simulation.quorum.LEADER_SECONDS", -1.0)
+    with pytest.raises(AssertionError) as caught:
+        run_seed(3, 1.0)
+    assert "python -m tests.simulation.quorum --seed 3 --seconds 1.0" in caught.value.__notes__
