@@ -45,6 +45,7 @@ class Partitions:
         and the others are served."""
         self._removal_watchers: list[Callable[[Partition], None]] = []
         self._leadership_watchers: list[Callable[[Partition], None]] = []
+        self._opening_watchers: list[Callable[[Partition], None]] = []
         self._image = MetadataImage()
 
     # --- finding
@@ -54,13 +55,13 @@ class Partitions:
         partitions = self._by_topic.get(topic)
         partition = partitions.get(index) if partitions is not None else None
         if partition is None or not partition.is_led:
-            raise KafkaError(self._why_not_here(topic, index))
+            raise KafkaError(self._why_not_here(topic, index, partition))
         if partition.log.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         return partition
 
-    def _why_not_here(self, topic: str, index: int) -> ErrorCode:
-        if (topic, index) in self._closed:
+    def _why_not_here(self, topic: str, index: int, partition: Partition | None) -> ErrorCode:
+        if (topic, index) in self._closed or (partition is not None and partition.log.failure is not None):
             return ErrorCode.KAFKA_STORAGE_ERROR
         known = self._image.topics.get(topic)
         is_elsewhere = known is not None and 0 <= index < len(known.partitions)
@@ -80,6 +81,12 @@ class Partitions:
 
     def watch_removals(self, watcher: Callable[[Partition], None]) -> None:
         self._removal_watchers.append(watcher)
+
+    def watch_openings(self, watcher: Callable[[Partition], None]) -> None:
+        """Tell the watcher of each partition that this broker has opened, and opens from now on."""
+        for partition in self:
+            watcher(partition)
+        self._opening_watchers.append(watcher)
 
     def watch_leadership(self, watcher: Callable[[Partition], None]) -> None:
         """Tell the watcher of partitions that this broker leads from now on, or no longer."""
@@ -162,6 +169,8 @@ class Partitions:
                 group_commit=self._group_commit,
                 is_led=is_led,
             )
+            for watcher in self._opening_watchers:
+                watcher(partitions[index])
             if is_led:
                 self._tell_leadership(partitions[index])
         if moved:

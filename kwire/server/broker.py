@@ -35,6 +35,7 @@ from kwire.server.client_telemetry import ClientTelemetry
 from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
 from kwire.server.compaction.rounds import ProcessRounds, Rounds
 from kwire.server.controller_role import ControllerRole, way_to_controller
+from kwire.server.directory_assignments import DirectoryAssignments
 from kwire.server.dispatch import Dispatcher
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
@@ -156,6 +157,14 @@ class BrokerServer:
         )
         self._partitions.start(node.metadata_log.image, is_directory_lost=bool(lost))
         node.metadata_log.watch(self._partitions.follow)
+        assignments = DirectoryAssignments(
+            broker_id=self.config.node_id,
+            broker_epoch=lambda: self._lifecycle.broker_epoch,
+            directory_ids=node.storage.directory_ids,
+            active_controller=self._active_controller,
+        )
+        self._partitions.watch_openings(assignments.note)
+        node.background.run(assignments.run())
         if lost and not self._partitions.any_closed:
             # Else it is asked for again at the next start: its partitions must not be made anew, empty, then either.
             await self._lifecycle.register(list(node.storage.directory_ids.values()))

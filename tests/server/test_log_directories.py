@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kwire.cluster.directory_ids import UNASSIGNED
+from kwire.cluster.image import PartitionImage
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -64,6 +66,27 @@ def test_one_directory_fails_and_the_others_go_on(
         }
         create_topic(client, name="later")
         assert produce(client, "later", batch(b"v")).error_code == ErrorCode.NONE
+
+
+def test_the_controller_knows_which_replicas_a_failed_directory_had(
+    data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str]
+) -> None:
+    eager = config | {"broker.heartbeat.interval.ms": "50"}
+    with RunningBroker(data_dir, eager, disk=disk) as running, running.client() as client:
+        create_topic(client, PARTITIONS, name="t")
+
+        def partitions() -> tuple[PartitionImage, ...]:
+            return running.call(lambda: running.server.services.image.topics["t"].partitions)
+
+        eventually(lambda: all(each.directories[0] != UNASSIGNED for each in partitions()), "they are told")
+        assert len({each.directories[0] for each in partitions()}) == 2
+        disk.fail = lambda operation, path: broken(operation, path) if path.startswith(directories[0]) else None
+        assert sorted(codes(client)) == [ErrorCode.NONE] * 2 + [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        eventually(lambda: sorted(each.leader for each in partitions()) == [-1, -1, 1, 1], "two have no leader")
+        assert sorted(codes(client)) == [ErrorCode.NONE] * 2 + [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    disk.fail = lambda operation, path: None
+    with RunningBroker(data_dir, eager, disk=disk) as running, running.client() as client:
+        assert codes(client) == [ErrorCode.NONE] * PARTITIONS
 
 
 def test_a_start_without_one_directory_serves_the_others_and_makes_nothing_anew(

@@ -1,0 +1,108 @@
+"""Telling the controller in which log directories this broker has put its replicas (KIP-858).
+
+A broker with one directory has nothing to tell: the controller knows. One with several chooses where a new log goes,
+and the controller must know it to find others to lead when a directory fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import posixpath
+from collections.abc import Callable, Mapping
+from itertools import islice
+from uuid import UUID
+
+from kwire.cluster.controller.view import directory_of
+from kwire.cluster.partition import Partition
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+)
+from kwire.server.active_controller import ActiveController
+
+logger = logging.getLogger("kwire.server.directory_assignments")
+
+AT_ONCE = 2000
+"""Replicas in one request; Kafka's brokers send as many."""
+RETRY_SECONDS = 1.0
+
+Replica = tuple[UUID, int]
+"""(topic id, partition index)"""
+
+
+class DirectoryAssignments:
+    """Owns what the controller is yet to be told."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        directory_ids: Mapping[str, UUID],
+        active_controller: ActiveController,
+    ) -> None:
+        """`directory_ids` are those of the log directories, by path."""
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._directory_ids = directory_ids
+        self._active_controller = active_controller
+        self._untold: dict[Replica, UUID] = {}
+        self._woken = asyncio.Event()
+
+    def note(self, partition: Partition) -> None:
+        """A log is open: tell where, unless the metadata say so."""
+        directory = self._directory_ids.get(posixpath.dirname(partition.log.directory))
+        if directory is not None and directory != directory_of(partition.image, self._broker_id):
+            self._untold[partition.topic_id, partition.index] = directory
+            self._woken.set()
+
+    async def run(self) -> None:
+        """For as long as the broker runs."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while self._untold:
+                if not await self._tell(dict(islice(self._untold.items(), AT_ONCE))):
+                    await asyncio.sleep(RETRY_SECONDS)
+
+    async def _tell(self, told: Mapping[Replica, UUID]) -> bool:
+        """Whether the controller has taken note of all of these; those are not told again."""
+        request = AssignReplicasToDirsRequest(
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), directories=_by_directory(told)
+        )
+        try:
+            response: AssignReplicasToDirsResponse = await self._active_controller.ask_until_answered(request)
+        except KafkaError as error:
+            logger.warning("the controller could not be told of log directories: %s", error)
+            return False
+        if response.error_code != ErrorCode.NONE:
+            logger.warning("the controller refused log directories: %s", ErrorCode(response.error_code).name)
+            return False
+        for replica, directory in told.items():  # what it refused one by one is deleted, or moved away, meanwhile
+            if self._untold.get(replica) == directory:
+                del self._untold[replica]
+        return True
+
+
+def _by_directory(told: Mapping[Replica, UUID]) -> list[AssignReplicasToDirsRequestDirectoryData]:
+    grouped: dict[UUID, dict[UUID, list[int]]] = {}
+    for (topic_id, index), directory in told.items():
+        grouped.setdefault(directory, {}).setdefault(topic_id, []).append(index)
+    return [
+        AssignReplicasToDirsRequestDirectoryData(
+            id=directory,
+            topics=[
+                AssignReplicasToDirsRequestTopicData(
+                    topic_id=topic_id,
+                    partitions=[AssignReplicasToDirsRequestPartitionData(partition_index=index) for index in indexes],
+                )
+                for topic_id, indexes in topics.items()
+            ],
+        )
+        for directory, topics in grouped.items()
+    ]
