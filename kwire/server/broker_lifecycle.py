@@ -79,6 +79,8 @@ class BrokerLifecycle:
         self._woken = asyncio.Event()
         self._let_go = asyncio.Event()
         self._answered_ms = clock.monotonic_ms()
+        self._heard = ErrorCode.NONE
+        """What the last heartbeat was answered."""
         self.broker_epoch = -1
         """Of this process; -1 until it is registered."""
 
@@ -197,10 +199,12 @@ class BrokerLifecycle:
             logger.debug("no answer to a heartbeat: %s", error)
             return None
         self._answered_ms = self._clock.monotonic_ms()
-        if response.error_code != ErrorCode.NONE:
-            logger.warning("a heartbeat was refused: %s", ErrorCode(response.error_code).name)
-            return None
-        return response
+        code = ErrorCode(response.error_code)
+        if code is not self._heard:
+            self._heard = code
+            if code is not ErrorCode.NONE:
+                logger.warning("heartbeats are refused: %s", code.name)
+        return response if code is ErrorCode.NONE else None
 
     # --- ending
 

@@ -62,9 +62,10 @@ class MarkersEverywhere:
         self._others = others
 
     def write(self, leader_id: int, marker: Marker, partitions: Iterable[TopicPartition]) -> Answer[Outcomes]:
+        in_order = sorted(partitions)  # a set's own order is another one in each process
         if leader_id == self._others.broker_id:
-            return self._writer.write(marker, partitions)
-        return self._write_there(leader_id, marker, sorted(partitions))
+            return self._writer.write(marker, in_order)
+        return self._write_there(leader_id, marker, in_order)
 
     async def _write_there(self, leader_id: int, marker: Marker, partitions: Sequence[TopicPartition]) -> Outcomes:
         request = WriteTxnMarkersRequest(
