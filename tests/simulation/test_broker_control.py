@@ -19,7 +19,12 @@ from kwire.simulation import Simulation, WireClient
 from kwire.simulation.controllers import CLUSTER_ID, PORT, SimulatedController
 
 SESSION_SECONDS = 9
-FEATURES = (("metadata.version", 30, 30), ("transaction.version", 0, 2), ("kraft.version", 0, 1))
+FEATURES = (
+    ("metadata.version", 30, 30),
+    ("eligible.leader.replicas.version", 0, 1),
+    ("transaction.version", 0, 2),
+    ("kraft.version", 0, 1),
+)
 
 
 def registration(broker_id: int, incarnation: int = 1, **changes: Any) -> BrokerRegistrationRequest:
@@ -30,11 +35,7 @@ def registration(broker_id: int, incarnation: int = 1, **changes: Any) -> Broker
         "listeners": [BrokerRegistrationListener(name="PLAINTEXT", host="h", port=9092)],
         "features": [
             BrokerRegistrationFeature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, low, high in (
-                ("metadata.version", 30, 30),
-                ("transaction.version", 0, 2),
-                ("kraft.version", 0, 1),
-            )
+            for name, low, high in FEATURES
         ],
         "log_dirs": [UUID(int=5000 + broker_id)],
     }
