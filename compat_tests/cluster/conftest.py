@@ -17,17 +17,17 @@ def tested(request):
 
 
 class Alive:
-    """The clusters of one shape that are up; another shape's end first."""
+    """The clusters that are up; they end before others begin."""
 
     def __init__(self):
-        self.shape = None
+        self.what = None
         self.clusters = []
 
     def start(self, kinds, shape, directory):
-        if shape == self.shape:
+        if self.what == (kinds, shape):
             return self.clusters
         self.end()
-        self.shape = shape
+        self.what = (kinds, shape)
         self.clusters = [Cluster(kind, directory(kind), SHAPES[shape]) for kind in kinds]
         with ThreadPoolExecutor(2) as pool:
             for started in [pool.submit(each.start) for each in self.clusters]:
@@ -37,7 +37,7 @@ class Alive:
     def end(self):
         for each in self.clusters:
             each.end()
-        self.shape = None
+        self.what = None
 
 
 @pytest.fixture(scope="session")

@@ -50,8 +50,8 @@ def back(cluster, node_id):
     cluster.await_brokers()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 @pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_a_leader_goes_and_comes_back(cluster, spread, group, driver, number):
     coordinated = group_coordinated_by(cluster, 3, group)
     with driver.producer(cluster.bootstrap) as hand_over, driver.member(cluster.bootstrap, spread, coordinated) as read:

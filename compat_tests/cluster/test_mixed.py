@@ -112,8 +112,7 @@ def test_groups_and_transactions_of_either(mixed, spread, unique, coordinator):
     assert all(each.offset > 0 for each in found)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
-@pytest.mark.parametrize("goes", [2, 3])
+@pytest.mark.parametrize(("goes", "number"), [(2, signal.SIGTERM), (3, signal.SIGKILL)], ids=["stopped", "killed"])
 def test_either_goes_and_comes_back(mixed, spread, goes, number):
     client = confluent_client.producer(mixed.bootstrap, enable_idempotence=True)
     for partition in (0, 1):
