@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Any
 
-from kwire.protocol.error_codes import KafkaError
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.active_controller import Asker
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
@@ -21,6 +22,24 @@ def forwarded(api: Api, refuse: Refuse) -> Api:
     async def handle(request: Any, context: RequestContext) -> Any:
         try:
             return await context.services.active_controller.ask_until_answered(request, asker_of(context))
+        except KafkaError as error:
+            return refuse(request, error)
+
+    return dataclasses.replace(api, handle=handle)
+
+
+def decided(api: Api, refuse: Refuse) -> Api:
+    """The row of a controller's table for what only the active one decides.
+
+    Another controller does not even look at the request: what it knows may be old, and a refusal would be believed.
+    """
+
+    async def handle(request: Any, context: RequestContext) -> Any:
+        if not context.services.metadata_log.is_active:
+            return refuse(request, KafkaError(ErrorCode.NOT_CONTROLLER))
+        try:
+            response = api.handle(request, context)
+            return await response if inspect.isawaitable(response) else response
         except KafkaError as error:
             return refuse(request, error)
 

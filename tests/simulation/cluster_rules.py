@@ -11,6 +11,9 @@ from typing import Any
 
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.log.disk import DiskFailure
+from kwire.log.log_manager import LogDirectoryError
+from kwire.protocol.error_codes import KafkaError
 from kwire.simulation import SimulatedCluster, Simulation
 from kwire.simulation.nodes import AnyNode
 from tests.simulation.cluster_ledger import Ledger
@@ -28,7 +31,7 @@ class Voter:
 
     @property
     def is_serving(self) -> bool:
-        return self.node.metadata_log is not None
+        return self.node.metadata_log is not None and not self.node.server.failed.done()
 
     @property
     def server(self) -> Any:
@@ -53,6 +56,9 @@ class ClusterRules:
         self.quorum.at_any_moment()
         host = getattr(self._timeline.loop, "host", None)
         node = self._by_host.get(host) if host is not None else None
+        failure = node.failure if node is not None else None
+        if failure is not None and not isinstance(failure, (DiskFailure, LogDirectoryError, KafkaError)):
+            raise AssertionError(f"Q6: {node.name if node else ''} found itself broken: {failure!r}") from failure
         log = node.metadata_log if node is not None else None
         if node is None or log is None or log.failed.done():
             return

@@ -18,27 +18,32 @@ from kwire.server.apis import (
     update_features,
 )
 from kwire.server.dispatch import Api
-from kwire.server.forwarding import forwarded
+from kwire.server.forwarding import decided, forwarded
 
-_PASSED_ON = (
+_DECIDED = (
     (alter_client_quotas.API, alter_client_quotas.refuse),
     (alter_partition_reassignments.API, alter_partition_reassignments.refuse),
     (create_partitions.API, create_partitions.refuse),
     (create_topics.API, create_topics.refuse),
     (delete_topics.API, delete_topics.refuse),
+    (unregister_broker.API, unregister_broker.refuse),
+    (update_features.API, update_features.refuse),
+)
+_LOOKED_UP = (
     (describe_quorum.API, describe_quorum.refuse),
     (list_partition_reassignments.API, list_partition_reassignments.refuse),
     (quorum.ADD_RAFT_VOTER, quorum.refuse_new_voter),
     (quorum.REMOVE_RAFT_VOTER, quorum.refuse_removal),
-    (unregister_broker.API, unregister_broker.refuse),
-    (update_features.API, update_features.refuse),
 )
+"""Any controller answers these, be it with a code of the quorum's own."""
+_PASSED_ON = (*_DECIDED, *_LOOKED_UP)
 
 AT_CONTROLLER: tuple[Api, ...] = (
-    *(api for api, _ in _PASSED_ON),
-    alter_configs.API,
+    *(decided(api, refuse) for api, refuse in _DECIDED),
+    *(api for api, _ in _LOOKED_UP),
+    decided(alter_configs.API, alter_configs.refuse),
     elect_leaders.API,
-    incremental_alter_configs.API,
+    decided(incremental_alter_configs.API, incremental_alter_configs.refuse),
 )
 """Rows of a controller's table; an Envelope may hold these, and no others."""
 

@@ -79,5 +79,9 @@ def _response(resource: Resource, error: KafkaError | None) -> AlterConfigsResou
     )
 
 
+def refuse(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
+    return AlterConfigsResponse(responses=[_response(resource, error) for resource in request.resources])
+
+
 API = Api(request=AlterConfigsRequest, response=AlterConfigsResponse, handle=handle)
 AT_BROKER = dataclasses.replace(API, handle=handle_at_broker)

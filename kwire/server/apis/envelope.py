@@ -58,7 +58,10 @@ def _client(request: EnvelopeRequest, context: RequestContext) -> DistantClient:
 
 
 def _open(data: bytes) -> tuple[ParsedRequestHeader, Api, Any]:
-    """The request in an envelope. Raises KafkaError INVALID_REQUEST, UNSUPPORTED_VERSION."""
+    """The request in an envelope. Raises KafkaError.
+
+    What cannot be read is UNSUPPORTED_VERSION, as in Kafka; INVALID_REQUEST is for what may not be in an envelope.
+    """
     try:
         header = parse_request_header(data)
         api = _FORWARDABLE.get(header.api_key)
@@ -69,7 +72,7 @@ def _open(data: bytes) -> tuple[ParsedRequestHeader, Api, Any]:
         inner: Any
         inner, _ = decode_prefix(api.request, header.api_version, data, header.body_position)
     except ProtocolError as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST) from error
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION) from error
     return header, api, inner
 
 

@@ -77,5 +77,9 @@ def _response(resource: Resource, error: KafkaError | None) -> IncrementalAlterC
     )
 
 
+def refuse(request: IncrementalAlterConfigsRequest, error: KafkaError) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(responses=[_response(resource, error) for resource in request.resources])
+
+
 API = Api(request=IncrementalAlterConfigsRequest, response=IncrementalAlterConfigsResponse, handle=handle)
 AT_BROKER = dataclasses.replace(API, handle=handle_at_broker)
