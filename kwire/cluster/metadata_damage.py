@@ -5,8 +5,8 @@ finds it changed or gone must not start. What lies behind may be lost, torn or o
 cut.
 
 Where the one ends is kept beside the log, in recovery-point-offset-checkpoint, after every flush. The file itself is
-not synced: an older one is as true, and says less; a torn one says that there was a crash. Without one (Apache Kafka
-keeps none) a flaw with whole batches behind it counts as damage.
+not synced: an older one is as true, and says less; a torn one says that there was a crash. Before the log is cut, a
+lower one is durable. Without one (Apache Kafka keeps none) a flaw with whole batches behind it counts as damage.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _MAGIC_POSITION = 16
 _KEY = (METADATA_TOPIC, 0)
 
 
-def store_recovery_point(disk: Disk, directory: str, offset: int) -> None:
-    """Note that all below offset is durable. May be called on a worker."""
-    write_offsets(disk, f"{directory}/{RECOVERY_POINT_FILE}", {_KEY: offset}, sync=False)
+def store_recovery_point(disk: Disk, directory: str, offset: int, *, sync: bool = False) -> None:
+    """Note that all below offset is durable. May be called on a worker. Durably only before the log is cut."""
+    write_offsets(disk, f"{directory}/{RECOVERY_POINT_FILE}", {_KEY: offset}, sync=sync)
 
 
 def refuse_damage(disk: Disk, directory: str) -> None:

@@ -38,6 +38,7 @@ class RaftLog:
 
     def __init__(self, log: PartitionLog, *, disk: Disk, clock: Clock) -> None:
         self._log = log
+        log.before_truncation = self._lower_recovery_point
         self._disk = disk
         self._clock = clock
         self._snapshots = snapshots.snapshots_in(disk, log.directory)
@@ -211,6 +212,10 @@ class RaftLog:
         """Tell the next start how far damage cannot be a crash's. May be called on a worker."""
         with suppress(DiskFullError):  # the recovery point of before is as true
             store_recovery_point(self._disk, self._log.directory, end_offset)
+
+    def _lower_recovery_point(self) -> None:
+        """What is about to be cut must not look like damage to a start after a crash."""
+        store_recovery_point(self._disk, self._log.directory, self._log.recovery_point, sync=True)
 
     def flush(self) -> None:
         """Make all of it durable, here and now."""

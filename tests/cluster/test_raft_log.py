@@ -10,9 +10,12 @@ import pytest
 from kwire.cluster import snapshots
 from kwire.cluster.control_batches import leader_change
 from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.metadata_damage import refuse_damage
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.raft_log import RaftLog
 from kwire.cluster.snapshots import encode_snapshot
+from kwire.cluster.topic_names import METADATA_TOPIC
+from kwire.log.checkpoints import RECOVERY_POINT_FILE, read_offsets
 from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.protocol.messages.metadata_records import NoOpRecord, TopicRecord
@@ -85,6 +88,28 @@ def test_a_cut_is_durable_at_once(tmp_path: Path) -> None:
     again = opened(tmp_path)
     assert (again.end_offset, again.last_epoch) == (3, 3)
     again.close()
+
+
+@pytest.mark.parametrize("cut", ["end", "all"])
+def test_a_crash_between_a_cut_and_its_flush_is_no_damage(tmp_path: Path, cut: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = written(tmp_path)
+    log.flush()
+    directory = str(tmp_path / DIRECTORY)
+    assert recovery_point(directory) == 6
+    monkeypatch.setattr(log, "flush", lambda: None)
+    if cut == "end":
+        log.truncate_to(3)
+    else:
+        for chunk in snapshot("a"):
+            log.append_fetched_chunk(OffsetAndEpoch(4, 4), 1, chunk)
+        assert log.install_fetched(OffsetAndEpoch(4, 4)) is not None
+    refuse_damage(RealDisk(), directory)
+    assert recovery_point(directory) <= 3
+    log.close()
+
+
+def recovery_point(directory: str) -> int:
+    return read_offsets(RealDisk(), f"{directory}/{RECOVERY_POINT_FILE}")[METADATA_TOPIC, 0]
 
 
 def test_what_a_leader_sent_is_taken_from_the_end_on(tmp_path: Path) -> None:
