@@ -52,6 +52,8 @@ class SimulatedController(SimulatedNode[ControllerServer]):
         """All controllers of the quorum, when their messages go as objects; none when they go as bytes."""
         self._voters = voters
         self._disks_replaced = 0
+        self.key = ReplicaKey(node_id, directory_id(node_id))
+        """What the quorum knows it by."""
         servers = [voter.endpoints[0] for voter in voters]
         self._settings = {
             "process.roles": "controller",
@@ -66,11 +68,6 @@ class SimulatedController(SimulatedNode[ControllerServer]):
         }
 
     @property
-    def key(self) -> ReplicaKey:
-        """What the quorum knows it by."""
-        return ReplicaKey(self.node_id, directory_id(self.node_id, self._disks_replaced))
-
-    @property
     def listener(self) -> Listener:
         """Where it is reached."""
         return Listener(LISTENER, self.host.name, PORT)
@@ -80,6 +77,7 @@ class SimulatedController(SimulatedNode[ControllerServer]):
         self.power_off()
         self.host.device.wipe()
         self._disks_replaced += 1
+        self.key = ReplicaKey(self.node_id, directory_id(self.node_id, self._disks_replaced))
 
     def make(self, process: Process) -> ControllerServer:
         format_once(process.disk, self.key, None if self._disks_replaced else self._voters)

@@ -27,6 +27,7 @@ EVENTS_MAX = 2_000_000
 class Sight(NamedTuple):
     """A node after an event."""
 
+    key: ReplicaKey
     server: ControllerServer
     epoch: int
     voted: ReplicaKey | None
@@ -58,7 +59,7 @@ class Rules:
         self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._durable: dict[ReplicaKey, int] = {}
         """The end of what each replica had on its disk when it was seen last."""
-        self._seen: dict[ReplicaKey, Sight] = {}
+        self._seen: dict[SimulatedController, Sight] = {}
         self._compared: dict[ReplicaKey, tuple[ControllerServer, int]] = {}
         """Up to where a node's log was compared, in this life."""
 
@@ -82,6 +83,7 @@ class Rules:
             return  # what it knew and could not store, nobody has heard
         quorum, log = metadata_log.node.quorum, metadata_log.node.log
         now = Sight(
+            node.key,
             node.server,
             quorum.epoch,
             quorum.voted,
@@ -92,12 +94,11 @@ class Rules:
             log.flushed_end_offset,
             quorum.history.voters_offset,
         )
-        key = node.key
-        before = self._seen.get(key)
+        before = self._seen.get(node)
         if now != before:
-            self._seen[key] = now
-            self._check(node, now, before)
-            self._durable[key] = now.durable
+            self._seen[node] = now
+            self._check(node, now, before if before is not None and before.key == now.key else None)
+            self._durable[now.key] = now.durable
 
     def _check(self, node: SimulatedController, now: Sight, before: Sight | None) -> None:
         key, epoch = node.key, now.epoch
