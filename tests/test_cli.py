@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from kwire.cli import main
-from tests.support.processes import overrides, run_to_end, server
+from tests.support.processes import command, overrides, run_to_end, server
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, fetch_request, produce, values_in
 
@@ -93,22 +94,27 @@ def test_a_wrong_setting_is_named(tmp_path: Path, setting: str, value: str) -> N
     refused(tmp_path, "--override", f"listeners={FREE}", "--override", f"{setting}={value}", naming=setting)
 
 
-@pytest.mark.parametrize(
-    ("given", "naming"),
-    [
-        ({"listeners": FREE, "process_roles": "broker", "controller_quorum_voters": "2@b:2"}, "process.roles"),
-        (
-            {"listeners": FREE, "process_roles": "broker", "controller_quorum_voters": "2@a:1"},
-            "process.roles",
-        ),
-        (
-            {"listeners": f"{FREE},{CONTROLLER}", "controller_quorum_voters": "1@a:1,2@b:2"},
-            "controller.quorum.voters",
-        ),
-    ],
-)
-def test_a_node_of_a_larger_quorum_is_not_served_yet(tmp_path: Path, given: dict[str, str], naming: str) -> None:
-    assert "served yet" in refused(tmp_path, *overrides(**given), naming=naming)
+def test_a_node_that_waits_for_its_quorum_can_be_stopped(tmp_path: Path) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text(
+        f"process.roles=broker,controller\nnode.id=1\nlog.dirs={tmp_path}/data\nlisteners={FREE},{CONTROLLER}\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.voters=1@127.0.0.1:1,2@127.0.0.1:2\n"
+    )
+    formatted = CliRunner().invoke(main, ["format", "-t", "a-cluster-of-two", "-c", str(settings)])
+    assert formatted.exit_code == 0, formatted.output
+    process = subprocess.Popen(
+        command(str(settings), "--verbose"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert any("asks whether it would be elected" in line for line in process.stdout)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        assert process.stdout.read().splitlines()[-1] == "kwire: stopped before it served"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 def test_a_controller_does_not_format_its_directory_itself(tmp_path: Path) -> None:

@@ -95,6 +95,21 @@ def _stop_at_end_of_stdin(stop: asyncio.Event) -> None:
         stop.set()
 
 
+async def _starts(server: BrokerServer | ControllerServer, stop: asyncio.Event) -> bool:
+    """Whether it serves: who waits for a quorum can be stopped."""
+    starting = asyncio.ensure_future(server.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+    try:
+        await starting
+    except asyncio.CancelledError:
+        return False
+    return True
+
+
 async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     stop = asyncio.Event()
     if stop_with_stdin:
@@ -106,13 +121,16 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     server: BrokerServer | ControllerServer
     if config.is_broker:
         server = BrokerServer(config, keep=gc.freeze)
-        await server.start()
-        what = f"serving Kafka on {server.bootstrap_server}"
     else:
         from kwire.server.controller_server import ControllerServer  # noqa: PLC0415 a broker starts without it
 
         server = ControllerServer(config)
-        await server.start()
+    if not await _starts(server, stop):
+        click.echo("kwire: stopped before it served")
+        return 0
+    if isinstance(server, BrokerServer):
+        what = f"serving Kafka on {server.bootstrap_server}"
+    else:
         what = f"controlling on {', '.join(server.addresses)}"
     click.echo(f"kwire: {what}, node {config.node_id}, data in {', '.join(config.log_dirs)} (Ctrl-C stops)")
     server.failed.add_done_callback(lambda _: stop.set())

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
-from kwire.log.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, TopicPartition
-from kwire.log.disk import DiskFailure, DiskLock
+from kwire.log.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    RECOVERY_POINT_FILE,
+    TopicPartition,
+    parse_clean_shutdown,
+)
+from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.partition_log import PartitionLog
 
 LOADED_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE)
 """Checkpoints that say how a log is opened."""
+
+
+def clean_shutdown_epoch(disk: Disk, path: str) -> int | None:
+    """The broker epoch in which a directory was shut down cleanly, -1 if that is not told; None after any other end."""
+    try:
+        return parse_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN_FILE}"))
+    except FileNotFoundError:
+        return None
+
+
+def previous_broker_epoch(disk: Disk, paths: Iterable[str]) -> int:
+    """The broker epoch of the last clean shutdown, -1 if any directory was not shut down cleanly (KIP-966).
+
+    Only as long as nobody has opened the directories.
+    """
+    try:
+        epochs = {clean_shutdown_epoch(disk, path) for path in paths}
+    except DiskFailure:
+        return -1
+    epoch = epochs.pop() if len(epochs) == 1 else None
+    return -1 if epoch is None else epoch
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,7 +51,6 @@ class LogDirectory:
     lock: DiskLock | None
     """None if the directory could not be opened."""
     was_clean_shutdown: bool
-    previous_broker_epoch: int
     recovery_points: dict[TopicPartition, int]
     log_starts: dict[TopicPartition, int]
     high_watermarks: dict[TopicPartition, int]

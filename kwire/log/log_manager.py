@@ -30,7 +30,6 @@ from kwire.log.checkpoints import (
     CorruptCheckpointError,
     TopicPartition,
     format_clean_shutdown,
-    parse_clean_shutdown,
     read_offsets,
     write_offsets,
 )
@@ -39,7 +38,7 @@ from kwire.log.disk import DiskFailure, DiskFullError, DiskLock
 from kwire.log.errors import CorruptLogError
 from kwire.log.files import PendingDeletion
 from kwire.log.flushing import FlushJob
-from kwire.log.log_directory import LOADED_FILES, LogDirectory
+from kwire.log.log_directory import LOADED_FILES, LogDirectory, clean_shutdown_epoch
 from kwire.log.partition_log import PartitionLog
 from kwire.log.progress import Progress
 from kwire.log.recovery import Surroundings, open_log
@@ -95,7 +94,6 @@ class LogManager:
                 path=path,
                 lock=lock,
                 was_clean_shutdown=False,
-                previous_broker_epoch=-1,
                 recovery_points={},
                 log_starts={},
                 high_watermarks={},
@@ -110,13 +108,9 @@ class LogManager:
             raise LogDirectoryError(
                 f"log.dirs: {path} is in use by another broker; stop it, or give this one a directory of its own"
             )
-        clean_file = f"{path}/{CLEAN_SHUTDOWN_FILE}"
-        try:
-            was_clean, epoch = True, parse_clean_shutdown(disk.read(clean_file))
-        except FileNotFoundError:
-            was_clean, epoch = False, -1
+        was_clean = clean_shutdown_epoch(disk, path) is not None
         if was_clean:
-            disk.unlink(clean_file)
+            disk.unlink(f"{path}/{CLEAN_SHUTDOWN_FILE}")
             disk.sync_directory(path)
         leftovers.make_room(disk, path)
         found = {name: self._checkpoint(path, name) for name in (*LOADED_FILES, HIGH_WATERMARK_FILE)}
@@ -124,7 +118,6 @@ class LogManager:
             path=path,
             lock=lock,
             was_clean_shutdown=was_clean,
-            previous_broker_epoch=epoch,
             recovery_points=found[RECOVERY_POINT_FILE] or {},
             log_starts=found[LOG_START_FILE] or {},
             high_watermarks=found[HIGH_WATERMARK_FILE] or {},
@@ -144,12 +137,6 @@ class LogManager:
             # Recovery scans more, the leader epochs tell the log starts, and the high watermark is learnt again.
             logger.warning("Ignoring a broken checkpoint: %s", error)
             return None
-
-    @property
-    def previous_broker_epoch(self) -> int:
-        """The broker epoch of the last clean shutdown, -1 if any directory was not shut down cleanly (KIP-966)."""
-        epochs = {directory.previous_broker_epoch for directory in self.directories}
-        return epochs.pop() if len(epochs) == 1 else -1
 
     # Logs
 

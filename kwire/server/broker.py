@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from uuid import UUID
 
 from kwire.cluster.features import TRANSACTION_VERSION
@@ -22,6 +23,7 @@ from kwire.coordinator.markers import MarkerWriter
 from kwire.coordinator.transaction.gate import TransactionGate
 from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
 from kwire.log.disk import Disk
+from kwire.log.log_directory import previous_broker_epoch
 from kwire.log.log_manager import LogManager
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -84,25 +86,24 @@ class BrokerServer:
 
     async def start(self) -> None:
         """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
-        try:
+        node = self._node
+        async with AsyncExitStack() as undo:  # also when it is cancelled as it waits for the quorum
+            undo.callback(node.workers.close)
+            undo.callback(self._listeners.stop_accepting)
             await self._listeners.bind()
+            ports: Mapping[str, int] = {}
             if self._controller is not None:
+                undo.callback(self._controller.stop_accepting)
                 await self._controller.listeners.bind()
-            self._node.open({} if self._controller is None else self._controller.listeners.ports())
-            try:
-                await self._start()
-            except BaseException:
-                await self._node.background.stop()
-                self._node.storage.release()
-                raise
-        except BaseException:
-            self._listeners.stop_accepting()
-            if self._controller is not None:
-                self._controller.listeners.stop_accepting()
-            self._node.workers.close()
-            raise
+                ports = self._controller.listeners.ports()
+            node.open(ports)
+            undo.callback(node.storage.release)
+            undo.push_async_callback(node.close)
+            undo.push_async_callback(node.background.stop)
+            await self._start(undo)
+            undo.pop_all()
 
-    async def _start(self) -> None:
+    async def _start(self, undo: AsyncExitStack) -> None:
         node, config = self._node, self.config
         node.dynamic_configs.watch(lambda: self._listeners.limits.update(config.typed))
         self._active_controller = way_to_controller(node, self._controller)
@@ -111,9 +112,8 @@ class BrokerServer:
         node.start()
         if self._controller is not None:
             self._controller.start(self._active_controller)
-        self._logs = LogManager(config.log_dirs, node.surroundings, locks=node.storage.locks)
         lost = await self._register()
-        await self._open_partitions(lost)
+        await self._open_partitions(lost, undo)
         self._make_coordinators()
         self._services = self._make_services()
         # A leadership comes with being unfenced; from then on its watchers hear of every one.
@@ -133,21 +133,23 @@ class BrokerServer:
             config=self.config,
             cluster_id=node.storage.cluster_id,
             incarnation_id=node.chance.uuid(),
-            previous_broker_epoch=self._logs.previous_broker_epoch,
+            previous_broker_epoch=previous_broker_epoch(node.disk, self.config.log_dirs),
             active_controller=self._active_controller,
             metadata_log=node.metadata_log,
             clock=node.clock,
             endpoints=self._advertised_endpoints,
-            offline_directories=self._offline_directories,
         )
         await self._lifecycle.await_metadata()
         lost = self._lost_directories()
         await self._lifecycle.register([*node.storage.directory_ids.values(), *lost])
         return lost
 
-    async def _open_partitions(self, lost: Sequence[UUID]) -> None:
+    async def _open_partitions(self, lost: Sequence[UUID], undo: AsyncExitStack) -> None:
         """Follow the metadata with the logs. A directory that is lost and missed by nobody is forgotten."""
         node = self._node
+        self._logs = LogManager(self.config.log_dirs, node.surroundings, locks=node.storage.locks)
+        undo.callback(self._logs.close, clean=False)
+        self._lifecycle.offline_directories = self._offline_directories
         self._group_commit = GroupCommit(self._logs, node.workers, failed=node.background.fail)
         self._partitions = Partitions(
             broker_id=self.config.node_id,

@@ -63,9 +63,8 @@ class BrokerLifecycle:
         metadata_log: MetadataLog,
         clock: Clock,
         endpoints: Callable[[], Sequence[Endpoint]],
-        offline_directories: Callable[[], Sequence[UUID]],
     ) -> None:
-        """`endpoints` are what clients and other brokers are told; both callables are asked each time."""
+        """`endpoints` are what clients and other brokers are told, asked for each time."""
         self._config = config
         self._cluster_id = cluster_id
         self._incarnation_id = incarnation_id
@@ -74,7 +73,8 @@ class BrokerLifecycle:
         self._metadata_log = metadata_log
         self._clock = clock
         self._endpoints = endpoints
-        self._offline_directories = offline_directories
+        self.offline_directories: Callable[[], Sequence[UUID]] = list
+        """The log directories that have failed while there are others, once logs are open."""
         self._wants_to_stop = False
         self._woken = asyncio.Event()
         self._let_go = asyncio.Event()
@@ -191,7 +191,7 @@ class BrokerLifecycle:
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._metadata_log.applied_offset,
             want_shut_down=self._wants_to_stop,
-            offline_log_dirs=list(self._offline_directories()),
+            offline_log_dirs=list(self.offline_directories()),
         )
         try:
             response: BrokerHeartbeatResponse = await self._active_controller.ask(request)

@@ -6,6 +6,8 @@ asks for their votes may ask back.
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.log.disk import Disk
 from kwire.seams import Chance, Clock, Workers
@@ -48,18 +50,14 @@ class ControllerServer:
     async def start(self) -> None:
         """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
         node, role = self._node, self._role
-        try:
+        async with AsyncExitStack() as undo:
+            undo.callback(node.workers.close)
+            undo.callback(role.stop_accepting)
             await role.listeners.bind()
             node.open(role.listeners.ports())
-            try:
-                await role.serve()
-            except BaseException:
-                node.storage.release()
-                raise
-        except BaseException:
-            role.listeners.stop_accepting()
-            node.workers.close()
-            raise
+            undo.callback(node.storage.release)
+            await role.serve()
+            undo.pop_all()
         node.start()
         role.start(way_to_controller(node, role))
 

@@ -7,7 +7,8 @@ import uuid
 import pytest
 
 from kwire.log.config import LogConfig
-from kwire.log.disk import DiskFailure
+from kwire.log.disk import DiskFailure, RealDisk
+from kwire.log.log_directory import previous_broker_epoch
 from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.protocol.error_codes import KafkaError
 from tests.log.faults import FaultyDisk, broken, full
@@ -31,8 +32,9 @@ def test_logs_are_found_again(tmp_path):
     assert manager.get_or_create("my-topic.with_all", 3, CONFIG, topic_id) is log
     log.append(batch(b"a"), leader_epoch=0)
     manager.close(clean=True, broker_epoch=12)
+    assert previous_broker_epoch(RealDisk(), [str(tmp_path / "d0")]) == 12
+    assert previous_broker_epoch(RealDisk(), [str(tmp_path / "d0"), str(tmp_path)]) == -1
     again = managed(tmp_path)
-    assert again.previous_broker_epoch == 12
     assert again.load_all(config_of) == 1
     found = again.get("my-topic.with_all", 3)
     assert found is not None
@@ -73,7 +75,6 @@ def test_the_clean_mark_is_written_last_and_removed_first(tmp_path):
     again.close(clean=False)
     third = managed(tmp_path)
     assert third.directories[0].was_clean_shutdown is False
-    assert third.previous_broker_epoch == -1
     third.close(clean=False)
 
 
