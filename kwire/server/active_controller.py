@@ -28,6 +28,8 @@ logger = logging.getLogger("kwire.server.active_controller")
 
 RETRY_SECONDS = 0.1
 SIZE_BYTES = 4
+ENVELOPES_AT_ONCE = 32
+"""Requests of clients that are under way to another node; each takes a connection. More of them wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,7 @@ class ActiveController:
         self._sends: dict[asyncio.Task[Any], int] = {}
         """What is under way, and to which node."""
         self._leader_changed: asyncio.Event = asyncio.Event()
+        self._envelopes = asyncio.Semaphore(ENVELOPES_AT_ONCE)
         metadata_log.watch_leader(self._note_leader)
 
     async def ask(self, request: Any, asker: Asker | None = None) -> Any:
@@ -133,7 +136,8 @@ class ActiveController:
             request_principal=encode_principal(asker.client.principal),
             client_host_address=ip_address(asker.client.peer_host).packed,
         )
-        answer = await self._send(leader, envelope)
+        async with self._envelopes:
+            answer = await self._send(leader, envelope)
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
             raise NoController(f"node {leader.node_id} is not the active controller")
         if answer.error_code != ErrorCode.NONE or answer.response_data is None:

@@ -13,6 +13,9 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopic
 from kwire.server.active_controller import ActiveController
 from kwire.server.settings.config import BrokerConfig
 
+PATIENCE_SECONDS = 5.0
+"""How long somebody who asks for a topic waits for it to be made; then they are told to ask again."""
+
 
 class TopicCreator:
     """Creates topics on the broker's own behalf."""
@@ -29,9 +32,11 @@ class TopicCreator:
         """
         request = CreateTopicsRequest(topics=[self._wish(name) for name in names])
         try:
-            response = await self._active_controller.ask_until_answered(request)
-        except KafkaError as error:
-            return {topic.name: error for topic in request.topics}
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                response = await self._active_controller.ask_until_answered(request)
+        except (KafkaError, TimeoutError):
+            unknown_yet = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+            return {topic.name: unknown_yet for topic in request.topics}
         errors = {}
         for result in response.topics:
             code = ErrorCode(result.error_code)
@@ -44,7 +49,7 @@ class TopicCreator:
     async def _known(self, names: Sequence[str]) -> None:
         """Wait until the metadata here name these topics; for a while: somebody may have deleted them again."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._config["request.timeout.ms"] / 1000):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._metadata_log.reached(lambda image: all(name in image.topics for name in names))
 
     def _wish(self, name: str) -> CreatableTopic:
