@@ -45,12 +45,21 @@ def directory_id(node_id: int, disk: int = 0) -> UUID:
 class SimulatedController(SimulatedNode[ControllerServer]):
     """A controller on a host of its own. Its directory is formatted at its first start."""
 
-    def __init__(self, host: Host, *, node_id: int, voters: VoterSet, config: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        *,
+        node_id: int,
+        voters: VoterSet,
+        config: Mapping[str, str],
+        cluster_id: str = CLUSTER_ID,
+    ) -> None:
         super().__init__(host)
         self.node_id = node_id
         self.peers: Sequence[AnyNode] = ()
         """All controllers of the quorum, when their messages go as objects; none when they go as bytes."""
         self._voters = voters
+        self._cluster_id = cluster_id
         self._disks_replaced = 0
         self.key = ReplicaKey(node_id, directory_id(node_id))
         """What the quorum knows it by."""
@@ -80,7 +89,8 @@ class SimulatedController(SimulatedNode[ControllerServer]):
         self.key = ReplicaKey(self.node_id, directory_id(self.node_id, self._disks_replaced))
 
     def make(self, process: Process) -> ControllerServer:
-        format_once(process.disk, self.key, None if self._disks_replaced else self._voters)
+        voters = None if self._disks_replaced else self._voters
+        format_once(process.disk, self.key, voters, cluster_id=self._cluster_id)
         server = ControllerServer(
             make_config(self._settings),
             clock=process.clock,

@@ -1,0 +1,154 @@
+"""Nodes that do not belong: they end with one clear line or wait for ever, and the cluster lives on."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.image import UnknownRecord
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.metadata_records import RemoveAccessControlEntryRecord
+from kwire.server.settings.config import SettingError
+from kwire.simulation import ClusterBroker, SimulatedCluster, Simulation
+from kwire.simulation.clusters import FIRST_CONTROLLER_ID
+from kwire.simulation.controllers import CLUSTER_ID, SimulatedController, voter_set
+from tests.support.requests import create_request
+
+REGISTRATION_SECONDS = 20
+SETTINGS = {"initial.broker.registration.timeout.ms": str(1000 * REGISTRATION_SECONDS)}
+
+
+def stranger(
+    simulation: Simulation, cluster: SimulatedCluster, *, node_id: int = 7, cluster_id: str = CLUSTER_ID
+) -> ClusterBroker:
+    """A broker on a host of its own, that names the cluster's controllers."""
+    voters = voter_set({FIRST_CONTROLLER_ID + at: node.name for at, node in enumerate(cluster.controllers)})
+    return ClusterBroker(
+        simulation.host("stranger"), SETTINGS, node_id=node_id, voters=voters, directory=5, cluster_id=cluster_id
+    )
+
+
+async def still_works(simulation: Simulation, cluster: SimulatedCluster, name: str) -> None:
+    """The cluster makes a topic."""
+    client = await simulation.connect(cluster.brokers[0])
+    answer = await client.ask(create_request(name), 7)
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    client.close()
+    assert all(node.is_serving and node.failure is None for node in cluster.nodes)
+
+
+def test_a_broker_of_another_cluster_is_told_so() -> None:
+    with Simulation(seed=3) as simulation:
+        cluster = simulation.cluster(brokers=1)
+        other = stranger(simulation, cluster, cluster_id="another-cluster-000000")
+
+        async def scenario() -> None:
+            await cluster.start()
+            with pytest.raises(
+                SettingError, match=r"controller\.quorum: no controllers lead that this node could find"
+            ):
+                await other.start()
+            await still_works(simulation, cluster, "after")
+
+        simulation.run(scenario(), seconds=120)
+        assert cluster.nodes[0].metadata_log is not None
+        assert set(cluster.nodes[0].metadata_log.image.brokers) == {1}
+
+
+def test_a_second_broker_of_an_id_waits_until_the_first_one_is_gone() -> None:
+    with Simulation(seed=3) as simulation:
+        cluster = simulation.cluster(brokers=2)
+        second = stranger(simulation, cluster, node_id=2)
+
+        async def scenario() -> None:
+            await cluster.start()
+            with pytest.raises(SettingError, match=r"node\.id: another broker with id 2 is registered and lives"):
+                await second.start()
+            await still_works(simulation, cluster, "after")
+            cluster.brokers[1].kill()
+            await second.start()
+            assert second.is_serving
+
+        simulation.run(scenario(), seconds=300)
+
+
+def test_a_voters_id_in_another_directory_votes_for_nobody() -> None:
+    with Simulation(seed=3) as simulation:
+        cluster = simulation.cluster(brokers=1)
+        lost = cluster.controllers[2]
+
+        async def scenario() -> None:
+            await cluster.start()
+            lost.replace_disk()
+            await lost.start()
+            await asyncio.sleep(10)
+            assert lost.metadata_log is not None
+            quorum = lost.metadata_log.node.quorum
+            assert not quorum.is_leader
+            assert not quorum.history.voters.is_voter(lost.key)
+            await still_works(simulation, cluster, "after")
+            # The two that are left are a majority of three: without one of them nobody leads, whatever the third says.
+            cluster.controllers[0].kill()
+            await asyncio.sleep(20)
+            assert cluster.active_controller is None
+
+        simulation.run(scenario(), seconds=300)
+
+
+def test_a_controller_of_another_cluster_leads_nobody() -> None:
+    with Simulation(seed=3) as simulation:
+        cluster = simulation.cluster(brokers=1)
+        hosts = {FIRST_CONTROLLER_ID + at: node.name for at, node in enumerate(cluster.controllers)}
+        voters = voter_set(hosts | {FIRST_CONTROLLER_ID + 5: "stranger"})
+        other = SimulatedController(
+            simulation.host("stranger"), node_id=FIRST_CONTROLLER_ID + 5, voters=voters, config={},
+            cluster_id="another-cluster-000000",
+        )  # fmt: skip
+
+        async def scenario() -> None:
+            await cluster.start()
+            await other.start()
+            await asyncio.sleep(20)
+            await still_works(simulation, cluster, "after")
+            assert other.metadata_log is not None
+            assert not other.metadata_log.is_active
+            assert other.metadata_log.image.offset == -1
+
+        simulation.run(scenario(), seconds=300)
+
+
+async def write_what_is_unknown(metadata_log: MetadataLog) -> None:
+    """Past the image, as a newer software would."""
+    metadata_log.node.append([RemoveAccessControlEntryRecord(id=UUID(int=1))])
+
+
+@pytest.mark.parametrize("seconds_down", [0, 30])
+def test_a_record_of_tomorrow_ends_a_broker_and_not_the_controller(seconds_down: int) -> None:
+    """Whether it runs already or starts then."""
+    with Simulation(seed=3) as simulation:
+        cluster = simulation.cluster(brokers=1, controllers=1)
+        (broker,), (controller,) = cluster.brokers, cluster.controllers
+
+        async def scenario() -> None:
+            await cluster.start()
+            if seconds_down:
+                broker.kill()
+                await asyncio.sleep(seconds_down)
+            assert controller.metadata_log is not None
+            assert controller.host.process is not None
+            controller.host.process.run(write_what_is_unknown(controller.metadata_log))
+            if seconds_down:
+                with pytest.raises(DirectoryRefused, match="RemoveAccessControlEntryRecord"):
+                    await broker.start()
+            else:
+                await asyncio.sleep(10)
+                assert isinstance(broker.failure, UnknownRecord)
+            assert controller.is_serving
+            assert controller.failure is None
+            assert controller.metadata_log.is_active
+
+        simulation.run(scenario(), seconds=300)
