@@ -1,7 +1,8 @@
-"""kafka-python, confluent-kafka and aiokafka behind one face: hand records over, and read as a member of a group."""
+"""kafka-python, confluent-kafka, aiokafka and the Java client behind one face: hand records over, and read as a member of a group."""
 
 import asyncio
 import threading
+import uuid
 from contextlib import contextmanager
 
 from compat_tests.aiokafka_client import client as aiokafka_client
@@ -126,4 +127,36 @@ class Aiokafka:
             run(context.__aexit__(None, None, None)).result(SECONDS)
 
 
-DRIVERS = (Confluent(), KafkaPython(), Aiokafka())
+class Java:
+    name = "java"
+
+    def __init__(self, clients):
+        self.clients = clients
+
+    @contextmanager
+    def producer(self, bootstrap):
+        name = self.clients.producer(bootstrap, f"p-{uuid.uuid4()}", enable_idempotence="true")
+
+        def hand_over(topic, partition, values):
+            texts = [value.decode() for value in values]
+            number = self.clients.tell("hand", name, topic=topic, partition=partition, values=texts)
+            return lambda: self.clients.tell("told", name, number=number)
+
+        yield hand_over
+        self.clients.tell("close", name)
+
+    @contextmanager
+    def member(self, bootstrap, topic, group):
+        name = self.clients.consumer(bootstrap, f"c-{uuid.uuid4()}", topics=[topic], group_id=group, **QUICK)
+
+        def read(count):
+            found = self.clients.read(name, count, SECONDS * 1000)
+            self.clients.tell("keep", name)
+            return [(partition, value.encode()) for _, partition, _, value in found]
+
+        yield read
+        self.clients.tell("close", name)
+
+
+DRIVERS = {each.name: each for each in (Confluent, KafkaPython, Aiokafka)}
+"""Those that need nothing but themselves."""

@@ -5,7 +5,7 @@ import signal
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from compat_tests.cluster.drivers import DRIVERS
+from compat_tests.cluster.drivers import DRIVERS, Java
 from compat_tests.cluster.placing import create_spread, group_coordinated_by, leaders, transactional_id_coordinated_by
 from compat_tests.confluent_kafka_client import transactional as confluent
 from compat_tests.harness.transactions import alternating, count, expected
@@ -35,6 +35,13 @@ def java():
         yield clients
 
 
+@pytest.fixture(params=[*DRIVERS, Java.name])
+def driver(request):
+    if request.param == Java.name:
+        return Java(request.getfixturevalue("java"))
+    return DRIVERS[request.param]()
+
+
 def numbers(first, last):
     return [b"%d" % number for number in range(first, last)]
 
@@ -50,7 +57,6 @@ def back(cluster, node_id):
     cluster.await_brokers()
 
 
-@pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_a_leader_goes_and_comes_back(cluster, spread, group, driver, number):
     coordinated = group_coordinated_by(cluster, 3, group)

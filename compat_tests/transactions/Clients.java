@@ -3,6 +3,8 @@
 //   {"do": "consumer", "as": NAME, "settings": {...}, "places": [[TOPIC, PARTITION]] | "topics": [TOPIC]}
 //   {"do": "begin" | "commit" | "abort", "as": NAME}
 //   {"do": "send", "as": NAME, "topic": T, "partition": P, "values": [TEXT]}    answers the offsets
+//   {"do": "hand", ...as for send}                             answers a number at once, {"do": "told", "as": NAME, "number": N} the offsets
+//   {"do": "keep", "as": CONSUMER}                             commits what was read
 //   {"do": "read", "as": NAME, "count": N, "ms": N}            answers [TOPIC, PARTITION, OFFSET, TEXT], N or what came in time
 //   {"do": "ends" | "committed", "as": NAME}                   answers [TOPIC, PARTITION, OFFSET] of each assigned partition
 //   {"do": "move", "as": PRODUCER, "from": CONSUMER, "topic": T, "commits": BOOLEAN}   answers how many records it moved
@@ -36,6 +38,7 @@ public final class Clients {
 
     private final Map<String, KafkaProducer<String, String>> producers = new HashMap<>();
     private final Map<String, KafkaConsumer<String, String>> consumers = new HashMap<>();
+    private final List<List<Future<RecordMetadata>>> handed = new ArrayList<>();
 
     public static void main(String[] unused) throws Exception {
         Clients clients = new Clients();
@@ -68,6 +71,9 @@ public final class Clients {
             case "commit": producers.get(name).commitTransaction(); return null;
             case "abort": producers.get(name).abortTransaction(); return null;
             case "send": return send(producers.get(name), order);
+            case "hand": handed.add(handOver(producers.get(name), order)); return handed.size() - 1;
+            case "told": return offsets(handed.get(order.get("number").asInt()));
+            case "keep": consumers.get(name).commitSync(); return null;
             case "read": return read(consumers.get(name), order.get("count").asInt(), order.get("ms").asLong());
             case "ends": return ends(consumers.get(name));
             case "committed": return committed(consumers.get(name));
@@ -109,12 +115,21 @@ public final class Clients {
     }
 
     private static Object send(KafkaProducer<String, String> producer, JsonNode order) throws Exception {
+        List<Future<RecordMetadata>> sent = handOver(producer, order);
+        producer.flush();
+        return offsets(sent);
+    }
+
+    private static List<Future<RecordMetadata>> handOver(KafkaProducer<String, String> producer, JsonNode order) {
         List<Future<RecordMetadata>> sent = new ArrayList<>();
         for (JsonNode value : order.get("values")) {
             int partition = order.get("partition").asInt();
             sent.add(producer.send(new ProducerRecord<>(order.get("topic").asText(), partition, null, value.asText())));
         }
-        producer.flush();
+        return sent;
+    }
+
+    private static Object offsets(List<Future<RecordMetadata>> sent) throws Exception {
         List<Long> offsets = new ArrayList<>();
         for (Future<RecordMetadata> each : sent) {
             offsets.add(each.get().offset());
