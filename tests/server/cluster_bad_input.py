@@ -1,6 +1,7 @@
 """Requests to controllers that no good node sends, each with the codes that Apache Kafka 4.3.1 was seen to answer with.
 
-Where Kafka's controller fails over a request or ends, the codes are those that it has for such a case elsewhere.
+Where Kafka's controller fails over a request or ends, the codes are those that it has for such a case elsewhere;
+docs/differences.md names these requests.
 """
 
 from __future__ import annotations
@@ -13,13 +14,21 @@ from typing import Any
 from uuid import UUID
 
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from kwire.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.fetch_snapshot import (
     FetchSnapshotRequest,
     SnapshotId,
 )
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from kwire.protocol.messages.update_features import UpdateFeaturesRequest
 from kwire.protocol.messages.update_raft_voter import (
     UpdateRaftVoterKRaftVersionFeature,
     UpdateRaftVoterRequest,
@@ -386,6 +395,38 @@ CASES = (
         [],
     ),
     Case("topic at a follower", lambda w: create_request("t"), [ErrorCode.NOT_CONTROLLER], 7, is_to_other=True),
+    Case(
+        "partitions at a follower",
+        lambda w: CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=3)], timeout_ms=1000),
+        [ErrorCode.NOT_CONTROLLER],
+        is_to_other=True,
+    ),
+    Case(
+        "configuration at a follower",
+        lambda w: AlterConfigsRequest(resources=[AlterConfigsResource(resource_type=2, resource_name="t")]),
+        [ErrorCode.NOT_CONTROLLER],
+        is_to_other=True,
+    ),
+    Case(
+        "single keys at a follower",
+        lambda w: IncrementalAlterConfigsRequest(
+            resources=[IncrementalAlterConfigsAlterConfigsResource(resource_type=2, resource_name="t")]
+        ),
+        [ErrorCode.NOT_CONTROLLER],
+        is_to_other=True,
+    ),
+    Case(
+        "features at a follower",
+        lambda w: UpdateFeaturesRequest(timeout_ms=1000),
+        [ErrorCode.NOT_CONTROLLER],
+        is_to_other=True,
+    ),
+    Case(
+        "deletion at a follower",
+        lambda w: DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000),
+        [ErrorCode.NOT_CONTROLLER],
+        is_to_other=True,
+    ),
     # --- envelopes
     Case("envelope", envelope(), []),
     Case(
