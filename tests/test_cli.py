@@ -105,8 +105,8 @@ def test_a_node_that_waits_for_its_quorum_can_be_stopped(tmp_path: Path) -> None
     process = subprocess.Popen(
         command(str(settings), "--verbose"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         assert any("asks whether it would be elected" in line for line in process.stdout)
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0

@@ -13,20 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from uuid import UUID
 
-from kwire.cluster.features import TRANSACTION_VERSION
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import Endpoint, MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
-from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
-from kwire.coordinator.markers import MarkerWriter
-from kwire.coordinator.transaction.gate import TransactionGate
-from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
 from kwire.log.disk import Disk
 from kwire.log.log_directory import previous_broker_epoch
 from kwire.log.log_manager import LogManager
-from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import Chance, Clock, Workers
 from kwire.server.apis import SERVED
@@ -37,6 +30,7 @@ from kwire.server.client_telemetry import ClientTelemetry
 from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
 from kwire.server.compaction.rounds import ProcessRounds, Rounds
 from kwire.server.controller_role import ControllerRole, way_to_controller
+from kwire.server.coordinators import Coordinators
 from kwire.server.directory_assignments import DirectoryAssignments
 from kwire.server.dispatch import Dispatcher
 from kwire.server.fetch_sessions import FetchSessions
@@ -46,8 +40,6 @@ from kwire.server.long_answers import LongAnswers
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.node import Node
-from kwire.server.other_brokers import MarkersEverywhere, OtherBrokers, TransactionsEverywhere
-from kwire.server.producer_ids import ProducerIds
 from kwire.server.quotas.manager import ClientQuotaManager, quota_config
 from kwire.server.services import Services
 from kwire.server.settings.config import BrokerConfig, ListenerAddress
@@ -114,12 +106,17 @@ class BrokerServer:
             self._controller.start(self._active_controller)
         lost = await self._register()
         await self._open_partitions(lost, undo)
-        self._make_coordinators()
+        self._coordinators = Coordinators(
+            node,
+            self._partitions,
+            self._active_controller,
+            broker_epoch=lambda: self._lifecycle.broker_epoch,
+            keep=self._keep,
+        )
         self._services = self._make_services()
         # A leadership comes with being unfenced; from then on its watchers hear of every one.
         await self._lifecycle.unfence()
-        await self._groups.start()
-        await self._transactions.start()
+        await self._coordinators.start()
         await self._listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
         self._start_tasks()
 
@@ -171,73 +168,8 @@ class BrokerServer:
             # Else it is asked for again at the next start: its partitions must not be made anew, empty, then either.
             await self._lifecycle.register(list(node.storage.directory_ids.values()))
 
-    def _make_coordinators(self) -> None:
-        node = self._node
-        others = OtherBrokers(
-            broker_id=self.config.node_id,
-            listener_name=self.config.inter_broker_listener_name,
-            image=self._image,
-            channel=node.channel,
-        )
-        self._groups = self._make_groups()
-        self._partitions.watch_removals(self._groups.topic_deleted)
-        self._partitions.watch_leadership(self._groups.leadership_changed)
-        self._producer_ids = ProducerIds(self._allocate_producer_ids)
-        self._marker_writer = MarkerWriter(partitions=self._partitions, offsets=self._groups, clock=node.clock)
-        self._transactions = self._make_transactions(MarkersEverywhere(self._marker_writer, others))
-        self._partitions.watch_removals(self._transactions.topic_deleted)
-        self._partitions.watch_leadership(self._transactions.leadership_changed)
-        self._gate = TransactionGate(
-            coordinator=TransactionsEverywhere(self._transactions, others),
-            config=self._transaction_config(),
-            clock=node.clock,
-            verifies=lambda: bool(self.config.typed["transaction.partition.verification.enable"]),
-        )
-
     def _image(self) -> MetadataImage:
         return self._node.metadata_log.image
-
-    def _make_groups(self) -> GroupCoordinator:
-        config = self.config
-        return GroupCoordinator(
-            config=GroupConfig(
-                min_session_timeout_ms=config["group.min.session.timeout.ms"],
-                max_session_timeout_ms=config["group.max.session.timeout.ms"],
-                initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
-                max_size=config["group.max.size"],
-                offset_metadata_bytes_max=config["offset.metadata.max.bytes"],
-                offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
-                retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
-            ),
-            partitions=self._partitions,
-            image=self._image,
-            clock=self._node.clock,
-            chance=self._node.chance,
-            keep=self._keep,
-        )
-
-    def _transaction_config(self) -> TransactionConfig:
-        config = self.config
-        return TransactionConfig(
-            timeout_max_ms=config["transaction.max.timeout.ms"],
-            abort_interval_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
-            expiration_ms=config["transactional.id.expiration.ms"],
-            expiration_interval_ms=config["transaction.remove.expired.transaction.cleanup.interval.ms"],
-            add_backoff_ms=config["add.partitions.to.txn.retry.backoff.ms"],
-            add_backoff_max_ms=config["add.partitions.to.txn.retry.backoff.max.ms"],
-        )
-
-    def _make_transactions(self, channel: MarkersEverywhere) -> TransactionCoordinator:
-        return TransactionCoordinator(
-            config=self._transaction_config(),
-            partitions=self._partitions,
-            image=self._image,
-            clock=self._node.clock,
-            next_producer_id=self._producer_ids.next,
-            version=lambda: self._image().features.get(TRANSACTION_VERSION, 0),
-            channel=channel,
-            keep=self._keep,
-        )
 
     def _make_services(self) -> Services:
         config = self.config
@@ -254,10 +186,10 @@ class BrokerServer:
             active_controller=self._active_controller,
             logs=self._logs,
             partitions=self._partitions,
-            groups=self._groups,
-            transactions=self._transactions,
-            gate=self._gate,
-            markers=self._marker_writer,
+            groups=self._coordinators.groups,
+            transactions=self._coordinators.transactions,
+            gate=self._coordinators.gate,
+            markers=self._coordinators.markers,
             authorizer=AllowEverything(),
             quotas=self._make_quotas(),
             client_telemetry=ClientTelemetry(
@@ -270,7 +202,7 @@ class BrokerServer:
             ),
             output=self._listeners.output,
             long_answers=LongAnswers(),
-            producer_ids=self._producer_ids,
+            producer_ids=self._coordinators.producer_ids,
             topic_creator=TopicCreator(self._active_controller, self._node.metadata_log, config),
             apis=SERVED,
             unsupported_api_versions=unsupported_version,
@@ -282,14 +214,6 @@ class BrokerServer:
         self._node.metadata_log.watch(quotas.follow)
         self._listeners.limits.refused_ms = quotas.connection_refused_ms
         return quotas
-
-    async def _allocate_producer_ids(self) -> range:
-        """Raises KafkaError that makes a client ask again."""
-        request = AllocateProducerIdsRequest(broker_id=self.config.node_id, broker_epoch=self._lifecycle.broker_epoch)
-        response = await self._active_controller.ask_until_answered(request)
-        if response.error_code != ErrorCode.NONE:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode(response.error_code).name)
-        return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
 
     def _lost_directories(self) -> list[UUID]:
         """Log directories that this node had at its last start and has no more: a volume may not be mounted."""
@@ -380,9 +304,7 @@ class BrokerServer:
         if self.config["controlled.shutdown.enable"] and not self.failed.done():
             await self._lifecycle.shut_down()
         self._listeners.stop_accepting()
-        self._gate.stop()
-        self._transactions.stop()
-        self._groups.stop()
+        self._coordinators.stop()
         self._listeners.abort_connections("the broker stops")
         if self._controller is not None:
             await node.leave()

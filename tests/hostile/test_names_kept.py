@@ -96,7 +96,7 @@ def test_ids_that_nobody_comes_back_with_are_weighed() -> None:
 
 def test_a_client_whose_join_is_refused_for_memory_may_try_again(tmp_path: Path) -> None:
     with RunningBroker(tmp_path) as broker, broker.client() as client:
-        broker.server._groups._memory._limit_bytes = 100_000
+        broker.server.services.groups._memory._limit_bytes = 100_000
         group = unique("group")
         client.ask(FindCoordinatorRequest(coordinator_keys=[group]), 6)
         assert client.ask(join_of(group, 200_000), 9).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,0 +1,118 @@
+"""The coordinators of a broker, put together: groups, transactions, and what both need of other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kwire.cluster.features import TRANSACTION_VERSION
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.partitions import Partitions
+from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
+from kwire.coordinator.markers import MarkerWriter
+from kwire.coordinator.transaction.gate import TransactionGate
+from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kwire.server.active_controller import ActiveController
+from kwire.server.node import Node
+from kwire.server.other_brokers import MarkersEverywhere, OtherBrokers, TransactionsEverywhere
+from kwire.server.producer_ids import ProducerIds
+from kwire.server.settings.config import BrokerConfig
+
+
+class Coordinators:
+    """Follows the partitions of the internal topics that this broker leads."""
+
+    def __init__(
+        self,
+        node: Node,
+        partitions: Partitions,
+        active_controller: ActiveController,
+        *,
+        broker_epoch: Callable[[], int],
+        keep: Callable[[], None],
+    ) -> None:
+        self._node = node
+        self._active_controller = active_controller
+        self._broker_epoch = broker_epoch
+        config = node.config
+        others = OtherBrokers(
+            broker_id=config.node_id,
+            listener_name=config.inter_broker_listener_name,
+            image=self._image,
+            channel=node.channel,
+        )
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.groups = GroupCoordinator(
+            config=_group_config(config),
+            partitions=partitions,
+            image=self._image,
+            clock=node.clock,
+            chance=node.chance,
+            keep=keep,
+        )
+        self.markers = MarkerWriter(partitions=partitions, offsets=self.groups, clock=node.clock)
+        self.transactions = TransactionCoordinator(
+            config=_transaction_config(config),
+            partitions=partitions,
+            image=self._image,
+            clock=node.clock,
+            next_producer_id=self.producer_ids.next,
+            version=lambda: self._image().features.get(TRANSACTION_VERSION, 0),
+            channel=MarkersEverywhere(self.markers, others),
+            keep=keep,
+        )
+        self.gate = TransactionGate(
+            coordinator=TransactionsEverywhere(self.transactions, others),
+            config=_transaction_config(config),
+            clock=node.clock,
+            verifies=lambda: bool(config.typed["transaction.partition.verification.enable"]),
+        )
+        for coordinator in (self.groups, self.transactions):
+            partitions.watch_removals(coordinator.topic_deleted)
+            partitions.watch_leadership(coordinator.leadership_changed)
+
+    async def start(self) -> None:
+        """Serve what this broker leads; what takes long to load is loaded behind."""
+        await self.groups.start()
+        await self.transactions.start()
+
+    def stop(self) -> None:
+        """Answer everybody who waits, and end."""
+        self.gate.stop()
+        self.transactions.stop()
+        self.groups.stop()
+
+    def _image(self) -> MetadataImage:
+        return self._node.metadata_log.image
+
+    async def _allocate_producer_ids(self) -> range:
+        """Raises KafkaError that makes a client ask again."""
+        request = AllocateProducerIdsRequest(broker_id=self._node.config.node_id, broker_epoch=self._broker_epoch())
+        response = await self._active_controller.ask_until_answered(request)
+        if response.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode(response.error_code).name)
+        return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
+
+
+def _group_config(config: BrokerConfig) -> GroupConfig:
+    return GroupConfig(
+        min_session_timeout_ms=config["group.min.session.timeout.ms"],
+        max_session_timeout_ms=config["group.max.session.timeout.ms"],
+        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+        max_size=config["group.max.size"],
+        offset_metadata_bytes_max=config["offset.metadata.max.bytes"],
+        offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
+        retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+    )
+
+
+def _transaction_config(config: BrokerConfig) -> TransactionConfig:
+    return TransactionConfig(
+        timeout_max_ms=config["transaction.max.timeout.ms"],
+        abort_interval_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
+        expiration_ms=config["transactional.id.expiration.ms"],
+        expiration_interval_ms=config["transaction.remove.expired.transaction.cleanup.interval.ms"],
+        add_backoff_ms=config["add.partitions.to.txn.retry.backoff.ms"],
+        add_backoff_max_ms=config["add.partitions.to.txn.retry.backoff.max.ms"],
+    )
