@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import weakref
 from asyncio import events as running
@@ -30,6 +31,9 @@ logger = logging.getLogger("asyncio")
 WALL_START_MS = 1_700_000_000_000
 EXECUTOR_SECONDS = 0.0005
 """What a call takes that is given to the loop's executor."""
+
+CLOSINGS_MAX = 100
+"""How often what is killed may wait on its way out: nothing will come any more, and each wait ends at once."""
 
 T = TypeVar("T")
 
@@ -208,13 +212,26 @@ class ProcessLoop(asyncio.BaseEventLoop):
 
 
 def _close(task: asyncio.Task[Any]) -> None:
-    """End a task's coroutine here and now."""
+    """End a task's coroutine here and now, and all that it waits for, even if it waits on its way out."""
     task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 nobody will miss it
-    coroutine = task.get_coro()
-    try:
-        coroutine.close()
-    except BaseException as error:  # noqa: BLE001 a dead process has nobody to tell
-        logging.getLogger("kwire.simulation").debug("a killed task ended with %r", error)
+    for _ in range(CLOSINGS_MAX):
+        coroutine = _innermost(task)
+        if coroutine is None:
+            return
+        try:
+            coroutine.close()
+        except BaseException as error:  # noqa: BLE001 a dead process has nobody to tell
+            logging.getLogger("kwire.simulation").debug("a killed task ended with %r", error)
+
+
+def _innermost(task: asyncio.Task[Any]) -> Coroutine[Any, Any, Any] | None:
+    """The coroutine that waits for no other one; None if all are over, or one runs."""
+    found, coroutine = None, task.get_coro()
+    while inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) != inspect.CORO_CLOSED:
+        if coroutine.cr_running:
+            return None
+        found, coroutine = coroutine, coroutine.cr_await
+    return found
 
 
 class VirtualLoop(ProcessLoop):
