@@ -226,7 +226,8 @@ def _close(task: asyncio.Task[Any]) -> None:
 
 def _innermost(task: asyncio.Task[Any]) -> Coroutine[Any, Any, Any] | None:
     """The coroutine that waits for no other one; None if all are over, or one runs."""
-    found, coroutine = None, task.get_coro()
+    found = None
+    coroutine: Any = task.get_coro()
     while inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) != inspect.CORO_CLOSED:
         if coroutine.cr_running:
             return None
