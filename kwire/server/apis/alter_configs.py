@@ -19,9 +19,8 @@ from kwire.protocol.messages.alter_configs import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.forwarding import asker_of
 from kwire.server.services import of_controller
-from kwire.server.settings.altered_resources import Resource, check_broker_values, sift
+from kwire.server.settings.altered_resources import Resource, check_broker_values, pass_on, sift
 
 
 async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
@@ -31,18 +30,8 @@ async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext
             check_broker_values(resource.resource_name, values, context)
 
     accepted, refused = sift(request.resources, context, check)
-    responses = [_response(*outcome) for outcome in refused]
-    if not accepted:
-        return AlterConfigsResponse(responses=responses)
     passed_on = AlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
-    try:
-        response: AlterConfigsResponse = await context.services.active_controller.ask_until_answered(
-            passed_on, asker_of(context)
-        )
-    except KafkaError as error:
-        return AlterConfigsResponse(responses=responses + [_response(resource, error) for resource in accepted])
-    response.responses = responses + response.responses
-    return response
+    return AlterConfigsResponse(responses=await pass_on(passed_on, accepted, refused, _response, context))
 
 
 async def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:

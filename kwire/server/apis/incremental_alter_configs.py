@@ -18,9 +18,8 @@ from kwire.protocol.messages.incremental_alter_configs import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.forwarding import asker_of
 from kwire.server.services import of_controller
-from kwire.server.settings.altered_resources import Resource, check_broker_changes, sift
+from kwire.server.settings.altered_resources import Resource, check_broker_changes, pass_on, sift
 
 KNOWN_TYPES = frozenset(ConfigResourceType) - {0}
 
@@ -34,20 +33,8 @@ async def handle_at_broker(
             check_broker_changes(resource.resource_name, _changes(resource), context)
 
     accepted, refused = sift(request.resources, context, check)
-    responses = [_response(*outcome) for outcome in refused]
-    if not accepted:
-        return IncrementalAlterConfigsResponse(responses=responses)
     passed_on = IncrementalAlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
-    try:
-        response: IncrementalAlterConfigsResponse = await context.services.active_controller.ask_until_answered(
-            passed_on, asker_of(context)
-        )
-    except KafkaError as error:
-        return IncrementalAlterConfigsResponse(
-            responses=responses + [_response(resource, error) for resource in accepted]
-        )
-    response.responses = responses + response.responses
-    return response
+    return IncrementalAlterConfigsResponse(responses=await pass_on(passed_on, accepted, refused, _response, context))
 
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kwire.cluster.config_keys import ConfigResourceType, ConfigType, broker_id_of
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.controller.configs import AlterOperation, Change, changed
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.context import RequestContext
+from kwire.server.forwarding import asker_of
 from kwire.server.settings.dynamic_checks import check_dynamic
 
 
@@ -47,6 +48,27 @@ def sift(
         else:
             accepted.append(resource)
     return accepted, refused
+
+
+async def pass_on(
+    request: Any,
+    accepted: Sequence[R],
+    refused: Sequence[tuple[R, KafkaError | None]],
+    respond: Callable[[R, KafkaError | None], Any],
+    context: RequestContext,
+) -> list[Any]:
+    """The responses for all resources: those refused here, and what the active controller says of the accepted ones.
+
+    `request` is for these alone; `respond` makes the response for one.
+    """
+    responses = [respond(*outcome) for outcome in refused]
+    if not accepted:
+        return responses
+    try:
+        response = await context.services.active_controller.ask_until_answered(request, asker_of(context))
+    except KafkaError as error:
+        return responses + [respond(resource, error) for resource in accepted]
+    return responses + list(response.responses)
 
 
 def _authorize(resource: Resource, context: RequestContext) -> None:
