@@ -92,6 +92,11 @@ class BrokerLifecycle:
             async with asyncio.timeout(self._config["initial.broker.registration.timeout.ms"] / 1000):
                 await self._metadata_log.reached(lambda image: image.offset >= 0)
         except TimeoutError as error:
+            if self._metadata_log.node.quorum.has_met_strangers:
+                raise SettingError(
+                    f"log.dirs: the directories belong to cluster {self._cluster_id}, and controllers that were asked to "
+                    "another; name directories that were formatted for theirs, or other controllers"
+                ) from error
             raise SettingError(
                 "controller.quorum: no controllers lead that this node could find; start a majority of them, and look "
                 "at controller.quorum.bootstrap.servers or controller.quorum.voters"

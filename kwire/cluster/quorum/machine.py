@@ -101,6 +101,8 @@ class Quorum:
         self._end_at_take = log.end_offset
         self.next_deadline_ms = -math.inf
         """When to call tick() at the latest, on the clock of now_ms."""
+        self.has_met_strangers = False
+        """Whether a node that was asked has said that it belongs to another cluster."""
 
     # --- what can be seen
 
@@ -299,6 +301,11 @@ class Quorum:
         if expected is None:
             return
         destination, request = expected
+        if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID and not self.has_met_strangers:
+            self.has_met_strangers = True
+            logger.warning(
+                "%s:%d does not belong to cluster %s", destination.host, destination.port, core.config.cluster_id
+            )
         succeeded = RESPONSES[type(request)](core, Reply(source=destination, request=request, response=response))
         core.connections.finished(correlation_id, succeeded=succeeded, now_ms=core.now_ms)
 
