@@ -137,6 +137,8 @@ class ActiveController:
             client_host_address=ip_address(asker.client.peer_host).packed,
         )
         async with self._envelopes:
+            if self._metadata_log.node.quorum.leader != leader:  # it changed while others were under way to it
+                raise NoController(f"node {leader.node_id} leads no more")
             answer = await self._send(leader, envelope)
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
             raise NoController(f"node {leader.node_id} is not the active controller")

@@ -18,7 +18,7 @@ from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kwire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kwire.protocol.schema import schema_of
-from kwire.server.active_controller import ActiveController, Asker, NoController
+from kwire.server.active_controller import ENVELOPES_AT_ONCE, ActiveController, Asker, NoController
 from kwire.server.apis import administration, create_topics
 from kwire.server.context import DistantClient
 from kwire.server.envelopes import decode_principal, encode_principal, says_not_controller
@@ -182,6 +182,25 @@ def test_a_leader_that_does_not_answer_is_given_up_when_another_one_leads() -> N
         asyncio.get_running_loop().call_later(0.5, log.led_by, TWO)
         assert await way.ask_until_answered(HEARTBEAT) is OK
         assert [node_id for node_id, _ in channel.asked] == [1, 2]
+
+    run(log, channel, scenario)
+
+
+def test_those_who_wait_for_a_free_way_do_not_take_it_to_who_leads_no_more() -> None:
+    def answer(destination: Destination, envelope: EnvelopeRequest) -> EnvelopeResponse:
+        response = CreateTopicsResponse()
+        return EnvelopeResponse(response_data=b"".join(encode_response(42, response, 7))[SIZE_BYTES:])
+
+    log, channel = Log(ONE), Channel(answer)
+    channel.held.add(1)
+
+    async def scenario(way: ActiveController) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.5, log.led_by, TWO)
+        many = [way.ask_until_answered(CreateTopicsRequest(), CLIENT) for _ in range(2 * ENVELOPES_AT_ONCE)]
+        await asyncio.gather(*many)
+        assert loop.time() < 1
+        assert [node_id for node_id, _ in channel.asked].count(1) == ENVELOPES_AT_ONCE
 
     run(log, channel, scenario)
 
