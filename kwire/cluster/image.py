@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from kwire.cluster.client_quotas import QuotaEntity, make_entity
+from kwire.cluster.features import REGISTERED
 from kwire.protocol.messages import metadata_records as records
 
 NO_LEADER = -1
@@ -26,7 +27,7 @@ ConfigResource = tuple[int, str]
 
 
 class UnknownRecord(Exception):  # noqa: N818 it names the thing that was met
-    """The metadata log has a record that this version cannot apply."""
+    """The metadata log has a record, or the level of a feature, that this version cannot apply."""
 
 
 class Endpoint(NamedTuple):
@@ -194,6 +195,9 @@ class _Delta:
 
 
 def _feature_level(delta: _Delta, record: records.FeatureLevelRecord) -> None:
+    low, high = REGISTERED.get(record.name, (0, 0))
+    if record.feature_level and not low <= record.feature_level <= high:
+        raise UnknownRecord(f"{record.name} is at level {record.feature_level}; supported are {low} to {high}")
     features = delta.map("features")
     if record.feature_level:
         features[record.name] = record.feature_level

@@ -139,11 +139,19 @@ def test_many_configs_of_one_resource_are_soon_applied() -> None:
 
 def test_features() -> None:
     def level(number: int) -> records.FeatureLevelRecord:
-        return records.FeatureLevelRecord(name="f", feature_level=number)
+        return records.FeatureLevelRecord(name="transaction.version", feature_level=number)
 
-    image = after(level(3))
-    assert image.features == {"f": 3}
+    image = after(level(2))
+    assert image.features == {"transaction.version": 2}
     assert after(level(0), base=image).features == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "level"), [("transaction.version", 3), ("metadata.version", 29), ("metadata.version", 31), ("new", 1)]
+)
+def test_a_level_that_is_not_supported_is_never_taken(name: str, level: int) -> None:
+    with pytest.raises(UnknownRecord, match=f"{name} is at level {level}"):
+        after(records.FeatureLevelRecord(name=name, feature_level=level))
 
 
 def test_a_broker_registers_unfences_and_goes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,7 +12,7 @@ from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.image import UnknownRecord
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.protocol.error_codes import ErrorCode
-from kwire.protocol.messages.metadata_records import RemoveAccessControlEntryRecord
+from kwire.protocol.messages.metadata_records import FeatureLevelRecord, RemoveAccessControlEntryRecord
 from kwire.server.settings.config import SettingError
 from kwire.simulation import ClusterBroker, SimulatedCluster, Simulation
 from kwire.simulation.clusters import FIRST_CONTROLLER_ID
@@ -119,13 +120,20 @@ def test_a_controller_of_another_cluster_leads_nobody() -> None:
         simulation.run(scenario(), seconds=300)
 
 
-async def write_what_is_unknown(metadata_log: MetadataLog) -> None:
+async def write_what_is_unknown(metadata_log: MetadataLog, record: Any) -> None:
     """Past the image, as a newer software would."""
-    metadata_log.node.append([RemoveAccessControlEntryRecord(id=UUID(int=1))])
+    metadata_log.node.append([record])
 
 
 @pytest.mark.parametrize("seconds_down", [0, 30])
-def test_a_record_of_tomorrow_ends_a_broker_and_not_the_controller(seconds_down: int) -> None:
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (RemoveAccessControlEntryRecord(id=UUID(int=1)), "RemoveAccessControlEntryRecord"),
+        (FeatureLevelRecord(name="metadata.version", feature_level=31), "metadata.version is at level 31"),
+    ],
+)
+def test_a_record_of_tomorrow_ends_a_broker_and_not_the_controller(record: Any, words: str, seconds_down: int) -> None:
     """Whether it runs already or starts then."""
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=1, controllers=1)
@@ -138,9 +146,9 @@ def test_a_record_of_tomorrow_ends_a_broker_and_not_the_controller(seconds_down:
                 await asyncio.sleep(seconds_down)
             assert controller.metadata_log is not None
             assert controller.host.process is not None
-            controller.host.process.run(write_what_is_unknown(controller.metadata_log))
+            controller.host.process.run(write_what_is_unknown(controller.metadata_log, record))
             if seconds_down:
-                with pytest.raises(DirectoryRefused, match="RemoveAccessControlEntryRecord"):
+                with pytest.raises(DirectoryRefused, match=words):
                     await broker.start()
             else:
                 await asyncio.sleep(10)
