@@ -65,8 +65,9 @@ class GroupCommit:
     async def _flush(self, partition: Flushed) -> None:
         try:
             while partition.waits_for_flush:
+                log = partition.log  # the partition may have another one, elsewhere, when the job has run
                 try:
-                    job = self._logs.begin_flush(partition.log)
+                    job = self._logs.begin_flush(log)
                 except DiskFullError as full:
                     logger.warning("cannot flush %r yet, the disk is full: %s", partition.log, full)
                     if await self._is_closing_within(FULL_DISK_PAUSE_SECONDS):
@@ -75,7 +76,7 @@ class GroupCommit:
                 if job is None:  # deleted: those who waited know
                     return
                 await self._workers.run(job.run)
-                self._logs.finish_flush(partition.log, job)
+                self._logs.finish_flush(log, job)
                 partition.flushed()
         except (DiskFailure, KafkaError) as failure:
             # The log is offline, which is what those who wait are answered.

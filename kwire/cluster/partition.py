@@ -219,6 +219,15 @@ class Partition:
         self.wake()
         return self.log.log_start_offset
 
+    def take_log(self, log: PartitionLog) -> None:
+        """Go on with a log that has the same batches in another directory, all of them durable.
+
+        Who waits goes on waiting: nothing has changed for them, unless it was the flush that they waited for.
+        """
+        self.log = log
+        if self.waits_for_flush:
+            self.flushed()
+
     def update(self, image: PartitionImage, *, is_led: bool) -> None:
         """Follow the metadata. Who waits here looks again when this broker leads no more."""
         if is_led and (image.leader_epoch != self.image.leader_epoch or not self.is_led):

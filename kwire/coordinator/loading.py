@@ -43,11 +43,11 @@ class Loader:
 
     async def run(self) -> int:
         """Replay everything up to the log's end; the number of records."""
-        log = self._partition.log
-        offset = log.log_start_offset
-        while offset < log.log_end_offset:
-            data = log.read(offset, READ_BYTES)
-            assert data, f"nothing to read at {offset} of {log!r}"
+        partition = self._partition
+        offset = partition.log.log_start_offset
+        while offset < partition.log.log_end_offset:  # which may move to another directory meanwhile
+            data = partition.log.read(offset, READ_BYTES)
+            assert data, f"nothing to read at {offset} of {partition.log!r}"
             for position, header in iterate_headers(data):
                 await self._batch(data, position, header, offset)
                 offset = header.next_offset

@@ -55,6 +55,8 @@ class LogDirectory:
     log_starts: dict[TopicPartition, int]
     high_watermarks: dict[TopicPartition, int]
     logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
+    futures: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
+    """Logs on their way into this directory (kwire.log.future_logs); no checkpoint names them."""
     has_lost_log_starts: bool = False
     """Whether the file that says them was unreadable; each log is asked then."""
     failure: DiskFailure | None = None

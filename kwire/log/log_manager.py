@@ -38,6 +38,7 @@ from kwire.log.disk import DiskFailure, DiskFullError, DiskLock
 from kwire.log.errors import CorruptLogError
 from kwire.log.files import PendingDeletion
 from kwire.log.flushing import FlushJob
+from kwire.log.future_logs import FutureLogs
 from kwire.log.log_directory import LOADED_FILES, LogDirectory, clean_shutdown_epoch
 from kwire.log.partition_log import PartitionLog
 from kwire.log.progress import Progress
@@ -74,8 +75,9 @@ class LogManager:
         self._disk = surroundings.disk
         self._pending: list[PendingDeletion] = []
         self.directories: list[LogDirectory] = []
-        self._callbacks: dict[str, tuple[Callable[[DiskFailure], None], Callable[[], None]]] = {}
+        self.callbacks: dict[str, tuple[Callable[[DiskFailure], None], Callable[[], None]]] = {}
         """By directory, what its logs call when they fail and before they are truncated: one pair for all of them."""
+        self.futures = FutureLogs(self, surroundings)
         try:
             for path in paths:
                 self.directories.append(self._open_or_offline(path, (locks or {}).get(path)))
@@ -124,7 +126,7 @@ class LogManager:
             named={name: frozenset(offsets or ()) for name, offsets in found.items()},
             has_lost_log_starts=found[LOG_START_FILE] is None,
         )
-        self._callbacks[path] = (
+        self.callbacks[path] = (
             partial(self.take_offline, directory),
             partial(self._write_recovery_points, directory),
         )
@@ -146,6 +148,7 @@ class LogManager:
 
     def load_one_by_one(self, config_of: Callable[[str], LogConfig]) -> Iterator[PartitionLog]:
         """The same, for a caller that does other things in between."""
+        self.futures.settle()
         for directory in self.directories:
             found = self._partitions_in(directory)
             progress = None if directory.was_clean_shutdown else self._progress(directory.path, len(found))
@@ -224,11 +227,12 @@ class LogManager:
         if not online:
             raise LogDirectoryError("log.dirs: every log directory is offline")
         holders = [found for found in online if self._has_directory(found, f"{topic}-{partition}")]
+        holders = holders or self.futures.preferred(topic, partition, online)
         directory = min(holders or online, key=lambda candidate: len(candidate.logs))
         return self._open(directory, topic, partition, config, topic_id)
 
     def _has_directory(self, directory: LogDirectory, name: str) -> bool:
-        return self._guard(directory, partial(self._disk.is_directory, f"{directory.path}/{name}"))
+        return self.guard(directory, partial(self._disk.is_directory, f"{directory.path}/{name}"))
 
     def _open(
         self, directory: LogDirectory, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None
@@ -241,8 +245,8 @@ class LogManager:
             # An earlier topic of this name was deleted. After a crash its offsets would be taken for those of the new
             # one, and its records below the old log start would be gone.
             directory.forget(key)
-            self._guard(directory, partial(self._write_checkpoints, directory, LOADED_FILES))
-        log = self._guard(
+            self.guard(directory, partial(self.write_checkpoints, directory, LOADED_FILES))
+        log = self.guard(
             directory,
             lambda: open_log(
                 path,
@@ -256,7 +260,7 @@ class LogManager:
                 was_clean_shutdown=directory.was_clean_shutdown,
             ),
         )
-        log.on_failure, log.before_truncation = self._callbacks[directory.path]
+        log.on_failure, log.before_truncation = self.callbacks[directory.path]
         directory.logs[key] = log
         return log
 
@@ -288,14 +292,15 @@ class LogManager:
         for topic, partition in partitions:
             log = self.get(topic, partition)
             if log is not None:
+                self.futures.abandon(topic, partition)
                 directory = self.directory_of(log)
                 due_ms = self._surroundings.clock.wall_ms() + log.config.file_delete_delay_ms
                 with suppress(DiskFailure):  # the directory is offline, and says why
-                    self._pending.append(PendingDeletion(due_ms, [self._take_away(log, directory, "delete")]))
+                    self._pending.append(PendingDeletion(due_ms, [self.take_away(log, directory, "delete")]))
                     changed[directory.path] = directory
         for directory in changed.values():
             with suppress(DiskFailure):
-                self._guard(directory, partial(self._disk.sync_directory, directory.path))
+                self.guard(directory, partial(self._disk.sync_directory, directory.path))
 
     def set_aside(self, topic: str, partition: int) -> str:
         """Take a partition away that the metadata does not know; its directory stays, under the name returned.
@@ -305,29 +310,29 @@ class LogManager:
         log = self.get(topic, partition)
         assert log is not None
         directory = self.directory_of(log)
-        path = self._take_away(log, directory, "stray")
-        self._guard(directory, partial(self._disk.sync_directory, directory.path))
+        path = self.take_away(log, directory, "stray")
+        self.guard(directory, partial(self._disk.sync_directory, directory.path))
         return path
 
-    def _take_away(self, log: PartitionLog, directory: LogDirectory, why: str) -> str:
+    def take_away(self, log: PartitionLog, directory: LogDirectory, why: str) -> str:
         """Close the log and rename its directory; the new path."""
         log.close(clean=False)
         log.on_failure = None  # a flush of it may be under way: how that ends says nothing about the directory
         suffix = f"-{log.partition}.{self._surroundings.chance.uuid().hex}-{why}"
         path = f"{directory.path}/{log.topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
         try:
-            self._guard(directory, lambda: self._disk.rename(log.directory, path))
+            self.guard(directory, lambda: self._disk.rename(log.directory, path))
         except DiskFullError:  # there is not even space for a longer name
             if why != "delete":
                 raise
-            self._guard(directory, partial(self._disk.remove_directory, log.directory))
+            self.guard(directory, partial(self._disk.remove_directory, log.directory))
         finally:
             log.moved_to(path)
             directory.forget((log.topic, log.partition))
             directory.checkpoints_written += 1  # jobs under way would name it again
         return path
 
-    def _guard(self, directory: LogDirectory, call: Callable[[], T]) -> T:
+    def guard(self, directory: LogDirectory, call: Callable[[], T]) -> T:
         """Whatever fails here but for a full disk takes the directory offline."""
         try:
             return call()
@@ -422,9 +427,9 @@ class LogManager:
     def _write_recovery_points(self, directory: LogDirectory) -> None:
         """At once: what is cut next must not look damaged after a crash. Without space, nothing is cut."""
         if not directory.is_offline:
-            self._guard(directory, partial(self._write_checkpoints, directory, (RECOVERY_POINT_FILE,)))
+            self.guard(directory, partial(self.write_checkpoints, directory, (RECOVERY_POINT_FILE,)))
 
-    def _write_checkpoints(self, directory: LogDirectory, names: Iterable[str]) -> None:
+    def write_checkpoints(self, directory: LogDirectory, names: Iterable[str]) -> None:
         directory.checkpoints_written += 1
         for name in names:
             offsets = directory.offsets_of(name)
@@ -451,6 +456,8 @@ class LogManager:
 
     def _close_logs(self, directory: LogDirectory, *, clean: bool) -> bool:
         """Whether all of them are durable."""
+        for future in directory.futures.values():
+            future.close(clean=False)
         is_clean = clean
         for log in directory.logs.values():
             is_clean = is_clean and log.failure is None
@@ -476,7 +483,7 @@ class LogManager:
             return
         directory.failure = failure
         logger.error("The log directory %s goes offline: %s", directory.path, failure)
-        for log in directory.logs.values():
+        for log in (*directory.logs.values(), *directory.futures.values()):
             log.failure = log.failure or failure
 
     def _release(self) -> None:

@@ -41,6 +41,7 @@ from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.node import Node
 from kwire.server.quotas.manager import ClientQuotaManager, quota_config
+from kwire.server.replica_moves import ReplicaMoves
 from kwire.server.services import Services
 from kwire.server.settings.config import BrokerConfig, ListenerAddress
 from kwire.server.settings.config_entries import ConfigEntries
@@ -164,6 +165,14 @@ class BrokerServer:
         )
         self._partitions.watch_openings(assignments.note)
         node.background.run(assignments.run())
+        self._moves = ReplicaMoves(
+            logs=self._logs,
+            partitions=self._partitions,
+            workers=node.workers,
+            dynamic_configs=node.dynamic_configs,
+            moved=assignments.note,
+        )
+        node.background.run(self._moves.run())
         if lost and not self._partitions.any_closed:
             # Else it is asked for again at the next start: its partitions must not be made anew, empty, then either.
             await self._lifecycle.register(list(node.storage.directory_ids.values()))
@@ -186,6 +195,7 @@ class BrokerServer:
             active_controller=self._active_controller,
             logs=self._logs,
             partitions=self._partitions,
+            moves=self._moves,
             groups=self._coordinators.groups,
             transactions=self._coordinators.transactions,
             gate=self._coordinators.gate,

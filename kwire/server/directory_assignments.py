@@ -55,10 +55,12 @@ class DirectoryAssignments:
         self._woken = asyncio.Event()
 
     def note(self, partition: Partition) -> None:
-        """A log is open: tell where, unless the metadata say so."""
+        """A log is open, or has moved: tell where, unless the metadata say so and will not be told otherwise."""
         directory = self._directory_ids.get(posixpath.dirname(partition.log.directory))
-        if directory is not None and directory != directory_of(partition.image, self._broker_id):
-            self._untold[partition.topic_id, partition.index] = directory
+        replica = (partition.topic_id, partition.index)
+        is_known = directory == directory_of(partition.image, self._broker_id) and replica not in self._untold
+        if directory is not None and not is_known:
+            self._untold[replica] = directory
             self._woken.set()
 
     async def run(self) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kwire.server.long_answers import LongAnswers
     from kwire.server.network.output_memory import OutputMemory
     from kwire.server.producer_ids import ProducerIds
+    from kwire.server.replica_moves import ReplicaMoves
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,6 +88,7 @@ class Services(NodeServices):
     active_controller: ActiveController
     logs: LogManager
     partitions: Partitions
+    moves: ReplicaMoves
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     gate: TransactionGate

@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs: move replicas between the log directories of this broker (KIP-113).
 
-A replica that is in the wanted directory already is done with; moving one to another directory is not served.
+The answer says that a replica has begun to move; DescribeLogDirs tells how far it has come.
 """
 
 from __future__ import annotations
@@ -37,17 +37,12 @@ def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> Alte
 
 
 def _code(topic: str, index: int, path: str, context: RequestContext) -> ErrorCode:
-    services = context.services
     if len(f"{topic}-{index}") + FUTURE_DIRECTORY_SUFFIX_LENGTH > FILE_NAME_LENGTH_MAX:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if path not in services.config.log_dirs:
-        return ErrorCode.LOG_DIR_NOT_FOUND
     try:
-        partition = services.partitions.find(topic, index)
+        context.services.moves.move(topic, index, path)
     except KafkaError as error:
         return error.code
-    if partition.log.directory.rpartition("/")[0] != path:
-        return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
 
 

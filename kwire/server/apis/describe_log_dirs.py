@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kwire.cluster.partition import Partition
 from kwire.log.log_directory import LogDirectory
+from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -37,13 +38,25 @@ def _directory(directory: LogDirectory, partitions: list[Partition], context: Re
         return DescribeLogDirsResult(log_dir=directory.path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in partitions:
-        if directory.logs.get((partition.topic, partition.index)) is partition.log:
+        key = (partition.topic, partition.index)
+        log, future = directory.logs.get(key), directory.futures.get(key)
+        if log is partition.log or future is not None:
             topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
-            size = partition.log.size_in_bytes
-            topic.partitions.append(DescribeLogDirsPartition(partition_index=partition.index, partition_size=size))
+            topic.partitions.append(_partition(partition, future))
     total, usable = context.services.disk.space(directory.path)
     return DescribeLogDirsResult(
         log_dir=directory.path, topics=list(topics.values()), total_bytes=total, usable_bytes=usable
+    )
+
+
+def _partition(partition: Partition, future: PartitionLog | None) -> DescribeLogDirsPartition:
+    """The replica, or what has come of it in the directory that it moves to."""
+    shown = future or partition.log
+    return DescribeLogDirsPartition(
+        partition_index=partition.index,
+        partition_size=shown.size_in_bytes,
+        offset_lag=partition.log.log_end_offset - shown.log_end_offset,
+        is_future_key=future is not None,
     )
 
 

@@ -55,13 +55,13 @@ def default_settings() -> dict[str, Any]:
     return {key.name: parse(key, key.default) for key in BROKER_KEYS.values()}
 
 
-def _rate(name: str, doc: str) -> ConfigKey:
+def _rate(name: str, doc: str, use: Use = Use.IGNORED) -> ConfigKey:
     return ConfigKey(
         name=name,
         type=ConfigType.LONG,
         default="9223372036854775807",
         check=COUNT,
-        use=Use.IGNORED,
+        use=use,
         update=Update.CLUSTER_WIDE,
         doc=doc,
     )
@@ -74,6 +74,7 @@ DYNAMIC_ONLY_KEYS = table(
         _rate(
             "replica.alter.log.dirs.io.max.bytes.per.second",
             "Bytes in a second that moves between directories may take.",
+            Use.HONOURED,
         ),
     )
 )

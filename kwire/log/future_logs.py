@@ -1,0 +1,266 @@
+"""Future logs: replicas on their way into another log directory of their broker (KIP-113).
+
+A future log is filled beside its partition's log, in "topic-partition.<32 hex digits>-future", and then takes its
+place. Until then it is nobody's data: nothing but this module and who fills it sees it, and a start removes it.
+
+A crash at any point, with any of the renames since the last sync of their directory undone, must leave one log that
+has all that was durable. replace() is one call on the loop, so nothing is appended in between:
+
+1. The future log is made durable, with a .moved file in it. Until here a start finds the old log, and a future one.
+2. The checkpoints of its directory name it, for it must not look as if nothing of it were durable.
+3. It gets the partition's name; the directory is synced. From here on a start may find both logs. They are the same,
+   or one has gone on: if one has a .moved file, the one that ends later is taken, and the other goes.
+4. The old log's directory is renamed for removal and synced; then the .moved file goes.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from kwire.log.checkpoints import TopicPartition
+from kwire.log.disk import Disk, DiskFailure
+from kwire.log.errors import CorruptLogError
+from kwire.log.files import LOG_SUFFIX, PendingDeletion
+from kwire.log.log_directory import LOADED_FILES, LogDirectory
+from kwire.log.partition_log import PartitionLog
+from kwire.log.recovery import Surroundings, open_log
+from kwire.log.segment import Segment
+from kwire.protocol.records import iterate_headers
+
+if TYPE_CHECKING:
+    from kwire.log.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+MOVED_FILE: Final = ".moved"
+PREFERRED_MAX: Final = 10_000
+"""Partitions that do not exist yet of which is kept where they shall be; more are forgotten, oldest first."""
+_FUTURE_DIRECTORY: Final = re.compile(r"(?P<name>.+-(0|[1-9][0-9]{0,9}))\.[0-9a-f]{32}-future")
+
+T = TypeVar("T")
+
+
+class FutureLogs:
+    """The future logs of a broker; a part of its LogManager."""
+
+    def __init__(self, manager: LogManager, surroundings: Surroundings) -> None:
+        self._manager = manager
+        self._surroundings = surroundings
+        self._disk: Disk = surroundings.disk
+        self._preferred: dict[TopicPartition, str] = {}
+
+    # Where logs shall be that are not there yet
+
+    def prefer(self, topic: str, partition: int, path: str) -> None:
+        """Have the partition's log made in this directory, if it is made."""
+        self._preferred.pop((topic, partition), None)
+        self._preferred[topic, partition] = path
+        if len(self._preferred) > PREFERRED_MAX:
+            del self._preferred[next(iter(self._preferred))]
+
+    def preferred(self, topic: str, partition: int, directories: Sequence[LogDirectory]) -> list[LogDirectory]:
+        """The directory that was asked for, if it is one of these; the log is about to be made."""
+        path = self._preferred.pop((topic, partition), None)
+        return [directory for directory in directories if directory.path == path]
+
+    # Moving
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The partition's future log."""
+        key = (topic, partition)
+        return next((found.futures[key] for found in self._manager.directories if key in found.futures), None)
+
+    def begin(self, log: PartitionLog, directory: LogDirectory) -> PartitionLog:
+        """Make a future log of this one. Raises KafkaError, CorruptLogError, DiskFailure; nothing is changed then."""
+        start = begin_offset(log)
+        name = f"{log.topic}-{log.partition}.{self._surroundings.chance.uuid().hex}-future"
+        path = f"{directory.path}/{name}"
+        try:
+            future = self._open(path, log, directory, start_offset=start)
+        except DiskFailure:
+            self._manager.remove_later(PendingDeletion(self._surroundings.clock.wall_ms(), [path]))
+            raise
+        future.first_dirty_offset = log.first_dirty_offset  # all that is copied below it was compacted by now
+        directory.futures[log.topic, log.partition] = future
+        return future
+
+    def _open(
+        self,
+        path: str,
+        log: PartitionLog,
+        directory: LogDirectory,
+        *,
+        start_offset: int,
+        durable_end: int | None = None,
+    ) -> PartitionLog:
+        opened = self._manager.guard(
+            directory,
+            lambda: open_log(
+                path,
+                topic=log.topic,
+                partition=log.partition,
+                config=log.config,
+                surroundings=self._surroundings,
+                topic_id=log.topic_id,
+                log_start_offset=start_offset,
+                recovery_point=durable_end or 0,
+                was_clean_shutdown=durable_end is not None,
+            ),
+        )
+        opened.on_failure, opened.before_truncation = self._manager.callbacks[directory.path]
+        if durable_end is None:
+            opened.before_truncation = None  # no checkpoint names it
+        return opened
+
+    def abandon(self, topic: str, partition: int) -> None:
+        """Take a partition's future log away, if there is one. What cannot be renamed, a later start removes."""
+        for directory in self._manager.directories:
+            future = directory.futures.pop((topic, partition), None)
+            if future is not None:
+                self._remove(future, directory, due_ms=self._surroundings.clock.wall_ms())
+
+    def _remove(self, log: PartitionLog, directory: LogDirectory, *, due_ms: int) -> bool:
+        try:
+            path = self._manager.take_away(log, directory, "delete")
+            self._manager.remove_later(PendingDeletion(due_ms, [path]))
+            self._manager.guard(directory, partial(self._disk.sync_directory, directory.path))
+        except DiskFailure:  # the directory is offline or full, and says why
+            return False
+        return True
+
+    # The swap
+
+    def replace(self, log: PartitionLog) -> PartitionLog:
+        """Let the future log, which has all that the log has, take its place; the log that is the partition's now.
+
+        Raises KafkaError, CorruptLogError, DiskFailure; the log is still the partition's then, and the future log of no
+        use.
+        """
+        manager, key = self._manager, (log.topic, log.partition)
+        old = manager.directory_of(log)
+        new = next(directory for directory in manager.directories if key in directory.futures)
+        future = new.futures[key]
+        assert future.log_end_offset <= log.log_end_offset
+        try:
+            moved = self._put_in_place(log, future, new)
+        except BaseException:
+            new.forget(key)  # else the checkpoints would go on naming it
+            raise
+        del new.futures[key]
+        new.logs[key] = moved
+        due_ms = self._surroundings.clock.wall_ms() + log.config.file_delete_delay_ms
+        if self._remove(log, old, due_ms=due_ms):
+            with suppress(DiskFailure):
+                manager.guard(new, partial(self._disk.unlink, f"{moved.directory}/{MOVED_FILE}"))
+        return moved
+
+    def _put_in_place(self, log: PartitionLog, future: PartitionLog, directory: LogDirectory) -> PartitionLog:
+        guard, disk, key = self._manager.guard, self._disk, (log.topic, log.partition)
+        _adopt(log, future)
+        end, first_dirty = future.log_end_offset, future.first_dirty_offset
+        guard(directory, lambda: disk.replace(f"{future.directory}/{MOVED_FILE}", b"", sync=True))
+        future.close(clean=True)
+        directory.recovery_points[key], directory.log_starts[key] = end, log.log_start_offset
+        guard(directory, lambda: self._manager.write_checkpoints(directory, LOADED_FILES))
+        path = f"{directory.path}/{log.topic}-{log.partition}"
+        guard(directory, lambda: disk.rename(future.directory, path))
+        future.moved_to(path)
+        guard(directory, lambda: disk.sync_directory(directory.path))
+        moved = self._open(path, log, directory, start_offset=log.log_start_offset, durable_end=end)
+        moved.producers = log.producers
+        moved.first_dirty_offset = first_dirty
+        return moved
+
+    # At start
+
+    def settle(self) -> None:
+        """Before any log is opened: what a crash left of moves goes, and each partition has one log."""
+        names = {found.path: self._names_in(found) for found in self._manager.directories if not found.is_offline}
+        everywhere = set().union(*names.values())
+        for directory in self._manager.directories:
+            with suppress(DiskFailure):  # the directory is offline, and says why
+                self._settle(directory, names.get(directory.path, frozenset()), everywhere)
+        for name in sorted(everywhere):
+            holders = [found for found in self._manager.directories if name in names.get(found.path, ())]
+            if len(holders) > 1 and any(self._disk.exists(f"{each.path}/{name}/{MOVED_FILE}") for each in holders):
+                with suppress(DiskFailure):
+                    self._choose(name, holders)
+
+    def _names_in(self, directory: LogDirectory) -> frozenset[str]:
+        try:
+            return frozenset(self._manager.guard(directory, lambda: self._disk.list(directory.path)))
+        except DiskFailure:
+            return frozenset()
+
+    def _settle(self, directory: LogDirectory, names: frozenset[str], everywhere: set[str]) -> None:
+        """A future log whose partition has no log here stays: that one may be in a directory that is not there."""
+        for name in names:
+            found = _FUTURE_DIRECTORY.fullmatch(name)
+            if found is not None and found["name"] in everywhere:
+                logger.info("Removing %s/%s: a move that was interrupted is forgotten", directory.path, name)
+                self._rename(directory, name, name.removesuffix("future") + "delete")
+
+    def _choose(self, name: str, holders: list[LogDirectory]) -> None:
+        """The later end is taken: after a move only one of them was appended to. If they are equal, the moved one."""
+
+        def rank(directory: LogDirectory) -> tuple[int, bool]:
+            path = f"{directory.path}/{name}"
+            end = self._manager.guard(directory, lambda: _end_offset(self._disk, path))
+            return end, self._disk.exists(f"{path}/{MOVED_FILE}")
+
+        kept = max(holders, key=rank)
+        for directory in holders:
+            if directory is not kept:
+                logger.warning("%s was being moved: taking the one in %s, not %s", name, kept.path, directory.path)
+                self._rename(directory, name, f"{name}.{self._surroundings.chance.uuid().hex}-delete")
+        self._manager.guard(kept, lambda: self._disk.unlink(f"{kept.path}/{name}/{MOVED_FILE}"))
+
+    def _rename(self, directory: LogDirectory, old: str, new: str) -> None:
+        guard, path = self._manager.guard, directory.path
+        guard(directory, lambda: self._disk.rename(f"{path}/{old}", f"{path}/{new}"))
+        guard(directory, lambda: self._disk.sync_directory(path))
+
+
+def begin_offset(log: PartitionLog) -> int:
+    """Where a copy of the log begins: the log's start may be inside a batch, and batches are copied whole."""
+    data = log.read(log.log_start_offset, 1)
+    first = next((header.base_offset for _, header in iterate_headers(data)), log.log_start_offset)
+    return min(first, log.log_start_offset)
+
+
+def _adopt(log: PartitionLog, future: PartitionLog) -> None:
+    """Give a future log what no batch tells.
+
+    It begins a segment of its own: a snapshot of the producers, some of whom have no batch left, belongs to the
+    beginning of one, and compaction may have taken away what the log ended with.
+    """
+    end = log.log_end_offset
+    future.update_config(log.config)
+    future.producers = log.producers
+    if log.topic_id is not None and future.topic_id != log.topic_id:
+        future.assign_topic_id(log.topic_id)
+    future.roll(end)
+    future.log_end_offset = end
+    future.delete_records_before(log.log_start_offset)
+    future.leader_epochs.derive(log.leader_epochs.entries())
+    future.first_dirty_offset = min(future.first_dirty_offset, end)
+
+
+def _end_offset(disk: Disk, path: str) -> int:
+    """Where the whole batches of a log end, by its files."""
+    found = sorted(int(name[:20]) for name in disk.list(path) if name[20:] == LOG_SUFFIX and name[:20].isdigit())
+    for base_offset in reversed(found):
+        segment = Segment(disk, path, base_offset, create=False, created_ms=0)
+        try:
+            if ends := [header.next_offset for _, header, _ in segment.scan()]:
+                return ends[-1]
+        except CorruptLogError:
+            continue
+        finally:
+            segment.close()
+    return found[0] if found else 0

@@ -1,0 +1,221 @@
+"""Replicas that move to another log directory of this broker (KIP-113): what AlterReplicaLogDirs asks for.
+
+A move fills a future log (kwire.log.future_logs) in steps between which requests are served, one move after the other
+in turn, and no faster than replica.alter.log.dirs.io.max.bytes.per.second. What is copied is made durable by a worker.
+When little is left to copy, the rest is copied, made durable and put in the place of the partition's log in one go.
+Whatever goes wrong ends the move, and the replica stays where it is; a restart of the broker forgets it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import posixpath
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from kwire.cluster.partition import Partition
+from kwire.cluster.partitions import Partitions
+from kwire.log.batch_validation import AppendOrigin
+from kwire.log.checkpoints import TopicPartition
+from kwire.log.disk import DiskFailure
+from kwire.log.errors import CorruptLogError
+from kwire.log.future_logs import begin_offset
+from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import PartitionLog
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.seams import Workers
+from kwire.server.settings.dynamic_configs import DynamicConfigs
+
+logger = logging.getLogger("kwire.server.replica_moves")
+
+RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+STEP_BYTES: Final = 64 * 1024
+"""Copied at once: what the loop can do between two requests. A larger batch is copied whole."""
+LAST_BYTES: Final = 1024 * 1024
+"""What may be copied and made durable on the loop, with the swap, while all else waits."""
+FLUSHES_MAX: Final = 10
+"""After so many flushes that left more than that to copy, clients write faster than that: they have to wait once."""
+
+PAUSE_SECONDS_LEAST: Final = 0.001
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Move:
+    """One replica on its way."""
+
+    partition: Partition
+    future: PartitionLog
+    path: str
+    log: PartitionLog = field(init=False)
+    """Where it comes from."""
+    truncations: int = field(init=False)
+    """Those of the log that the future log knows of."""
+    flushes: int = 0
+    """How often the future log had caught up and was flushed."""
+
+    def __post_init__(self) -> None:
+        self.log = self.partition.log
+        self.truncations = self.log.truncations
+
+    def copy(self, max_bytes: int) -> int:
+        """Copy the next batches; their bytes, 0 if there are none. Raises KafkaError, DiskFailure, CorruptLogError."""
+        log, future = self.log, self.future
+        if future.log_end_offset < log.log_start_offset or self.truncations != log.truncations:
+            self._begin_again()
+        future.update_config(log.config)
+        if future.log_end_offset >= log.log_end_offset:
+            return 0
+        data = log.read(max(future.log_end_offset, log.log_start_offset), min(max_bytes, log.config.segment_bytes))
+        if data:
+            future.append(data, leader_epoch=-1, origin=AppendOrigin.REPLICATION)
+        return len(data)
+
+    def _begin_again(self) -> None:
+        """The log was cut off below what was copied, or has lost at its start what would be copied next."""
+        self.truncations = self.log.truncations
+        self.future.truncate_fully_and_start_at(begin_offset(self.log))
+        self.future.first_dirty_offset = self.log.first_dirty_offset
+
+
+class ReplicaMoves:
+    """The moves of one broker."""
+
+    def __init__(
+        self,
+        *,
+        logs: LogManager,
+        partitions: Partitions,
+        workers: Workers,
+        dynamic_configs: DynamicConfigs,
+        moved: Callable[[Partition], None],
+    ) -> None:
+        """`moved` is told of each partition whose log is in another directory from now on."""
+        self._logs = logs
+        self._partitions = partitions
+        self._workers = workers
+        self._dynamic_configs = dynamic_configs
+        self._moved = moved
+        self._moves: dict[TopicPartition, Move] = {}
+        self._woken = asyncio.Event()
+        self._rate_changed = asyncio.Event()
+        dynamic_configs.watch(self._rate_changed.set)
+        partitions.watch_removals(self._removed)
+
+    def move(self, topic: str, index: int, path: str) -> None:
+        """Have a replica in this log directory; a move of it to another one ends. Raises KafkaError.
+
+        One that is there already stays, and one that does not exist yet is made there later.
+        """
+        directory = next((found for found in self._logs.directories if found.path == path), None)
+        if directory is None:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
+        if directory.is_offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        partition = self._find(topic, index, path)
+        key = (topic, index)
+        under_way = self._moves.get(key)
+        if under_way is not None:
+            if under_way.path == path:
+                return
+            self._end(under_way, f"it is wanted in {path}")
+        if posixpath.dirname(partition.log.directory) == path:
+            return
+        if self._logs.any_offline:  # as Kafka: an earlier future log may be in what is offline
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        try:
+            future = self._logs.futures.begin(partition.log, directory)
+        except (CorruptLogError, DiskFailure) as failure:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+        logger.info("moving %r from %s to %s", partition.log, posixpath.dirname(partition.log.directory), path)
+        self._moves[key] = Move(partition=partition, future=future, path=path)
+        self._woken.set()
+
+    def _find(self, topic: str, index: int, path: str) -> Partition:
+        partition = self._partitions.get(topic, index)
+        if partition is not None and partition.log.failure is None:
+            return partition
+        try:
+            return self._partitions.find(topic, index)
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
+            self._logs.futures.prefer(topic, index, path)
+            if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:  # Kafka answers this API by the older name
+                raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE) from error
+            raise
+
+    def _removed(self, partition: Partition) -> None:
+        """With the partition's log its future log has gone."""
+        self._moves.pop((partition.topic, partition.index), None)
+
+    async def run(self) -> None:
+        """For as long as the broker runs."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while self._moves:
+                for move in list(self._moves.values()):
+                    await self._pause(await self._turn(move) if self._is_current(move) else 0)
+
+    def _is_current(self, move: Move) -> bool:
+        """Whether it was neither cancelled, while others had their turn, nor has its partition gone."""
+        return self._moves.get((move.partition.topic, move.partition.index)) is move
+
+    async def _pause(self, copied: int) -> None:
+        """Let requests be served, and hold the rate."""
+        seconds = copied / self._rate()
+        if seconds < PAUSE_SECONDS_LEAST:
+            await asyncio.sleep(0)
+            return
+        self._rate_changed.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._rate_changed.wait(), seconds)
+
+    def _rate(self) -> int:
+        """Bytes in a second."""
+        configs = self._dynamic_configs
+        text = configs.own.get(RATE) or configs.defaults.get(RATE)
+        return max(1, int(text)) if text is not None else 2**63 - 1
+
+    async def _turn(self, move: Move) -> int:
+        """One step of a move; how many bytes it has copied."""
+        try:
+            size = move.copy(min(STEP_BYTES, self._rate()))
+            if size == 0:
+                await self._finish(move)
+        except (KafkaError, DiskFailure, CorruptLogError) as error:
+            logger.error("%r is not moved to %s: %s", move.log, move.path, error)  # noqa: TRY400 the error says all
+            if self._is_current(move):
+                self._end(move, "it has failed")
+            return 0
+        return size
+
+    async def _finish(self, move: Move) -> None:
+        """The future log has caught up: make it durable, and put it in place if it has little to catch up with then."""
+        job = move.future.begin_flush()
+        await self._workers.run(job.run)
+        if not self._is_current(move):
+            job.release()
+            return
+        move.future.finish_flush(job)
+        move.flushes += 1
+        behind = 0
+        while size := move.copy(LAST_BYTES):
+            behind += size
+            if behind > LAST_BYTES and move.flushes < FLUSHES_MAX:
+                return
+        partition = move.partition
+        moved = self._logs.futures.replace(move.log)
+        del self._moves[partition.topic, partition.index]
+        partition.take_log(moved)
+        logger.info("%r is in %s from now on", moved, move.path)
+        self._moved(partition)
+
+    def _end(self, move: Move, why: str) -> None:
+        partition = move.partition
+        logger.warning("the move of %r to %s ends: %s", move.log, move.path, why)
+        del self._moves[partition.topic, partition.index]
+        self._logs.futures.abandon(partition.topic, partition.index)
