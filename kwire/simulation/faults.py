@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from kwire.log.disk import DiskFailure
+from kwire.server.storage import UnreadableDirectory
 from kwire.simulation.links import bad_weather
 from kwire.simulation.nodes import AnyNode
 from kwire.simulation.simulation import Simulation
@@ -78,7 +79,7 @@ class Faults:
                 await asyncio.wait_for(node.begin(), DOWN_SECONDS_MAX)
             except TimeoutError:  # it was killed at its start, or is paused
                 return
-            except DiskFailure:
+            except (DiskFailure, UnreadableDirectory):
                 await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
 
     def _seconds(self, most: float) -> float:
@@ -126,10 +127,14 @@ class Faults:
         self._network.heal(reason=reason)
 
     async def begin_clog(self, node: AnyNode) -> None:
+        longest = 0.0
         for name in [name for name in self._network.hosts if name != node.name]:
             for source, target in ((node.name, name), (name, node.name)):
                 if self._chance.happens(0.5):
-                    self._network.clog(source, target, self._seconds(CUT_SECONDS_MAX))
+                    seconds = self._seconds(CUT_SECONDS_MAX)
+                    self._network.clog(source, target, seconds)
+                    longest = max(longest, seconds)
+        await asyncio.sleep(longest)
 
     async def begin_reset(self, node: AnyNode) -> None:
         self._network.reset(node.name, self._other(node))

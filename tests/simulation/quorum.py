@@ -104,6 +104,8 @@ class Draw:
     """Three of four seeds pass the quorum's messages as objects, without the codec."""
     config: dict[str, object]
     speed: Speed
+    slowness: float
+    """Of all disks."""
     per_minute: float
     is_beyond: bool
     """Whether most of the disks are lost in the end."""
@@ -122,6 +124,7 @@ def draw(seed: int, simulation: Simulation, count: int = 0) -> Draw:
         },
         speed=Speed(mean_ms=chance.pick((0.2, 0.2, 2.0, 20.0))),
         per_minute=chance.pick((6.0, 12.0, 20.0)),
+        slowness=chance.pick((1.0, 1.0, 10.0, 30.0)),
         is_beyond=seed % 10 == 9,
     )
 
@@ -171,6 +174,8 @@ def _run(seed: int, seconds: float, count: int, kinds: Sequence[str], outcome: O
         drawn = draw(seed, simulation, count)
         simulation.network.speed = drawn.speed
         nodes = simulation.quorum(drawn.nodes, drawn.config, as_objects=drawn.as_objects)
+        for node in nodes:
+            node.host.device.slowness = drawn.slowness
         rules = Rules(simulation, nodes)
         simulation.check_after_each_event(rules.at_any_moment)
         simulation.check_every(CHECK_EVENTS, rules.of_whole_logs)

@@ -163,7 +163,7 @@ class Rules:
             metadata_log = node.server.metadata_log
             with node.host.device.sound():
                 self._compare(node, metadata_log)
-            self._check_snapshots(node, metadata_log)
+                self._check_snapshots(node, metadata_log)
             other, image = images.setdefault(metadata_log.image.offset, (node.name, metadata_log.image))
             assert image == metadata_log.image, f"Q11: {other} and {node.name} have different images at {image.offset}"
 
