@@ -22,6 +22,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from kwire.log.batch_validation import AppendOrigin
 from kwire.log.checkpoints import TopicPartition
 from kwire.log.disk import Disk, DiskFailure
 from kwire.log.errors import CorruptLogError
@@ -43,6 +44,35 @@ PREFERRED_MAX: Final = 10_000
 _FUTURE_DIRECTORY: Final = re.compile(r"(?P<name>.+-(0|[1-9][0-9]{0,9}))\.[0-9a-f]{32}-future")
 
 T = TypeVar("T")
+
+
+class Copying:
+    """How a future log is filled, as a follower's log is."""
+
+    def __init__(self, log: PartitionLog, future: PartitionLog) -> None:
+        self.log = log
+        self.future = future
+        self._truncations = log.truncations
+        """Those that the future log knows of."""
+
+    def step(self, max_bytes: int) -> int:
+        """Copy the next batches; their bytes, 0 if there are none. Raises KafkaError, DiskFailure, CorruptLogError."""
+        log, future = self.log, self.future
+        if future.log_end_offset < log.log_start_offset or self._truncations != log.truncations:
+            self._begin_again()
+        future.update_config(log.config)
+        if future.log_end_offset >= log.log_end_offset:
+            return 0
+        data = log.read(max(future.log_end_offset, log.log_start_offset), min(max_bytes, log.config.segment_bytes))
+        if data:
+            future.append(data, leader_epoch=-1, origin=AppendOrigin.REPLICATION)
+        return len(data)
+
+    def _begin_again(self) -> None:
+        """The log was cut off below what was copied, or has lost at its start what would be copied next."""
+        self._truncations = self.log.truncations
+        self.future.truncate_fully_and_start_at(_begin_offset(self.log))
+        self.future.first_dirty_offset = self.log.first_dirty_offset
 
 
 class FutureLogs:
@@ -75,9 +105,9 @@ class FutureLogs:
         key = (topic, partition)
         return next((found.futures[key] for found in self._manager.directories if key in found.futures), None)
 
-    def begin(self, log: PartitionLog, directory: LogDirectory) -> PartitionLog:
-        """Make a future log of this one. Raises KafkaError, CorruptLogError, DiskFailure; nothing is changed then."""
-        start = begin_offset(log)
+    def begin(self, log: PartitionLog, directory: LogDirectory) -> Copying:
+        """Make an empty future log of this one. Raises KafkaError, CorruptLogError, DiskFailure; nothing is changed then."""
+        start = _begin_offset(log)
         name = f"{log.topic}-{log.partition}.{self._surroundings.chance.uuid().hex}-future"
         path = f"{directory.path}/{name}"
         try:
@@ -87,7 +117,7 @@ class FutureLogs:
             raise
         future.first_dirty_offset = log.first_dirty_offset  # all that is copied below it was compacted by now
         directory.futures[log.topic, log.partition] = future
-        return future
+        return Copying(log, future)
 
     def _open(
         self,
@@ -226,7 +256,7 @@ class FutureLogs:
         guard(directory, lambda: self._disk.sync_directory(path))
 
 
-def begin_offset(log: PartitionLog) -> int:
+def _begin_offset(log: PartitionLog) -> int:
     """Where a copy of the log begins: the log's start may be inside a batch, and batches are copied whole."""
     data = log.read(log.log_start_offset, 1)
     first = next((header.base_offset for _, header in iterate_headers(data)), log.log_start_offset)

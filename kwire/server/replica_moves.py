@@ -13,16 +13,15 @@ import logging
 import posixpath
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
-from kwire.log.batch_validation import AppendOrigin
 from kwire.log.checkpoints import TopicPartition
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
-from kwire.log.future_logs import begin_offset
+from kwire.log.future_logs import Copying
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -47,37 +46,15 @@ class Move:
     """One replica on its way."""
 
     partition: Partition
-    future: PartitionLog
+    copying: Copying
     path: str
-    log: PartitionLog = field(init=False)
-    """Where it comes from."""
-    truncations: int = field(init=False)
-    """Those of the log that the future log knows of."""
     flushes: int = 0
     """How often the future log had caught up and was flushed."""
 
-    def __post_init__(self) -> None:
-        self.log = self.partition.log
-        self.truncations = self.log.truncations
-
-    def copy(self, max_bytes: int) -> int:
-        """Copy the next batches; their bytes, 0 if there are none. Raises KafkaError, DiskFailure, CorruptLogError."""
-        log, future = self.log, self.future
-        if future.log_end_offset < log.log_start_offset or self.truncations != log.truncations:
-            self._begin_again()
-        future.update_config(log.config)
-        if future.log_end_offset >= log.log_end_offset:
-            return 0
-        data = log.read(max(future.log_end_offset, log.log_start_offset), min(max_bytes, log.config.segment_bytes))
-        if data:
-            future.append(data, leader_epoch=-1, origin=AppendOrigin.REPLICATION)
-        return len(data)
-
-    def _begin_again(self) -> None:
-        """The log was cut off below what was copied, or has lost at its start what would be copied next."""
-        self.truncations = self.log.truncations
-        self.future.truncate_fully_and_start_at(begin_offset(self.log))
-        self.future.first_dirty_offset = self.log.first_dirty_offset
+    @property
+    def log(self) -> PartitionLog:
+        """Where it comes from."""
+        return self.copying.log
 
 
 class ReplicaMoves:
@@ -126,11 +103,11 @@ class ReplicaMoves:
         if self._logs.any_offline:  # as Kafka: an earlier future log may be in what is offline
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         try:
-            future = self._logs.futures.begin(partition.log, directory)
+            copying = self._logs.futures.begin(partition.log, directory)
         except (CorruptLogError, DiskFailure) as failure:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
         logger.info("moving %r from %s to %s", partition.log, posixpath.dirname(partition.log.directory), path)
-        self._moves[key] = Move(partition=partition, future=future, path=path)
+        self._moves[key] = Move(partition=partition, copying=copying, path=path)
         self._woken.set()
 
     def _find(self, topic: str, index: int, path: str) -> Partition:
@@ -183,7 +160,7 @@ class ReplicaMoves:
     async def _turn(self, move: Move) -> int:
         """One step of a move; how many bytes it has copied."""
         try:
-            size = move.copy(min(STEP_BYTES, self._rate()))
+            size = move.copying.step(min(STEP_BYTES, self._rate()))
             if size == 0:
                 await self._finish(move)
         except (KafkaError, DiskFailure, CorruptLogError) as error:
@@ -195,15 +172,16 @@ class ReplicaMoves:
 
     async def _finish(self, move: Move) -> None:
         """The future log has caught up: make it durable, and put it in place if it has little to catch up with then."""
-        job = move.future.begin_flush()
+        future = move.copying.future
+        job = future.begin_flush()
         await self._workers.run(job.run)
         if not self._is_current(move):
             job.release()
             return
-        move.future.finish_flush(job)
+        future.finish_flush(job)
         move.flushes += 1
         behind = 0
-        while size := move.copy(LAST_BYTES):
+        while size := move.copying.step(LAST_BYTES):
             behind += size
             if behind > LAST_BYTES and move.flushes < FLUSHES_MAX:
                 return

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
+from kwire.log.future_logs import Copying
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings
@@ -21,6 +22,8 @@ from tests.crash.ledger import Ledger
 from tests.log.support import NOW_MS, ManualClock
 
 DIRECTORY = "/kafka"
+OTHER_DIRECTORY = "/other"
+"""Where a replica may move to, and back."""
 KEY = ("orders", 0)
 LIFETIME_MS = 3_600_000
 CONFIG = LogConfig(
@@ -41,6 +44,9 @@ WEIGHTS: Mapping[str, Mapping[str, int]] = {
     "retention": APPENDS | {"delete_records": 2, "retention": 3, "remove_files": 2, "checkpoint": 2},
     "restarts": APPENDS | {"idempotent": 4, "checkpoint": 3, "restart": 2, "kill": 2, "checkpoint_meanwhile": 1},
     "topics": APPENDS | {"recreate": 4, "delete_records": 1, "checkpoint": 3, "remove_files": 2, "kill": 1},
+    "moves": {"append": 6, "idempotent": 5, "transactional": 4, "marker": 3, "flush": 2, "new_epoch": 1, "roll": 1}
+    | {"begin_move": 4, "copy": 8, "move": 4, "end_move": 1, "delete_records": 1, "truncate": 1, "retention": 1}
+    | {"remove_files": 1, "checkpoint": 2, "restart": 1, "kill": 1, "recreate": 1, "checkpoint_meanwhile": 1},
     "everything": APPENDS
     | {"idempotent": 6, "transactional": 5, "marker": 4, "truncate": 1, "delete_records": 1, "retention": 1}
     | {"remove_files": 1, "checkpoint": 2, "restart": 1, "kill": 1, "recreate": 1, "checkpoint_meanwhile": 1},
@@ -51,8 +57,10 @@ class Script:
     """Does random things; afterwards it says what a crash at any of its operations may leave."""
 
     def __init__(self, name: str, seed: int, *, steps: int = 25) -> None:
-        self.start: Tree = {DIRECTORY[1:]: {}}
+        self._directories = (DIRECTORY, OTHER_DIRECTORY) if "move" in WEIGHTS[name] else (DIRECTORY,)
+        self.start: Tree = {directory[1:]: {} for directory in self._directories}
         self._disk = RecordingDisk(self.start)
+        self._copying: Copying | None = None
         self.operations = self._disk.operations
         self._ledger = Ledger(self.operations)
         self._chance = random.Random(f"{name} {seed}")
@@ -73,7 +81,8 @@ class Script:
     # --- opening
 
     def _open_manager(self) -> None:
-        self._manager = LogManager([DIRECTORY], self._world)
+        self._manager = LogManager(self._directories, self._world)
+        self._copying = None
         self._manager.load_all(lambda topic: CONFIG)
 
     def _create(self) -> None:
@@ -226,8 +235,35 @@ class Script:
     def _recreate(self) -> None:
         self._ledger.deletes(self._ledger.time)
         self._manager.delete(*KEY)
+        self._copying = None
         self._ledger.deleted()
         self._create()
+
+    # --- moving to another log directory
+
+    def _begin_move(self) -> None:
+        if self._copying is None:
+            home = self._manager.directory_of(self._log)
+            (away,) = (directory for directory in self._manager.directories if directory is not home)
+            self._copying = self._manager.futures.begin(self._log, away)
+
+    def _copy(self) -> None:
+        if self._copying is not None:
+            self._copying.step(self._chance.choice((1, 500, 5000)))
+
+    def _move(self) -> None:
+        if self._copying is None:
+            return
+        while self._copying.step(1000):
+            pass
+        self._log = self._manager.futures.replace(self._log)
+        self._copying = None
+        self._ledger.flushed(self._log.log_end_offset)
+        self._ledger.start_is_durable(self._log.log_start_offset)
+
+    def _end_move(self) -> None:
+        self._manager.futures.abandon(*KEY)
+        self._copying = None
 
     # --- ends of the process
 
@@ -246,17 +282,17 @@ class Script:
 
     def check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
         expected = self._ledger.at(at)
-        log = opened(disk).get(*KEY)
+        log = opened(disk, self._directories).get(*KEY)
         problems = list(problems_of(log, expected, disk, probe=probe))
         if not problems and log is not None and probe % 4 == 0:
-            problems += _opens_alike(log, disk)
+            problems += _opens_alike(log, disk, self._directories)
         return problems
 
 
-def opened(disk: RecordingDisk) -> LogManager:
+def opened(disk: RecordingDisk, directories: Sequence[str] = (DIRECTORY,)) -> LogManager:
     """Recovery as a broker does it, a while later."""
     world = Surroundings(disk=disk, clock=ManualClock(NOW_MS + LIFETIME_MS), chance=SystemChance(1))
-    manager = LogManager([DIRECTORY], world)
+    manager = LogManager(directories, world)
     manager.load_all(lambda topic: CONFIG)
     return manager
 
@@ -277,10 +313,10 @@ def picture(log: PartitionLog, disk: RecordingDisk) -> dict[str, object]:
     }
 
 
-def _opens_alike(log: PartitionLog, disk: RecordingDisk) -> list[str]:
+def _opens_alike(log: PartitionLog, disk: RecordingDisk, directories: Sequence[str]) -> list[str]:
     before = picture(log, disk)
     disk.kill()
-    again = opened(disk).get(*KEY)
+    again = opened(disk, directories).get(*KEY)
     if again is None:
         return ["S5: opened once, the log does not open again"]
     after = picture(again, disk)
