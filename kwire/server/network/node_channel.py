@@ -47,6 +47,9 @@ class NodeChannel:
         """The response; raises Unreachable when there will be none."""
         address = destination.host, destination.port
         connection = self._idle.pop(address, None)
+        if connection is not None and connection.is_over:
+            connection.close()
+            connection = None
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 if connection is None:
@@ -119,6 +122,11 @@ class _Connection:
             request.client_software_name = SOFTWARE_NAME
             request.client_software_version = self._software_version
         return await self._exchange(request, version)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the other node has hung up, as it does when it restarts or has not been asked for long."""
+        return self._reader.at_eof() or self._writer.is_closing()
 
     def close(self) -> None:
         self._writer.close()
