@@ -1,0 +1,228 @@
+"""Future logs: what is copied, how they take their log's place, and which of two logs a start takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFailure
+from kwire.log.future_logs import MOVED_FILE, PREFERRED_MAX
+from kwire.log.log_manager import LogDirectoryError, LogManager
+from kwire.log.partition_log import PartitionLog
+from tests.log.compaction.support import append, candidate_of, compact
+from tests.log.faults import FaultyDisk, broken
+from tests.log.support import NOW_MS, ManualClock, batch, everything, surroundings, values
+
+CONFIG = LogConfig(segment_bytes=400, file_delete_delay_ms=0)
+COMPACTED = replace(CONFIG, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, delete_retention_ms=0)
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    return [str(tmp_path / "d0"), str(tmp_path / "d1")]
+
+
+@pytest.fixture
+def manager(paths: list[str], disk: FaultyDisk) -> LogManager:
+    return LogManager(paths, surroundings(disk, ManualClock()))
+
+
+def reopened(manager: LogManager, paths: list[str], config: LogConfig = CONFIG) -> LogManager:
+    """As after a crash of the process."""
+    manager.close(clean=False)
+    again = LogManager(paths, surroundings(clock=ManualClock()))
+    again.load_all(lambda topic: config)
+    return again
+
+
+def move(manager: LogManager, log: PartitionLog, index: int) -> PartitionLog:
+    copying = manager.futures.begin(log, manager.directories[index])
+    while copying.step(300):
+        pass
+    return manager.futures.replace(log)
+
+
+def filled(manager: LogManager, count: int = 10, config: LogConfig = CONFIG) -> PartitionLog:
+    """A log in the first directory."""
+    log = manager.get_or_create("t", 0, config, None)
+    for number in range(count):
+        log.append(batch(b"%d" % number), leader_epoch=0)
+    assert manager.directory_of(log) is manager.directories[0]
+    return log
+
+
+def test_a_log_that_has_moved_is_the_partitions_log(manager: LogManager, paths: list[str]) -> None:
+    moved = move(manager, filled(manager), 1)
+    assert manager.get("t", 0) is moved
+    assert values(moved) == [b"%d" % number for number in range(10)]
+    manager.remove_files(manager.take_due_files())
+    assert moved.directory == f"{paths[1]}/t-0"
+    assert [path.name for path in Path(paths[0]).iterdir() if path.is_dir()] == []
+    assert not Path(moved.directory, MOVED_FILE).exists()
+
+
+def test_what_is_appended_after_the_move_is_recovered(manager: LogManager, paths: list[str]) -> None:
+    moved = move(manager, filled(manager), 1)
+    moved.append(batch(b"later"), leader_epoch=3)
+    again = reopened(manager, paths).get("t", 0)
+    assert again is not None
+    assert values(again)[-1] == b"later"
+    assert again.leader_epochs.entries() == [(0, 0), (3, 10)]
+
+
+def test_a_log_may_go_and_come_back(manager: LogManager, paths: list[str]) -> None:
+    log = filled(manager)
+    for index in (1, 0, 1, 0):
+        log = move(manager, log, index)
+        log.append(batch(b"%d" % log.log_end_offset), leader_epoch=0)
+    again = reopened(manager, paths).get("t", 0)
+    assert again is not None
+    assert values(again) == [b"%d" % number for number in range(14)]
+
+
+def test_a_log_whose_end_was_compacted_away_ends_where_it_did(manager: LogManager) -> None:
+    log = manager.get_or_create("t", 0, COMPACTED, None)
+    for number in range(12):
+        append(log, (b"k%d" % (number % 2), b"v%d" % number))
+    append(log, (b"k0", None), (b"k1", None))
+    log.roll()
+    assert compact(log) is not None
+    log.first_dirty_offset = 0
+    assert compact(log, now_ms=NOW_MS + 1000) is not None
+    assert everything(log) == []
+    moved = move(manager, log, 1)
+    assert (moved.log_start_offset, moved.log_end_offset) == (log.log_start_offset, 14)
+    assert append(moved, (b"k", b"v")) == 14
+
+
+def test_what_was_copied_before_it_was_compacted_counts_as_dirty(manager: LogManager) -> None:
+    log = manager.get_or_create("t", 0, COMPACTED, None)
+    for number in range(12):
+        append(log, (b"k%d" % (number % 2), b"v%d" % number))
+    copying = manager.futures.begin(log, manager.directories[1])
+    while copying.step(300):
+        pass
+    end = compact(log)
+    assert end is not None
+    log.first_dirty_offset = end.end_offset
+    moved = manager.futures.replace(log)
+    assert moved.first_dirty_offset == 0
+    assert len(everything(moved)) == 12
+    assert candidate_of(moved) is not None
+    compact(moved)
+    assert len(everything(moved)) < 12
+
+
+def test_a_log_that_begins_inside_a_batch_goes_on_doing_so(manager: LogManager, paths: list[str]) -> None:
+    log = filled(manager, count=3)
+    log.append(batch(b"a", b"b", b"c"), leader_epoch=1)
+    log.delete_records_before(4)
+    moved = move(manager, log, 1)
+    assert (moved.log_start_offset, moved.segments.first.base_offset) == (4, 3)
+    assert values(moved) == [b"b", b"c"]
+    again = reopened(manager, paths).get("t", 0)
+    assert again is not None
+    assert (again.log_start_offset, values(again)) == (4, [b"b", b"c"])
+
+
+def test_an_empty_log_moves_too(manager: LogManager) -> None:
+    log = filled(manager)
+    log.delete_records_before(10)
+    log.roll()
+    moved = move(manager, log, 1)
+    assert (moved.log_start_offset, moved.log_end_offset) == (10, 10)
+
+
+def test_retention_may_overtake_the_copying(manager: LogManager) -> None:
+    log = filled(manager, count=20)
+    copying = manager.futures.begin(log, manager.directories[1])
+    assert copying.step(1) > 0
+    log.delete_records_before(15)
+    manager.apply_retention(lambda each: each.log_end_offset)
+    while copying.step(300):
+        pass
+    assert values(manager.futures.replace(log)) == [b"%d" % number for number in range(15, 20)]
+
+
+@pytest.mark.parametrize("operation", ["rename", "fsync"])
+def test_a_disk_that_does_not_let_the_old_log_go_keeps_nobody_from_the_new_one(
+    manager: LogManager, disk: FaultyDisk, paths: list[str], operation: str
+) -> None:
+    log = filled(manager)
+    disk.fail = lambda tried, path: broken(tried, path) if tried == operation and path.startswith(paths[0]) else None
+    moved = move(manager, log, 1)
+    assert manager.get("t", 0) is moved
+    assert [directory.is_offline for directory in manager.directories] == [True, False]
+    moved.append(batch(b"later"), leader_epoch=0)
+    disk.fail = lambda tried, path: None
+    again = reopened(manager, paths)
+    kept = again.get("t", 0)
+    assert kept is not None
+    assert (kept.directory, values(kept)[-1]) == (moved.directory, b"later")
+
+
+@pytest.mark.parametrize(("is_old_longer", "kept"), [(True, 0), (False, 1)])
+def test_of_two_logs_that_a_crash_has_left_the_one_that_went_on_is_taken(
+    manager: LogManager, paths: list[str], is_old_longer: bool, kept: int
+) -> None:
+    log = filled(manager)
+    log.flush()
+    moved = move(manager, log, 1)
+    if not is_old_longer:
+        moved.append(batch(b"more"), leader_epoch=0)
+    manager.close(clean=False)
+    (deleted,) = [path for path in Path(paths[0]).iterdir() if path.name.endswith("-delete")]
+    deleted.rename(Path(paths[0], "t-0"))
+    if is_old_longer:
+        newest = max(Path(moved.directory).glob("*.log"))
+        newest.unlink()
+        max(Path(moved.directory).glob("*.log")).unlink()
+    Path(moved.directory, MOVED_FILE).touch()
+    again = reopened(manager, paths)
+    found = again.get("t", 0)
+    assert found is not None
+    assert found.directory == f"{paths[kept]}/t-0"
+    assert found.log_end_offset == (10 if is_old_longer else 11)
+    assert not Path(found.directory, MOVED_FILE).exists()
+
+
+def test_two_logs_without_a_move_are_nothing_to_choose_from(manager: LogManager, paths: list[str]) -> None:
+    filled(manager)
+    Path(paths[1], "t-0").mkdir()
+    with pytest.raises(LogDirectoryError, match="logs of the same partition"):
+        reopened(manager, paths)
+
+
+def test_a_future_log_whose_log_is_not_there_is_left_alone(manager: LogManager, paths: list[str]) -> None:
+    log = filled(manager)
+    copying = manager.futures.begin(log, manager.directories[1])
+    Path(log.directory).rename(f"{paths[0]}/elsewhere")
+    reopened(manager, paths)
+    assert Path(copying.future.directory).is_dir()
+
+
+def test_a_future_log_that_cannot_be_made_leaves_nothing(
+    manager: LogManager, disk: FaultyDisk, paths: list[str]
+) -> None:
+    log = filled(manager)
+    disk.fail = lambda tried, path: broken(tried, path) if tried == "create" and path.startswith(paths[1]) else None
+    with pytest.raises(DiskFailure):
+        manager.futures.begin(log, manager.directories[1])
+    assert manager.futures.get("t", 0) is None
+    assert log.failure is None
+
+
+def test_not_everything_is_remembered_that_shall_be_somewhere(manager: LogManager, paths: list[str]) -> None:
+    for number in range(PREFERRED_MAX + 1):
+        manager.futures.prefer("t", number, paths[1])
+    assert manager.futures.preferred("t", 0, manager.directories) == []
+    assert manager.futures.preferred("t", 1, manager.directories) == [manager.directories[1]]
+    assert manager.futures.preferred("t", 1, manager.directories) == []
