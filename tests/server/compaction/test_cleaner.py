@@ -55,12 +55,13 @@ class World:
 
     def __init__(self, directory: Path, **settings: Any) -> None:
         disk: RealDisk = settings.pop("disk", None) or RealDisk()
+        more: list[str] = settings.pop("more_directories", [])
         self.clock = ManualClock()
         self.settings: dict[str, Any] = SETTINGS | settings
         self.rounds = Rounds()
         self.workers = InlineWorkers()
         self.directory = directory
-        self.logs = LogManager([str(directory)], surroundings(disk, self.clock))
+        self.logs = LogManager([str(directory), *more], surroundings(disk, self.clock))
         list(self.logs.load_one_by_one(lambda topic: CONFIG))
         self.cleaner = LogCleaner(
             CleanerParts(
@@ -203,6 +204,32 @@ def test_a_log_that_is_deleted_meanwhile_is_left_alone(world: World) -> None:
     assert log.failure is None
     assert world.logs.directories[0].failure is None
     assert not world.clean()
+
+
+@pytest.mark.parametrize("report", [1, 2])
+def test_a_log_that_moves_to_another_directory_meanwhile_is_compacted_there(tmp_path: Path, report: int) -> None:
+    world = World(tmp_path / "d", more_directories=[str(tmp_path / "e")])
+    log = world.log("orders")
+    reports: list[bool] = []
+
+    def move() -> None:
+        reports.append(True)
+        if len(reports) == report:
+            copying = world.logs.futures.begin(log, world.logs.directories[1])
+            while copying.step(1000):
+                pass
+            world.logs.futures.replace(log)
+
+    world.rounds.between = move
+    assert world.clean()
+    moved = world.logs.get("orders", 0)
+    assert moved is not None
+    assert moved is not log
+    assert not world.logs.any_offline
+    assert (moved.failure, moved.first_dirty_offset) == (None, 0)
+    assert offsets(moved)[-2:] == [8, 9]
+    assert world.clean()
+    assert offsets(moved) == [8, 9]
 
 
 def test_a_log_that_is_deleted_after_its_last_group_does_not_stop_the_cleaner(world: World) -> None:
