@@ -44,6 +44,7 @@ class Partitions:
         """Partitions whose logs cannot be opened, and whether it may be tried again: they are answered a storage error,
         and the others are served."""
         self._removal_watchers: list[Callable[[Partition], None]] = []
+        self._deletion_watchers: list[Callable[[TopicImage], None]] = []
         self._leadership_watchers: list[Callable[[Partition], None]] = []
         self._opening_watchers: list[Callable[[Partition], None]] = []
         self._image = MetadataImage()
@@ -80,7 +81,12 @@ class Partitions:
             yield from partitions.values()
 
     def watch_removals(self, watcher: Callable[[Partition], None]) -> None:
+        """Tell the watcher of each partition that this broker has no more."""
         self._removal_watchers.append(watcher)
+
+    def watch_deletions(self, watcher: Callable[[TopicImage], None]) -> None:
+        """Tell the watcher of each topic that is deleted, whichever brokers had it."""
+        self._deletion_watchers.append(watcher)
 
     def watch_openings(self, watcher: Callable[[Partition], None]) -> None:
         """Tell the watcher of each partition that this broker has opened, and opens from now on."""
@@ -121,13 +127,15 @@ class Partitions:
         """Take over a committed change."""
         self._image = new
         if old.topics is not new.topics:
-            self._remove(
-                *(
-                    topic
-                    for name, topic in old.topics.items()
-                    if (after := new.topics.get(name)) is None or after.topic_id != topic.topic_id
-                )
-            )
+            deleted = [
+                topic
+                for name, topic in old.topics.items()
+                if (after := new.topics.get(name)) is None or after.topic_id != topic.topic_id
+            ]
+            self._remove(*deleted)
+            for watcher in self._deletion_watchers:
+                for topic in deleted:
+                    watcher(topic)
             for name, topic in new.topics.items():
                 if old.topics.get(name) is not topic:
                     self._follow(topic, new)

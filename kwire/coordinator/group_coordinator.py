@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
@@ -109,14 +109,17 @@ class GroupCoordinator:
         """Answer everybody who waits, and end."""
         self._runtime.stop()
 
-    def topic_deleted(self, partition: Partition) -> None:
-        """A partition is gone: forget what was committed for it, or what was stored in it."""
+    def partition_removed(self, partition: Partition) -> None:
+        """A partition is here no more; what was stored in it is forgotten."""
         if partition.topic == GROUP_OFFSETS_TOPIC:
             self._runtime.resign(partition.index)
-            return
+
+    def topic_deleted(self, topic: TopicImage) -> None:
+        """A topic is gone, wherever it was: what was committed for it would be taken for that of the next one."""
         for shard in self._runtime:
             if shard.state is ShardState.ACTIVE:
-                shard.attempt(shard.machine.forget_partition(partition.topic, partition.index))
+                for index in range(len(topic.partitions)):
+                    shard.attempt(shard.machine.forget_partition(topic.name, index))
 
     def leadership_changed(self, partition: Partition) -> None:
         """The partition is led by this broker from now on, or no longer."""

@@ -124,8 +124,8 @@ class TransactionCoordinator:
         if self._fetching is not None:
             self._fetching.cancel()
 
-    def topic_deleted(self, partition: Partition) -> None:
-        """A partition is gone; what was stored in it is forgotten."""
+    def partition_removed(self, partition: Partition) -> None:
+        """A partition is here no more; what was stored in it is forgotten."""
         if partition.topic == TRANSACTION_STATE_TOPIC:
             self._resign(partition.index)
 

@@ -69,8 +69,9 @@ class Coordinators:
             verifies=lambda: bool(config.typed["transaction.partition.verification.enable"]),
         )
         for coordinator in (self.groups, self.transactions):
-            partitions.watch_removals(coordinator.topic_deleted)
+            partitions.watch_removals(coordinator.partition_removed)
             partitions.watch_leadership(coordinator.leadership_changed)
+        partitions.watch_deletions(self.groups.topic_deleted)
 
     async def start(self) -> None:
         """Serve what this broker leads; what takes long to load is loaded behind."""

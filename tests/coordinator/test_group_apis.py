@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -300,6 +301,29 @@ def test_offsets_are_deleted_for_partitions_that_exist(caller: Caller) -> None:
     assert found == {"t": [0, unknown], "nothing": [unknown, unknown]}
     nobody = caller.call(offset_delete.API, OffsetDeleteRequest(group_id="x", topics=topics), 0)
     assert (nobody.error_code, nobody.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
+
+
+def test_offsets_go_with_their_topic_wherever_it_is_and_not_with_a_replica_that_moves(caller: Caller) -> None:
+    world = caller.world
+
+    def committed() -> list[str]:
+        asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+        return [topic.name for topic in caller.call(offset_fetch.API, asked, 8).groups[0].topics]
+
+    async def move() -> None:
+        topic, other = world.image.topics["t"], (BROKER_ID + 1,)
+        moved = [dataclasses.replace(each, replicas=other, isr=other, leader=other[0]) for each in topic.partitions]
+        world.change_topic(dataclasses.replace(topic, partitions=tuple(moved)))
+
+    async def delete() -> None:
+        world.delete_topic("t")
+
+    caller.commit(9, offsets("t", 0), offsets("u", 0))
+    caller.run(move())
+    assert world.partitions.get("t", 0) is None
+    assert committed() == ["t", "u"]
+    caller.run(delete())
+    assert committed() == ["u"]
 
 
 @replaces_methods

@@ -118,7 +118,8 @@ class TransactionWorld:
             clock=self.clock,
             chance=FixedChance(),
         )
-        self.partitions.watch_removals(self.groups.topic_deleted)
+        self.partitions.watch_removals(self.groups.partition_removed)
+        self.partitions.watch_deletions(self.groups.topic_deleted)
         await self.groups.start()
         self.markers = MarkerWriter(partitions=self.partitions, offsets=self.groups, clock=self.clock)
         self.transactions = TransactionCoordinator(
@@ -130,7 +131,7 @@ class TransactionWorld:
             version=lambda: self.version,
             channel=InOrder(self.markers),
         )
-        self.partitions.watch_removals(self.transactions.topic_deleted)
+        self.partitions.watch_removals(self.transactions.partition_removed)
         await self.transactions.start()
         self.gate = TransactionGate(
             coordinator=self.transactions, config=self.config, clock=self.clock, verifies=lambda: self.verifies

@@ -84,7 +84,8 @@ class World:
             clock=self.clock,
             chance=self.chance,
         )
-        self.partitions.watch_removals(self.groups.topic_deleted)
+        self.partitions.watch_removals(self.groups.partition_removed)
+        self.partitions.watch_deletions(self.groups.topic_deleted)
         await self.groups.start()
         await self.groups.loaded()
 
@@ -100,7 +101,12 @@ class World:
         return self.partitions.find(GROUP_OFFSETS_TOPIC, index)
 
     def delete_topic(self, name: str) -> None:
-        topics = {key: topic for key, topic in self.image.topics.items() if key != name}
+        self._have_topics({key: topic for key, topic in self.image.topics.items() if key != name})
+
+    def change_topic(self, topic: TopicImage) -> None:
+        self._have_topics({**self.image.topics, topic.name: topic})
+
+    def _have_topics(self, topics: dict[str, TopicImage]) -> None:
         old, self.image = self.image, dataclasses.replace(self.image, topics=topics)
         self.partitions.follow(old, self.image)
 
