@@ -23,11 +23,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kwire.log.batch_validation import AppendOrigin
-from kwire.log.checkpoints import TopicPartition
+from kwire.log.checkpoints import LOG_START_FILE, RECOVERY_POINT_FILE, TopicPartition
 from kwire.log.disk import Disk, DiskFailure
 from kwire.log.errors import CorruptLogError
 from kwire.log.files import LOG_SUFFIX, PendingDeletion
-from kwire.log.log_directory import LOADED_FILES, LogDirectory
+from kwire.log.log_directory import LogDirectory
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
 from kwire.log.segment import Segment
@@ -106,7 +106,7 @@ class FutureLogs:
         return next((found.futures[key] for found in self._manager.directories if key in found.futures), None)
 
     def begin(self, log: PartitionLog, directory: LogDirectory) -> Copying:
-        """Make an empty future log of this one. Raises KafkaError, CorruptLogError, DiskFailure; nothing is changed then."""
+        """Make an empty future log of this one. Raises KafkaError, CorruptLogError, DiskFailure."""
         start = _begin_offset(log)
         name = f"{log.topic}-{log.partition}.{self._surroundings.chance.uuid().hex}-future"
         path = f"{directory.path}/{name}"
@@ -193,10 +193,11 @@ class FutureLogs:
         guard, disk, key = self._manager.guard, self._disk, (log.topic, log.partition)
         _adopt(log, future)
         end, first_dirty = future.log_end_offset, future.first_dirty_offset
-        guard(directory, lambda: disk.replace(f"{future.directory}/{MOVED_FILE}", b"", sync=True))
+        mark = f"{future.directory}/{MOVED_FILE}"
+        guard(directory, lambda: disk.replace(mark, b"", sync=False))
+        future.unsynced_paths |= {mark, future.directory}
         future.close(clean=True)
-        directory.recovery_points[key], directory.log_starts[key] = end, log.log_start_offset
-        guard(directory, lambda: self._manager.write_checkpoints(directory, LOADED_FILES))
+        self._note_in_checkpoints(key, directory, end, log.log_start_offset)
         path = f"{directory.path}/{log.topic}-{log.partition}"
         guard(directory, lambda: disk.rename(future.directory, path))
         future.moved_to(path)
@@ -205,6 +206,16 @@ class FutureLogs:
         moved.producers = log.producers
         moved.first_dirty_offset = first_dirty
         return moved
+
+    def _note_in_checkpoints(self, key: TopicPartition, directory: LogDirectory, durable_end: int, start: int) -> None:
+        """Each of the files costs waiting for the disk: the one with log starts is written where it has to change."""
+        names = [RECOVERY_POINT_FILE]
+        directory.recovery_points[key] = durable_end
+        if start > 0:
+            directory.log_starts[key] = start
+        if start > 0 or key in directory.named.get(LOG_START_FILE, ()):
+            names.append(LOG_START_FILE)
+        self._manager.guard(directory, lambda: self._manager.write_checkpoints(directory, names))
 
     # At start
 

@@ -36,6 +36,13 @@ CONFIG = LogConfig(
 )
 
 APPENDS = {"append": 10, "flush": 3, "flush_meanwhile": 2, "roll": 1, "new_epoch": 1}
+MOVES = {"append": 6, "idempotent": 5, "flush": 2, "new_epoch": 1, "roll": 1, "begin_move": 4, "copy": 8, "move": 4} | {
+    "end_move": 1,
+    "checkpoint": 2,
+    "checkpoint_meanwhile": 1,
+    "restart": 1,
+    "kill": 1,
+}
 WEIGHTS: Mapping[str, Mapping[str, int]] = {
     "appends": APPENDS,
     "producers": {"idempotent": 10, "append": 2, "flush": 3, "flush_meanwhile": 1, "checkpoint": 2, "kill": 1},
@@ -44,9 +51,8 @@ WEIGHTS: Mapping[str, Mapping[str, int]] = {
     "retention": APPENDS | {"delete_records": 2, "retention": 3, "remove_files": 2, "checkpoint": 2},
     "restarts": APPENDS | {"idempotent": 4, "checkpoint": 3, "restart": 2, "kill": 2, "checkpoint_meanwhile": 1},
     "topics": APPENDS | {"recreate": 4, "delete_records": 1, "checkpoint": 3, "remove_files": 2, "kill": 1},
-    "moves": {"append": 6, "idempotent": 5, "transactional": 4, "marker": 3, "flush": 2, "new_epoch": 1, "roll": 1}
-    | {"begin_move": 4, "copy": 8, "move": 4, "end_move": 1, "delete_records": 1, "truncate": 1, "retention": 1}
-    | {"remove_files": 1, "checkpoint": 2, "restart": 1, "kill": 1, "recreate": 1, "checkpoint_meanwhile": 1},
+    "moves": MOVES | {"transactional": 4, "marker": 3, "truncate": 1, "recreate": 1},
+    "moves_and_retention": MOVES | {"delete_records": 2, "retention": 2, "remove_files": 1, "truncate": 1},
     "everything": APPENDS
     | {"idempotent": 6, "transactional": 5, "marker": 4, "truncate": 1, "delete_records": 1, "retention": 1}
     | {"remove_files": 1, "checkpoint": 2, "restart": 1, "kill": 1, "recreate": 1, "checkpoint_meanwhile": 1},

@@ -134,6 +134,10 @@ def beginning_to_move(client: RawClient, directories: list[str]) -> tuple[str, s
     return topic, home, away
 
 
+def end_of(client: RawClient, topic: str, partition: int) -> int:
+    return int(fetch(client, topic, 0, partition=partition).high_watermark)
+
+
 def everything(client: RawClient, topic: str, **more: Any) -> list[bytes | None]:
     end = fetch(client, topic, 0).high_watermark
     found: list[bytes | None] = []
@@ -277,6 +281,17 @@ def test_a_move_is_described_and_goes_as_fast_as_it_may(client: RawClient, direc
     assert places(client, topic)[away + "*"].offset_lag == 2  # the same move goes on
     set_rate(client, None)
     eventually(lambda: list(places(client, topic)) == [away], "it has moved")
+
+
+def test_partitions_that_move_together_all_arrive(client: RawClient, directories: list[str]) -> None:
+    topic, _ = create_topic(client, 6)
+    for number in range(60):
+        assert produce(client, topic, batch(b"x" * 30_000), partition=number % 6).error_code == ErrorCode.NONE
+    for path in (*directories, directories[0]):
+        assert ask_to_move(client, path, topic, *range(6)) == [ErrorCode.NONE] * 6
+        for index in range(6):
+            eventually(lambda: list(places(client, topic, index)) == [path], "it has moved")  # noqa: B023 it is over then
+    assert [end_of(client, topic, index) for index in range(6)] == [10] * 6
 
 
 def test_who_asks_for_where_it_is_ends_a_move(client: RawClient, directories: list[str]) -> None:
