@@ -11,6 +11,7 @@ from kwire.cluster import formatting
 from kwire.coordinator.transaction.machine import TransactionMachine
 from kwire.log import flushing, recovery, truncation
 from kwire.log.checkpoints import CLEAN_SHUTDOWN_FILE
+from kwire.log.future_logs import FutureLogs
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.log_directory import LogDirectory
 from kwire.log.partition_log import PartitionLog
@@ -65,6 +66,13 @@ def _begin_without_new_names(log: PartitionLog) -> flushing.FlushJob:
 
 def _make_without_sync(disk: Any, directory: str) -> None:
     disk.make_directory(directory)
+
+
+_CLOSE = PartitionLog.close
+
+
+def _close_in_haste(log: PartitionLog, *, clean: bool) -> None:
+    _CLOSE(log, clean=clean and not log.directory.endswith("-future"))
 
 
 _WRITE_DECISION = TransactionMachine.write_decision
@@ -191,6 +199,24 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         LogDirectory,
         "log_starts_now",
         _no_starts,
+    ),
+    (
+        "of two logs of a partition that moves none is chosen",
+        "A start finds the log and its copy in another directory, and does not know that they are one.",
+        "S4",
+        "moves",
+        FutureLogs,
+        "_choose",
+        nothing,
+    ),
+    (
+        "a log that moves is not made durable first",
+        "The copy takes the log's place before its flush.",
+        "S4",
+        "moves",
+        PartitionLog,
+        "close",
+        _close_in_haste,
     ),
     (
         "a formatted directory's name is not synced",
