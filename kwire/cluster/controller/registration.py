@@ -52,7 +52,13 @@ def plan_broker_registration(
         )
     existing = view.image.brokers.get(request.broker_id)
     is_same = existing is not None and existing.incarnation_id == request.incarnation_id
-    if has_session and existing is not None and not is_same:
+    was_clean = (
+        version >= CLEAN_SHUTDOWN_SINCE_VERSION
+        and existing is not None
+        and request.previous_broker_epoch == existing.broker_epoch
+    )
+    # Whoever knows that the registered process has stopped cleanly need not wait for its session to run out.
+    if has_session and not is_same and not was_clean:
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"Another broker is registered with id {request.broker_id}. After a restart, try again until its session "
@@ -64,11 +70,6 @@ def plan_broker_registration(
     _check_features(request, {**view.image.features, KRAFT_VERSION: kraft_version})
     if existing is not None and is_same:
         return [_again(request, existing)], existing.broker_epoch
-    was_clean = (
-        version >= CLEAN_SHUTDOWN_SINCE_VERSION
-        and existing is not None
-        and request.previous_broker_epoch == existing.broker_epoch
-    )
     records: list[Any] = [
         *plan_new_incarnation(view, request.broker_id, directories=request.log_dirs, was_clean=was_clean)
     ]

@@ -137,6 +137,14 @@ def test_another_process_waits_for_the_session_to_end() -> None:
     assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
+def test_a_process_after_a_clean_stop_need_not_wait() -> None:
+    _, broker_epoch = registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=True)
+    assert broker_epoch == NEXT
+    with pytest.raises(KafkaError) as refused:
+        registered(VIEW, request(previous_broker_epoch=epoch(1) - 1), has_session=True)
+    assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process has been registered since"
+
+
 def test_what_is_finalized_must_be_supported() -> None:
     with pytest.raises(KafkaError) as refused:
         registered(one_partition([1, 2], elr=True), request())
