@@ -94,8 +94,8 @@ class BrokerLifecycle:
         except TimeoutError as error:
             if self._metadata_log.node.quorum.has_met_strangers:
                 raise SettingError(
-                    f"log.dirs: the directories belong to cluster {self._cluster_id}, and controllers that were asked to "
-                    "another; name directories that were formatted for theirs, or other controllers"
+                    f"log.dirs: the directories belong to cluster {self._cluster_id}, and controllers that were asked "
+                    "to another; name directories that were formatted for theirs, or other controllers"
                 ) from error
             raise SettingError(
                 "controller.quorum: no controllers lead that this node could find; start a majority of them, and look "
