@@ -101,21 +101,29 @@ class Partitions:
     # --- following the metadata
 
     def start(self, image: MetadataImage, *, is_directory_lost: bool = False) -> None:
-        """Take over what the committed image says, once, at start. Logs of unknown topics are set aside.
+        """Take over what the committed image says, once, at start. Logs that should not be here are set aside.
 
         A partition that is in no directory stays closed if it may be in one that is not there.
         """
         self._image = image
         config_of = cache(partial(self.config_of, image=image))
         for log in list(self._logs.load_one_by_one(config_of)):
-            topic = image.topics.get(log.topic)
-            if topic is None or log.topic_id not in (None, topic.topic_id):
+            if not self._has_replica(image.topics.get(log.topic), log):
                 path = self._logs.set_aside(log.topic, log.partition)
                 logger.warning(
-                    "%s-%d: its topic is not in the metadata; set aside as %s", log.topic, log.partition, path
+                    "%s-%d: not a replica of this broker by the metadata; set aside as %s",
+                    log.topic,
+                    log.partition,
+                    path,
                 )
         for topic_image in image.topics.values():
             self._follow(topic_image, image, may_be_new=not (is_directory_lost or self._logs.any_offline))
+
+    def _has_replica(self, topic: TopicImage | None, log: PartitionLog) -> bool:
+        """Whether a log that was found belongs to a partition that this broker has a replica of."""
+        if topic is None or log.topic_id not in (None, topic.topic_id) or log.partition >= len(topic.partitions):
+            return False
+        return self._broker_id in topic.partitions[log.partition].replicas
 
     def open_closed(self, image: MetadataImage) -> None:
         """Try again to open the logs that a full disk or the like kept closed."""
@@ -133,12 +141,13 @@ class Partitions:
                 if (after := new.topics.get(name)) is None or after.topic_id != topic.topic_id
             ]
             self._remove(*deleted)
-            for watcher in self._deletion_watchers:
-                for topic in deleted:
-                    watcher(topic)
             for name, topic in new.topics.items():
                 if old.topics.get(name) is not topic:
                     self._follow(topic, new)
+            # Coordinators write about it: by now they know which partitions are theirs.
+            for watcher in self._deletion_watchers:
+                for topic in deleted:
+                    watcher(topic)
         if old.configs is not new.configs:
             self._reconfigure(old, new)
 

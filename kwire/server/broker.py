@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from uuid import UUID
 
 from kwire.cluster.group_commit import GroupCommit
@@ -91,12 +91,13 @@ class BrokerServer:
                 ports = self._controller.listeners.ports()
             node.open(ports)
             undo.callback(node.storage.release)
+            logs = undo.enter_context(ExitStack())  # open until nothing follows the metadata any more
             undo.push_async_callback(node.close)
             undo.push_async_callback(node.background.stop)
-            await self._start(undo)
+            await self._start(logs)
             undo.pop_all()
 
-    async def _start(self, undo: AsyncExitStack) -> None:
+    async def _start(self, undo: ExitStack) -> None:
         node, config = self._node, self.config
         node.dynamic_configs.watch(lambda: self._listeners.limits.update(config.typed))
         self._active_controller = way_to_controller(node, self._controller)
@@ -142,7 +143,7 @@ class BrokerServer:
         await self._lifecycle.register([*node.storage.directory_ids.values(), *lost])
         return lost
 
-    async def _open_partitions(self, lost: Sequence[UUID], undo: AsyncExitStack) -> None:
+    async def _open_partitions(self, lost: Sequence[UUID], undo: ExitStack) -> None:
         """Follow the metadata with the logs. A directory that is lost and missed by nobody is forgotten."""
         node = self._node
         self._logs = LogManager(self.config.log_dirs, node.surroundings, locks=node.storage.locks)

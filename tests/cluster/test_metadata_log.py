@@ -255,7 +255,7 @@ def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
         blocks: list[range] = []
         for _ in range(3):
             async with metadata_log(tmp_path) as log:
-                controller = await registered(log)
+                await registered(log)
                 blocks += await asyncio.gather(*(allocate_producer_ids(log, 1, 1) for _ in range(4)))
         ids = [number for block in blocks for number in block]
         assert len(set(ids)) == len(ids) == 12_000

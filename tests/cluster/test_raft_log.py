@@ -91,7 +91,9 @@ def test_a_cut_is_durable_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", ["end", "all"])
-def test_a_crash_between_a_cut_and_its_flush_is_no_damage(tmp_path: Path, cut: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_between_a_cut_and_its_flush_is_no_damage(
+    tmp_path: Path, cut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = written(tmp_path)
     log.flush()
     directory = str(tmp_path / DIRECTORY)

@@ -285,6 +285,15 @@ def test_an_end_that_takes_too_long_is_not_waited_for(door: Door) -> None:
     assert not door.partitions[0].verifications
 
 
+def test_an_end_under_way_at_another_broker_is_waited_for_too(door: Door) -> None:
+    door.enter(door.entry("a"))
+    door.coordinator.now = [None]
+    door.answers(KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS))
+    assert not door.told
+    door.wait(0.021)
+    assert door.told == ["a"]
+
+
 def test_another_refusal_while_waiting_ends_it(door: Door) -> None:
     door.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), KafkaError(ErrorCode.PRODUCER_FENCED)]
     door.enter(door.entry("a"))

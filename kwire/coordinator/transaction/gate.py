@@ -119,6 +119,9 @@ class TransactionGate:
                 _settle(asked, producer, visa, error)
                 return
             answer = self._add_again(visa, producer, list(asked))
+        else:
+            if visa.adds and inspect.isawaitable(answer):
+                answer = self._add_there(answer, visa, producer, list(asked))
         if not inspect.isawaitable(answer):
             _settle(asked, producer, visa, answer)
             return
@@ -145,10 +148,23 @@ class TransactionGate:
             outcome: Mapping[TopicPartition, ErrorCode] | KafkaError | None = await answer
         except KafkaError as error:
             outcome = error
-        except asyncio.CancelledError:
+        except BaseException:
             _settle(asked, producer, visa, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             raise
         _settle(asked, producer, visa, outcome)
+
+    async def _add_there(
+        self, answer: Awaitable[object], visa: Visa, producer: Producer, partitions: list[TopicPartition]
+    ) -> None:
+        """A coordinator at another broker says only later that it has to be asked again."""
+        try:
+            await answer
+        except KafkaError as error:
+            if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                raise
+        else:
+            return
+        await self._add_again(visa, producer, partitions)
 
     async def _add_again(self, visa: Visa, producer: Producer, partitions: list[TopicPartition]) -> None:
         """The transaction before this one is still ending, which takes a moment."""

@@ -1,0 +1,57 @@
+"""Which of the logs that a start finds belong to this broker."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.image import MetadataImage, TopicImage
+from kwire.cluster.partitions import Partitions
+from kwire.log.config import LogConfig
+from kwire.log.log_manager import LogManager
+from tests.coordinator.world import BROKER_ID, no_group_commit, topic_image
+from tests.log.support import surroundings
+
+OURS = topic_image("t", 1, 2)
+ELSEWHERE = dataclasses.replace(
+    OURS.partitions[0], replicas=(BROKER_ID + 1,), isr=(BROKER_ID + 1,), leader=BROKER_ID + 1
+)
+
+
+def started(tmp_path: Path, topic: TopicImage | None) -> Partitions:
+    """A broker that finds logs of t-0 and t-1, and metadata that name this topic."""
+    before = LogManager([str(tmp_path)], surroundings())
+    for index in range(2):
+        before.get_or_create("t", index, LogConfig(), UUID(int=1))
+    before.close(clean=True)
+    settings = default_settings()
+    partitions = Partitions(
+        broker_id=BROKER_ID,
+        logs=LogManager([str(tmp_path)], surroundings()),
+        group_commit=no_group_commit(),
+        settings_of=lambda image: settings,
+    )
+    topics = {} if topic is None else {"t": topic}
+    partitions.start(dataclasses.replace(MetadataImage(), topics=topics))
+    return partitions
+
+
+@pytest.mark.parametrize(
+    ("topic", "kept"),
+    [
+        (OURS, {0, 1}),
+        (None, set()),
+        (dataclasses.replace(OURS, topic_id=UUID(int=2)), set()),
+        (dataclasses.replace(OURS, partitions=OURS.partitions[:1]), {0}),
+        (dataclasses.replace(OURS, partitions=(ELSEWHERE, OURS.partitions[1])), {1}),
+    ],
+)
+def test_logs_that_are_not_ours_are_set_aside(tmp_path: Path, topic: TopicImage | None, kept: set[int]) -> None:
+    started(tmp_path, topic)
+    strays = {path.name.partition(".")[0] for path in tmp_path.glob("*-stray")}
+    assert strays == {f"t-{index}" for index in {0, 1} - kept}
+    assert {0, 1} - {int(name[-1]) for name in strays} == kept
