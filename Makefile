@@ -85,7 +85,7 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 	@touch $@
 
 # Long searches for trouble; what they find is noted in docs/evidence. KILLS=500, FRAMES=200000, STATES=200000,
-# FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root) or HISTORIES=30 runs that one alone; SEED=1
+# FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root), QUORUM=1000 or HISTORIES=30 runs that one alone; SEED=1
 kills = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
 frames = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
 states = $(BIN)/python -m tests.campaign.states --states $(or $(STATES),200000) --seed $(or $(SEED),1000)
@@ -94,7 +94,7 @@ flips = $(BIN)/python -m tests.campaign.flips --flips $(or $(FLIPS),2000) --seed
 controllers = $(BIN)/python -m tests.campaign.controllers --runs $(or $(CONTROLLERS),20) --seed $(or $(SEED),1)
 quorum = $(BIN)/python -m tests.campaign.quorum --seeds $(or $(QUORUM),1000) --seed $(or $(SEED),101)
 histories = $(VENV)-compat/bin/python -m tests.campaign.histories --runs $(or $(HISTORIES),30) --seed $(or $(SEED),1)
-one_alone = $(KILLS)$(FRAMES)$(STATES)$(FLIPS)$(POWER)$(CONTROLLERS)$(HISTORIES)
+one_alone = $(KILLS)$(FRAMES)$(STATES)$(FLIPS)$(POWER)$(CONTROLLERS)$(QUORUM)$(HISTORIES)
 campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(if $(one_alone),$(if $(KILLS),$(kills)),$(kills))
 	$(if $(one_alone),$(if $(FRAMES),$(frames)),$(frames))
