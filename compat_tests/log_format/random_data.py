@@ -10,6 +10,7 @@ from compat_tests.raw.peer import Peer
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
+from kwire.log.log_directory import previous_broker_epoch
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings, open_log
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord, encode_metadata_record
@@ -97,6 +98,7 @@ def fill(data: Path, partitions: list[Partition], *, seed: int, steps: int, clea
     Each partition is a life of its own, by its seed. It ended some hours ago: late enough for nothing to be expired.
     """
     clock = ManualClock(now_ms())
+    broker_epoch = previous_broker_epoch(RealDisk(), [str(data)])
     manager = LogManager([str(data)], surroundings(clock))
     manager.load_all(lambda topic: LogConfig(**KINDS[topic].settings))
     begun_ms = clock.now_ms - (DAY_MS // 3 if clean else DAY_MS // 6)
@@ -112,4 +114,4 @@ def fill(data: Path, partitions: list[Partition], *, seed: int, steps: int, clea
             # What is noted may be older than what is there, never newer.
             manager.checkpoint({})
     high_watermarks = {(log.topic, log.partition): log.log_end_offset for log in manager.logs()}
-    manager.close(clean=clean, broker_epoch=manager.previous_broker_epoch, high_watermarks=high_watermarks)
+    manager.close(clean=clean, broker_epoch=broker_epoch, high_watermarks=high_watermarks)
