@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_damage import refuse_damage
-from kwire.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
+from kwire.cluster.metadata_log import METADATA_TOPIC_ID, UNREADABLE, MetadataLog
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.quorum.voters import VoterSet
@@ -53,15 +54,21 @@ def open_metadata_log(
     )
     raft_log = RaftLog(log, disk=disk, clock=surroundings.clock)
     raft_log.open()
-    node = RaftNode(
-        config,
-        log=raft_log,
-        directory=directory,
-        disk=disk,
-        clock=surroundings.clock,
-        chance=surroundings.chance,
-        workers=workers,
-        channel=channel,
-        static_voters=static_voters,
-    )
+    try:
+        node = RaftNode(
+            config,
+            log=raft_log,
+            directory=directory,
+            disk=disk,
+            clock=surroundings.clock,
+            chance=surroundings.chance,
+            workers=workers,
+            channel=channel,
+            static_voters=static_voters,
+        )
+    except UNREADABLE as error:
+        raise DirectoryRefused(
+            f"log.dirs: the newest snapshot or the log in {directory} cannot be read ({error}); restore it from a "
+            "backup: starting without it would delete topics"
+        ) from error
     return MetadataLog(node, node_id=config.node_id, bootstrap=bootstrap)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
@@ -56,6 +57,15 @@ def test_three_nodes_elect_one_leader_that_bootstraps_the_cluster(world: World) 
     assert world.leaders() == [leader]
     assert len({tuple(sorted(log.image.features.items())) for log in world.nodes.values()}) == 1
     assert {log.image.offset for log in world.nodes.values()} == {leader.image.offset}
+
+
+def test_a_snapshot_that_was_cut_short_is_refused_with_a_line(world: World, tmp_path: Path) -> None:
+    world.start(1)
+    world.kill(1)
+    (snapshot,) = (tmp_path / "node-1" / "__cluster_metadata-0").glob("*.checkpoint")
+    snapshot.write_bytes(snapshot.read_bytes()[:100])
+    with pytest.raises(DirectoryRefused, match="cannot be read"):
+        world.start(1)
 
 
 def test_what_the_leader_writes_reaches_every_image(world: World) -> None:
