@@ -39,6 +39,18 @@ INVARIANTS: Final = {
     "T9": "a new instance of a transactional id fences the old one",
     "T10": "a marker of an older coordinator is refused",
     "T13": "a transaction is open until its marker, and readers are told which ones were aborted",
+    "Q1": "an epoch has one leader at most",
+    "Q2": "epochs and votes are durable before anybody hears of them, and never change back",
+    "Q3": "what is committed is the same everywhere and for ever",
+    "Q4": "committed is what a majority has on disk, once a record of the leader's own epoch is among it",
+    "Q5": "a leader that serves has everything that was ever acknowledged",
+    "Q6": "nothing that is committed is cut away",
+    "Q7": "a vote goes to a log that is as new; who alone loses the leader does not depose it",
+    "Q8": "voters change one at a time, a removed leader goes, and an empty disk is another voter",
+    "Q9": "a leader that no majority asks resigns",
+    "Q10": "a log begins with its snapshot, which is named after its last record",
+    "Q11": "the same log makes the same image",
+    "Q13": "a healed quorum has a leader, and all know the same",
     "G5": "offsets of an open transaction are hidden, and who wants stable ones is told to wait",
 }
 

@@ -8,6 +8,7 @@ from tests.planted.bug import PlantedBug
 from tests.planted.cleaning_bugs import CLEANING_BUGS
 from tests.planted.crash_bugs import CRASH_BUGS
 from tests.planted.disk_bugs import DISK_BUGS
+from tests.planted.quorum_bugs import QUORUM_BUGS
 from tests.planted.recovery_bugs import RECOVERY_BUGS
 from tests.planted.state_bugs import STATE_BUGS
 from tests.planted.transaction_bugs import TRANSACTION_BUGS
@@ -17,4 +18,4 @@ LOG_BUGS: Final[dict[str, PlantedBug]] = (
 )
 """Those that ordinary tests find."""
 
-BUGS: Final[dict[str, PlantedBug]] = LOG_BUGS | CRASH_BUGS
+BUGS: Final[dict[str, PlantedBug]] = LOG_BUGS | CRASH_BUGS | QUORUM_BUGS.bugs

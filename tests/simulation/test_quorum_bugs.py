@@ -1,0 +1,39 @@
+"""Each planted bug of the quorum was found by chance soon enough, and what few seeds find they find again."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+
+from tests.planted.quorum_bugs import QUORUM_BUGS
+from tests.planted.quorum_seeds import STARTS, broken_rule, recorded
+from tests.support.compiled import replaces_methods
+
+MEDIAN_MAX = 200
+SEEDS_MAX = 500
+RESULTS = recorded()
+OFTEN = [name for name, found in RESULTS.items() if found.median <= 3]
+TRIES_MAX = 60
+"""Another change of the code makes other runs of the seeds: those that are known to find a bug are tried first."""
+
+
+@replaces_methods
+@pytest.mark.parametrize("name", OFTEN)
+def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    QUORUM_BUGS.bugs[name].plant(monkeypatch)
+    found = RESULTS[name]
+    assert any(broken_rule(seed) for seed in chain([found.quickest], range(TRIES_MAX)))
+
+
+@pytest.mark.parametrize("name", QUORUM_BUGS.bugs)
+def test_chance_finds_it_soon(name: str) -> None:
+    found = RESULTS[name]
+    assert len(found.counts) == len(STARTS)
+    assert found.median <= MEDIAN_MAX
+    assert found.most <= SEEDS_MAX
+
+
+def test_all_that_was_measured_is_planted() -> None:
+    assert list(RESULTS) == list(QUORUM_BUGS.bugs)
+    assert len(OFTEN) >= 16
