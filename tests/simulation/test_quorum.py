@@ -45,8 +45,10 @@ def test_the_same_seed_does_the_same() -> None:
 
 
 def test_a_failing_seed_prints_its_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.simulation.quorum.LEADER_SECONDS", 0.5)
-    monkeypatch.setattr("tests.simulation.quorum_calm.Calm.has_leader", lambda _: False)
+    async def never(*_: object) -> None:
+        raise AssertionError("nobody leads")
+
+    monkeypatch.setattr("tests.simulation.quorum_calm.Calm.until", never)
     with pytest.raises(AssertionError) as caught:
         run_seed(3, 1.0)
     assert "python -m tests.simulation.quorum --seed 3 --seconds 1.0" in caught.value.__notes__
