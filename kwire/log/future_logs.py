@@ -296,12 +296,17 @@ def _end_offset(disk: Disk, path: str) -> int:
     """Where the whole batches of a log end, by its files."""
     found = sorted(int(name[:20]) for name in disk.list(path) if name[20:] == LOG_SUFFIX and name[:20].isdigit())
     for base_offset in reversed(found):
-        segment = Segment(disk, path, base_offset, create=False, created_ms=0)
-        try:
-            if ends := [header.next_offset for _, header, _ in segment.scan()]:
-                return ends[-1]
-        except CorruptLogError:
-            continue
-        finally:
-            segment.close()
+        end = _end_of_segment(Segment(disk, path, base_offset, create=False, created_ms=0))
+        if end is not None:
+            return end
     return found[0] if found else 0
+
+
+def _end_of_segment(segment: Segment) -> int | None:
+    """None without a whole batch, or when what is there is damaged."""
+    try:
+        return max((header.next_offset for _, header, _ in segment.scan()), default=None)
+    except CorruptLogError:
+        return None
+    finally:
+        segment.close()

@@ -115,6 +115,13 @@ def moved(client: RawClient, directories: list[str], topic: str, partition: int 
     return away
 
 
+def wait_until_told(broker: RunningBroker, topic: str, directory: str) -> None:
+    """Return when the controller knows that the topic's first partition is in a directory."""
+    known = broker.server._node.storage.directory_ids[directory]
+    images = broker.server.services
+    eventually(lambda: images.image.topics[topic].partitions[0].directories == (known,), "the controller is told")
+
+
 def set_rate(client: RawClient, rate: int | None) -> None:
     config = IncrementalAlterConfigsAlterableConfig(name=RATE, config_operation=int(rate is None), value=str(rate or 0))
     resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=BROKER, resource_name="1", configs=[config])
@@ -184,9 +191,7 @@ def test_what_has_moved_is_there_after_a_restart_and_the_controller_knows(
         produce(client, topic, batch(b"a", b"b"))
         away = moved(client, directories, topic)
         produce(client, topic, batch(b"c"))
-        known = running.server._node.storage.directory_ids[away]
-        images = running.server.services
-        eventually(lambda: images.image.topics[topic].partitions[0].directories == (known,), "the controller is told")
+        wait_until_told(running, topic, away)
         assert not Path(away, f"{topic}-0", ".moved").exists()
         (gone,) = set(directories) - {away}
         eventually(lambda: not [name for name in names_in(gone) if name.startswith(topic)], "the old one is removed")
@@ -428,6 +433,7 @@ def test_a_replica_that_only_other_brokers_have(
     topic, _ = create_topic(client)
     home, away = home_and_away(client, directories, topic)
     partitions = broker.server.services.partitions
+    wait_until_told(broker, topic, home)
     kept = broker.call(lambda: partitions._by_topic[topic].pop(0))
     assert ask_to_move(client, away, topic) == [ErrorCode.REPLICA_NOT_AVAILABLE]
     broker.call(lambda: partitions._by_topic[topic].update({0: kept}))
