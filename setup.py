@@ -12,6 +12,8 @@ from setuptools import setup
 COMPILED = [
     "kwire/cluster/partition.py",
     "kwire/cluster/partitions.py",
+    "kwire/cluster/replication/follower.py",
+    "kwire/cluster/replication/in_sync.py",
     "kwire/coordinator/group/committing.py",
     "kwire/coordinator/group/offsets.py",
     "kwire/coordinator/group/records.py",
@@ -31,6 +33,7 @@ COMPILED = [
     "kwire/server/authorization.py",
     "kwire/server/network/connection.py",
     "kwire/server/context.py",
+    "kwire/server/delayed_fetch.py",
     "kwire/server/dispatch.py",
     "kwire/server/fetch_sessions.py",
     "kwire/server/network/listener.py",

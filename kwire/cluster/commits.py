@@ -9,7 +9,10 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 
 async def committed(partition: Partition, last_offset: int) -> None:
-    """Return when the high watermark is above last_offset; KafkaError KAFKA_STORAGE_ERROR if it never will be."""
+    """Return when the high watermark is above last_offset.
+
+    Raises KafkaError: KAFKA_STORAGE_ERROR if it never will be, NOT_LEADER_OR_FOLLOWER when others decide that now.
+    """
     if partition.high_watermark <= last_offset:
         await _CommitWait(partition, last_offset).future
 
@@ -32,3 +35,5 @@ class _CommitWait:
             self.future.set_result(None)
         elif size == 0 and (self._partition.log.failure is not None or self._partition.is_removed):
             self.future.set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+        elif size == 0 and not self._partition.is_led:
+            self.future.set_exception(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))

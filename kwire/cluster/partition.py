@@ -1,23 +1,32 @@
 """A partition on this broker: its log, its high watermark, and those who wait for either to move.
 
-In a replica set of one the high watermark follows the log's end at once, unless flush.messages asks for a flush first:
-then it follows what is durable, and what is not can neither be read nor is it acknowledged. The waiting is held by the
-partition itself: there is no purgatory. A waiting fetch is told of each new stretch of bytes and decides for itself when
-it has enough.
+Its leader takes appends, hands them to followers, and knows from their fetches how far the high watermark may go: up to
+where every in-sync replica has the log (kwire.cluster.replication.in_sync). A follower appends what its leader sends
+and takes its high watermark over. Without other replicas the high watermark follows the log's end at once.
+
+Where flush.messages asks for a flush first, what is not durable does not count: not for the high watermark, and not as
+fetched by a follower. The waiting is held by the partition itself: there is no purgatory. A waiting fetch is told of
+each new stretch of bytes and decides for itself when it has enough.
 """
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 from uuid import UUID
 
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import PartitionImage
+from kwire.cluster.replication.divergence import EpochEnd, truncation_offset
+from kwire.cluster.replication.in_sync import InSync, Peers
 from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+
+logger = logging.getLogger("kwire.cluster.partition")
 
 EPOCH_BUMP_SINCE = 2
 """The transaction version from which each transaction has an epoch of its own (KIP-890)."""
@@ -25,13 +34,15 @@ NO_EPOCH = -1
 ACKS_ALL = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+STRETCHES_MAX = 64
+"""Appends that are counted one by one while they are not committed; the rest is counted together."""
 
 
 class Waiter(Protocol):
-    """A fetch that waits for data, an append that waits to be durable."""
+    """A fetch that waits for data, an append that waits to be durable or committed."""
 
     def more_data(self, size: int) -> None:
-        """Bytes became readable in one of its partitions; size 0 says that something else changed: look again."""
+        """Bytes came to what it waits for in one of its partitions; size 0: something else changed, look again."""
 
 
 class Verification:
@@ -50,17 +61,22 @@ class Partition:
     """State of one partition on its leader, or on a broker that may lead it. Changed on the event loop only."""
 
     __slots__ = (
+        "_tail_waiters",
         "_group_commit",
-        "_has_peers",
+        "_leader_high_watermark",
+        "_peers",
+        "_uncommitted",
         "_unflushed_bytes",
         "_waiters",
         "high_watermark",
         "image",
+        "in_sync",
         "index",
         "is_led",
         "is_removed",
         "leader_id",
         "log",
+        "on_settled",
         "refused_sequences",
         "topic",
         "topic_id",
@@ -76,34 +92,49 @@ class Partition:
         image: PartitionImage,
         log: PartitionLog,
         group_commit: GroupCommit,
+        peers: Peers,
         is_led: bool = True,
+        high_watermark: int = 0,
     ) -> None:
-        """`is_led` says whether this broker is the leader that the image names."""
+        """`is_led` says whether this broker is the leader that the image names.
+
+        `high_watermark` is that of the last checkpoint; without other replicas all that is in the log is committed.
+        """
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
         self.image = image
         self.leader_id = image.leader
-        self.is_led = is_led
-        """Whether this broker leads it: only then may clients write and read here."""
-        self._has_peers = len(image.isr) > 1
-        """Whether others have to have a record before it is committed."""
+        self.is_led = False
+        """Whether this broker leads it: only then may clients write here."""
+        self.in_sync: InSync | None = None
+        """Of a led partition that others have replicas of: what is known of them."""
         self.is_removed = False
         """Whether its topic was deleted, or this broker has it no more."""
-        self.high_watermark = log.log_end_offset
-        """First offset that consumers may not see; never above the log's end, never goes back."""
+        is_alone = len(image.replicas) == 1
+        committed = log.log_end_offset if is_alone else min(high_watermark, log.log_end_offset)
+        self.high_watermark = max(committed, log.log_start_offset)
+        """First offset that consumers may not see; never above the log's end. It goes back with a truncation only."""
         self._waiters: dict[Waiter, None] = {}
+        self._tail_waiters: dict[Waiter, None] = {}
         self._group_commit = group_commit
+        self._peers = peers
         self._unflushed_bytes = 0
         """Of appends that wait for a flush."""
+        self._uncommitted: deque[tuple[int, int]] = deque()
+        """(end offset, bytes) of appends that others are yet to have."""
+        self._leader_high_watermark = 0
+        """What the leader said last."""
+        self.on_settled: Callable[[], None] | None = None
+        """Told when a follower's log is durable to its end again: it may be fetched for."""
         self.verifications: dict[tuple[int, int], Verification] = {}
         """By producer id and epoch, what waits to become part of a transaction."""
         self.refused_sequences: dict[int, tuple[int, int]] = {}
         """By producer id, (epoch, lowest sequence) of what was not let in: it will come again, and before what
         follows it."""
         if is_led:
-            log.assign_epoch_start(image.leader_epoch, log.log_end_offset)
+            self._lead(image)
 
     @property
     def leader_epoch(self) -> int:
@@ -160,13 +191,31 @@ class Partition:
         if self._unflushed_bytes or log.unflushed_records >= log.config.flush_messages:
             self._unflushed_bytes += size
             self._group_commit.request(self)
-        elif not self._has_peers:
+            if self.in_sync is not None:
+                self._offer(size)
+        elif self.in_sync is None:
             self._advance(log.log_end_offset, size)
+        else:
+            self._offer(size)
+            self._advance_over_in_sync()
+
+    def _offer(self, size: int) -> None:
+        """Let followers have what was appended."""
+        uncommitted = self._uncommitted
+        if len(uncommitted) == STRETCHES_MAX:
+            size += uncommitted.pop()[1]
+        uncommitted.append((self.log.log_end_offset, size))
+        self._tell_of_tail(size)
+
+    def _tell_of_tail(self, size: int) -> None:
+        if self._tail_waiters:
+            for waiter in list(self._tail_waiters):
+                waiter.more_data(size)
 
     def _check_insync_replicas(self) -> None:
         """More than there are replicas at all is never asked for."""
-        needed = min(self.log.config.min_insync_replicas, len(self.image.replicas))
-        if len(self.image.isr) < needed:
+        if not self.has_enough_in_sync:
+            needed = min(self.log.config.min_insync_replicas, len(self.image.replicas))
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR {list(self.image.isr)} is insufficient to satisfy the min.isr "
@@ -182,17 +231,154 @@ class Partition:
         """All below the log's recovery point is durable."""
         end = self.log.recovery_point
         size = self._unflushed_bytes
-        if end == self.log.log_end_offset:
+        is_settled = end == self.log.log_end_offset
+        if is_settled:
             self._unflushed_bytes = 0
-        if end > self.high_watermark and not self._has_peers:
+        if not self.is_led:
+            self._take_high_watermark(self._leader_high_watermark)
+            if is_settled and self.on_settled is not None:
+                self.on_settled()
+        elif self.in_sync is not None:
+            self._advance_over_in_sync()
+            self._tell_of_tail(1)
+        elif end > self.high_watermark:
             self._advance(end, size)
 
+    @property
+    def durable_end(self) -> int:
+        """Where that part of the log ends that counts: all of it, or what is flushed if that was asked for."""
+        return self.log.recovery_point if self._unflushed_bytes else self.log.log_end_offset
+
+    def is_answered(self, last_offset: int, acks: int) -> bool:
+        """Whether an append that ends there is what its client asked for: durable, and with acks=all committed."""
+        if acks == ACKS_ALL or self.in_sync is None:
+            return self.high_watermark > last_offset
+        return self.durable_end > last_offset
+
+    def _advance_over_in_sync(self) -> None:
+        """Commit what all in-sync replicas have, if they are enough."""
+        in_sync = self.in_sync
+        assert in_sync is not None
+        if not self.has_enough_in_sync:
+            return
+        end = in_sync.committed_end(self.durable_end)
+        if end > self.high_watermark:
+            self._advance(end, self._committed_bytes(end))
+
+    def _committed_bytes(self, end: int) -> int:
+        """Of what was appended and is committed with `end`; at least 1, as there is something."""
+        uncommitted = self._uncommitted
+        size = 0
+        while uncommitted and uncommitted[0][0] <= end:
+            size += uncommitted.popleft()[1]
+        return max(size, 1)
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """Whether min.insync.replicas are in sync; more than there are replicas at all is never asked for."""
+        return len(self.image.isr) >= min(self.log.config.min_insync_replicas, len(self.image.replicas))
+
     def _advance(self, end: int, size: int) -> None:
-        assert end >= self.high_watermark, "the high watermark never goes back"
+        assert self.high_watermark <= end <= self.log.log_end_offset, "the high watermark goes on within the log"
         self.high_watermark = end
         if self._waiters:
             for waiter in list(self._waiters):
                 waiter.more_data(size)
+
+    # --- followers, as their leader sees them
+
+    def follower_fetched(
+        self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, epoch: int
+    ) -> None:
+        """A follower asks for what comes at an offset: it has all below. Raises KafkaError if it is none.
+
+        Call it only when its log agrees with this one up to there.
+        """
+        in_sync = self.in_sync
+        if in_sync is None or not in_sync.has(broker_id):
+            # One that knows the epoch may be ahead of this broker's metadata.
+            knows_epoch = epoch != NO_EPOCH
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        in_sync.follower(broker_id).fetched(
+            offset,
+            log_start_offset=log_start_offset,
+            broker_epoch=broker_epoch,
+            leader_end=self.log.log_end_offset,
+            now_ms=self._peers.now_ms(),
+        )
+        if in_sync.wants_in(broker_id, self.high_watermark):
+            self._peers.changes_wanted(self)
+        self._advance_over_in_sync()
+
+    def shrink_in_sync(self) -> None:
+        """Look for replicas that have been late for too long: none of them is waited for any more."""
+        if self.in_sync is None:
+            return
+        if self.in_sync.wants_out(self.log.log_end_offset):
+            self._peers.changes_wanted(self)
+        self._advance_over_in_sync()
+
+    # --- following
+
+    def append_as_follower(
+        self, batches: bytes | bytearray | memoryview, *, leader_epoch: int, high_watermark: int, log_start_offset: int
+    ) -> None:
+        """Take what the leader of an epoch sent for the log's end. Raises KafkaError, DiskFailure."""
+        assert not self.is_led, "a leader appends what clients send"
+        assert leader_epoch == self.image.leader_epoch, "what an earlier leader sent is dropped"
+        log = self.log
+        if batches:
+            log.append(batches, leader_epoch=leader_epoch, origin=AppendOrigin.REPLICATION)
+            if self._unflushed_bytes or log.unflushed_records >= log.config.flush_messages:
+                self._unflushed_bytes += len(batches)
+                self._group_commit.request(self)
+        self._take_high_watermark(high_watermark)
+        if self.log.log_start_offset < log_start_offset <= self.high_watermark:
+            log.delete_records_before(log_start_offset)
+
+    def _take_high_watermark(self, leaders: int) -> None:
+        self._leader_high_watermark = leaders
+        end = min(leaders, self.durable_end)
+        if end > self.high_watermark:
+            self._advance(end, 1)
+
+    def truncate_as_follower(self, leaders: EpochEnd) -> None:
+        """Cut off what the leader does not have; it says that the logs part at or before there."""
+        self._truncate_to(truncation_offset(self.log, leaders))
+
+    def truncate_to_leaders_end(self, end_offset: int) -> None:
+        """Cut off what lies behind the leader's end: after an unclean election it may have less than this replica."""
+        self._truncate_to(end_offset)
+
+    def _truncate_to(self, offset: int) -> None:
+        assert not self.is_led, "a leader's log is what counts"
+        if offset < self.high_watermark:
+            logger.warning(
+                "%s-%d is cut back to %d, below its high watermark %d: its leader, broker %d of epoch %d, does not have "
+                "what was committed",
+                self.topic,
+                self.index,
+                offset,
+                self.high_watermark,
+                self.leader_id,
+                self.leader_epoch,
+            )
+        self.log.truncate_to(offset)
+        self._shorten()
+
+    def start_anew_at(self, offset: int) -> None:
+        """Throw all away and begin at an offset: the leader has nothing older."""
+        assert not self.is_led, "a leader's log is what counts"
+        self.log.truncate_fully_and_start_at(offset)
+        self._shorten()
+        self.high_watermark = offset
+
+    def _shorten(self) -> None:
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+        if self.log.recovery_point == self.log.log_end_offset:
+            self._unflushed_bytes = 0
 
     # --- reading
 
@@ -202,11 +388,13 @@ class Partition:
             return self.log.last_stable_offset(self.high_watermark)
         return self.high_watermark
 
-    def wait(self, waiter: Waiter) -> None:
-        self._waiters[waiter] = None
+    def wait(self, waiter: Waiter, *, for_tail: bool = False) -> None:
+        """Tell the waiter of what is committed; or, for the tail, of what is appended and what is durable of it."""
+        (self._tail_waiters if for_tail else self._waiters)[waiter] = None
 
     def stop_waiting(self, waiter: Waiter) -> None:
         self._waiters.pop(waiter, None)
+        self._tail_waiters.pop(waiter, None)
 
     # --- changes
 
@@ -229,17 +417,48 @@ class Partition:
             self.flushed()
 
     def update(self, image: PartitionImage, *, is_led: bool) -> None:
-        """Follow the metadata. Who waits here looks again when this broker leads no more."""
-        if is_led and (image.leader_epoch != self.image.leader_epoch or not self.is_led):
-            self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
-        was_led, self.is_led = self.is_led, is_led
+        """Follow the metadata. Who waits here looks again when this broker leads no more, or in another epoch."""
+        is_new_epoch = image.leader_epoch != self.image.leader_epoch
+        was_led = self.is_led
         self.image = image
         self.leader_id = image.leader
-        self._has_peers = len(image.isr) > 1
-        if was_led and not is_led:
+        if is_led and (is_new_epoch or not was_led):
+            self._lead(image)
+        elif is_led:
+            self._follow_in_sync(image)
+        elif was_led or is_new_epoch:
+            self._follow()
+        if is_new_epoch or was_led != is_led:
             self.wake()
+
+    def _lead(self, image: PartitionImage) -> None:
+        self.is_led = True
+        self.image = image
+        end = self.log.log_end_offset
+        self.log.assign_epoch_start(image.leader_epoch, end)
+        self._uncommitted.clear()
+        self.in_sync = None
+        self._follow_in_sync(image)
+
+    def _follow_in_sync(self, image: PartitionImage) -> None:
+        if len(image.replicas) == 1:
+            self.in_sync = None
+            if self.durable_end > self.high_watermark:  # those who had not all are replicas no more
+                self._advance(self.durable_end, 1)
+            return
+        if self.in_sync is None:
+            self.in_sync = InSync(image, self._peers, epoch_start=self.log.log_end_offset)
+        else:
+            self.in_sync.follow(image)
+        self._advance_over_in_sync()
+
+    def _follow(self) -> None:
+        self.is_led = False
+        self.in_sync = None
+        self._uncommitted.clear()
+        self._leader_high_watermark = self.high_watermark
 
     def wake(self) -> None:
         """Let everybody who waits look again: the partition changed or is gone."""
-        for waiter in list(self._waiters):
+        for waiter in [*self._waiters, *self._tail_waiters]:
             waiter.more_data(0)

@@ -12,6 +12,7 @@ from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.partition import Partition
+from kwire.cluster.replication.in_sync import Peers
 from kwire.cluster.topic_configs import log_config
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.log.config import LogConfig
@@ -33,11 +34,13 @@ class Partitions:
         broker_id: int,
         logs: LogManager,
         group_commit: GroupCommit,
+        peers: Peers,
         settings_of: Callable[[MetadataImage], Mapping[str, Any]],
     ) -> None:
         self._broker_id = broker_id
         self._logs = logs
         self._group_commit = group_commit
+        self._peers = peers
         self._settings_of = settings_of
         self._by_topic: dict[str, dict[int, Partition]] = {}
         self._closed: dict[tuple[str, int], bool] = {}
@@ -47,15 +50,16 @@ class Partitions:
         self._deletion_watchers: list[Callable[[TopicImage], None]] = []
         self._leadership_watchers: list[Callable[[Partition], None]] = []
         self._opening_watchers: list[Callable[[Partition], None]] = []
+        self._role_watchers: list[Callable[[Partition], None]] = []
         self._image = MetadataImage()
 
     # --- finding
 
-    def find(self, topic: str, index: int) -> Partition:
-        """The partition, which this broker leads. Raises KafkaError that says where else it is, if anywhere."""
+    def find(self, topic: str, index: int, *, may_follow: bool = False) -> Partition:
+        """The partition, which this broker leads, or at least follows. Raises KafkaError that says where else it is."""
         partitions = self._by_topic.get(topic)
         partition = partitions.get(index) if partitions is not None else None
-        if partition is None or not partition.is_led:
+        if partition is None or not (partition.is_led or may_follow):
             raise KafkaError(self._why_not_here(topic, index, partition))
         if partition.log.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -97,6 +101,12 @@ class Partitions:
     def watch_leadership(self, watcher: Callable[[Partition], None]) -> None:
         """Tell the watcher of partitions that this broker leads from now on, or no longer."""
         self._leadership_watchers.append(watcher)
+
+    def watch_roles(self, watcher: Callable[[Partition], None]) -> None:
+        """Tell the watcher of partitions, those that are here and new ones, whenever their leader or its epoch changes."""
+        for partition in self:
+            watcher(partition)
+        self._role_watchers.append(watcher)
 
     # --- following the metadata
 
@@ -184,9 +194,11 @@ class Partitions:
                 image=partition_image,
                 log=log,
                 group_commit=self._group_commit,
+                peers=self._peers,
                 is_led=is_led,
+                high_watermark=self._logs.checkpointed_high_watermark(topic.name, index),
             )
-            for watcher in self._opening_watchers:
+            for watcher in (*self._opening_watchers, *self._role_watchers):
                 watcher(partitions[index])
             if is_led:
                 self._tell_leadership(partitions[index])
@@ -194,8 +206,11 @@ class Partitions:
             self._drop(moved)
 
     def _update(self, partition: Partition, image: PartitionImage, *, is_led: bool) -> None:
-        was_led = partition.is_led
+        was_led, was = partition.is_led, partition.image
         partition.update(image, is_led=is_led)
+        if (was.leader, was.leader_epoch) != (image.leader, image.leader_epoch):
+            for watcher in self._role_watchers:
+                watcher(partition)
         if was_led != is_led:
             self._tell_leadership(partition)
 

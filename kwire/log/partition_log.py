@@ -401,6 +401,8 @@ class PartitionLog:
     def truncate_to(self, offset: int) -> None:
         """Cut everything from offset on, with the whole batch that holds it, as a follower does after its leader."""
         if offset >= self.log_end_offset:
+            # This broker may have led, and noted an epoch that begins at the end, without a record in it.
+            self._guard(lambda: self.leader_epochs.truncate_from_end(offset))
             return
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)

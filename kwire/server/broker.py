@@ -42,6 +42,7 @@ from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.node import Node
 from kwire.server.quotas.manager import ClientQuotaManager, quota_config
 from kwire.server.replica_moves import ReplicaMoves
+from kwire.server.replication import BrokerPeers, Replication
 from kwire.server.services import Services
 from kwire.server.settings.config import BrokerConfig, ListenerAddress
 from kwire.server.settings.config_entries import ConfigEntries
@@ -150,14 +151,17 @@ class BrokerServer:
         undo.callback(self._logs.close, clean=False)
         self._lifecycle.offline_directories = self._offline_directories
         self._group_commit = GroupCommit(self._logs, node.workers, failed=node.background.fail)
+        peers = BrokerPeers(node, self._active_controller, broker_epoch=lambda: self._lifecycle.broker_epoch)
         self._partitions = Partitions(
             broker_id=self.config.node_id,
             logs=self._logs,
             group_commit=self._group_commit,
+            peers=peers,
             settings_of=node.dynamic_configs.settings_of,
         )
         self._partitions.start(node.metadata_log.image, is_directory_lost=bool(lost))
         node.metadata_log.watch(self._partitions.follow)
+        Replication(node, self._partitions, peers).start()
         assignments = DirectoryAssignments(
             broker_id=self.config.node_id,
             broker_epoch=lambda: self._lifecycle.broker_epoch,

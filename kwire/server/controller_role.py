@@ -40,8 +40,6 @@ SERVED = (
     *broker_control.APIS,
     *security.APIS,
 )
-REPLICATION_FACTOR_MAX = 1
-"""Followers do not copy yet: with more replicas nothing could be acknowledged by all of them."""
 ANONYMOUS = "User:ANONYMOUS"
 
 
@@ -88,7 +86,6 @@ class ControllerRole:
                 defaults=TopicDefaults(
                     num_partitions=config["num.partitions"],
                     replication_factor=config["default.replication.factor"],
-                    replication_factor_max=REPLICATION_FACTOR_MAX,
                     settings=config.typed,
                 ),
             ),

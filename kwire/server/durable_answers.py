@@ -1,4 +1,5 @@
-"""Produce answers that wait until their appends are durable, as flush.messages asks (kwire.cluster.group_commit).
+"""Produce answers that wait: until appends are durable, as flush.messages asks, or with acks=all until all in-sync
+replicas have them.
 
 Every append waits by itself, so that a flush that says something to one of thousands costs as much as for a few.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partition import ACKS_ALL, Partition
 from kwire.cluster.partitions import Partitions
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
@@ -23,10 +24,17 @@ class DurableAnswer:
     def __init__(self, exchange: ProduceExchange, appends: Iterable[Append], partitions: Partitions) -> None:
         self.future: asyncio.Future[ProduceExchange] = asyncio.get_running_loop().create_future()
         self._exchange = exchange
-        self._waiting = {_WaitingAppend(self, append, partitions) for append in appends}
+        acks = exchange.acks
+        self._waiting = {_WaitingAppend(self, append, acks, partitions) for append in appends}
         self.future.add_done_callback(self._stop)
+        needs_others = False
         for waiting in self._waiting:
-            waiting.partition.wait(waiting)
+            has_others = waiting.partition.in_sync is not None
+            waiting.partition.wait(waiting, for_tail=has_others and acks != ACKS_ALL)
+            needs_others = needs_others or has_others
+        self._timer: asyncio.TimerHandle | None = None
+        if needs_others:
+            self._timer = self.future.get_loop().call_later(max(exchange.timeout_ms, 0) / 1000, self._time_out)
 
     def settled(self, append: _WaitingAppend) -> None:
         """What became of an append is known."""
@@ -40,8 +48,14 @@ class DurableAnswer:
         for waiting in list(self._waiting):
             waiting.more_data(0)
 
+    def _time_out(self) -> None:
+        for waiting in list(self._waiting):
+            waiting.refuse(ErrorCode.REQUEST_TIMED_OUT)
+
     def _stop(self, _: asyncio.Future[ProduceExchange]) -> None:
         """Also when the client has left: its records are stored all the same."""
+        if self._timer is not None:
+            self._timer.cancel()
         for waiting in self._waiting:
             waiting.partition.stop_waiting(waiting)
         self._waiting.clear()
@@ -80,26 +94,33 @@ class Admission:
 
 
 class _WaitingAppend:
-    """One append; its partition tells it of every flush and of the end."""
+    """One append; its partition tells it of every step and of the end."""
 
-    __slots__ = ("_answer", "_data", "_last_offset", "_partitions", "partition")
+    __slots__ = ("_acks", "_answer", "_data", "_last_offset", "_partitions", "partition")
 
-    def __init__(self, answer: DurableAnswer, append: Append, partitions: Partitions) -> None:
+    def __init__(self, answer: DurableAnswer, append: Append, acks: int, partitions: Partitions) -> None:
         self._answer = answer
+        self._acks = acks
         self._partitions = partitions
         self.partition, self._data, self._last_offset = append
 
     def more_data(self, size: int) -> None:
-        """Look whether it is durable, or never will be (size 0)."""
+        """Look whether it is as the client asked, or never will be (size 0)."""
         partition = self.partition
-        if partition.high_watermark > self._last_offset:
-            self._answer.settled(self)
+        if partition.is_answered(self._last_offset, self._acks):
+            if self._acks == ACKS_ALL and not partition.has_enough_in_sync:
+                self.refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            else:
+                self._answer.settled(self)
         elif size == 0 and partition.log.failure is not None:
-            self._refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+            self.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
         elif size == 0 and self._partitions.get(partition.topic, partition.index) is not partition:
-            self._refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif size == 0 and not partition.is_led:
+            self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _refuse(self, code: ErrorCode) -> None:
+    def refuse(self, code: ErrorCode) -> None:
+        """Give it up; the records may be there for all that."""
         data = self._data
         data.error_code = code
         data.base_offset = data.log_append_time_ms = data.log_start_offset = -1

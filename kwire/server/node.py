@@ -51,9 +51,9 @@ class Node:
             software_version=version("kwire"),
             timeout_ms=config["controller.quorum.request.timeout.ms"],
         )
-        self.channel = NodeChannel(
-            client_id=client_id, software_version=version("kwire"), timeout_ms=config["request.timeout.ms"]
-        )
+        self._client_id = client_id
+        self._channels: list[NodeChannel] = []
+        self.channel = self.open_channel(timeout_ms=config["request.timeout.ms"])
         """To brokers and controllers, for all but the quorum's own messages."""
         self.storage: Storage
         self.metadata_log: MetadataLog
@@ -90,13 +90,20 @@ class Node:
         snapshotting = Snapshotting(self.metadata_log, snapshot_config(self.config), clock=self.clock)
         self.background.run(snapshotting.run())
 
+    def open_channel(self, *, timeout_ms: int) -> NodeChannel:
+        """A way to other nodes that nobody else uses; closed with the node."""
+        channel = NodeChannel(client_id=self._client_id, software_version=version("kwire"), timeout_ms=timeout_ms)
+        self._channels.append(channel)
+        return channel
+
     async def leave(self) -> None:
         """Let the others elect a leader, if this node leads others."""
         await self.metadata_log.node.shut_down(LEAVE_MS)
 
     async def close(self) -> None:
         """Flush, and give the metadata log's files back."""
-        self.channel.close()
+        for channel in self._channels:
+            channel.close()
         self._quorum_channel.close()
         await self.metadata_log.close()
         self.workers.close()  # what they write must not cross with what is written after this

@@ -16,6 +16,7 @@ from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.partition import Partition
 from kwire.log.config import LogConfig
 from kwire.log.log_manager import LogManager
+from tests.support.metadata import Alone
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import topic_image
 from tests.log.faults import FaultyDisk, broken, full
@@ -45,7 +46,7 @@ class Scene:
         log = self.logs.get_or_create("t", 0, LogConfig(flush_messages=flush_messages), None)
         image = topic_image("t", 1, 1).partitions[0]
         self.partition = Partition(
-            topic="t", topic_id=UUID(int=1), index=0, image=image, log=log, group_commit=self.group_commit
+            topic="t", topic_id=UUID(int=1), index=0, image=image, log=log, group_commit=self.group_commit, peers=Alone()
         )
         self.watcher = Watcher()
         self.partition.wait(self.watcher)

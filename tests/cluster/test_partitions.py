@@ -13,6 +13,7 @@ from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.partitions import Partitions
 from kwire.log.config import LogConfig
 from kwire.log.log_manager import LogManager
+from tests.support.metadata import Alone
 from tests.coordinator.world import BROKER_ID, no_group_commit, topic_image
 from tests.log.support import surroundings
 
@@ -32,7 +33,7 @@ def started(tmp_path: Path, topic: TopicImage | None) -> Partitions:
     partitions = Partitions(
         broker_id=BROKER_ID,
         logs=LogManager([str(tmp_path)], surroundings()),
-        group_commit=no_group_commit(),
+        group_commit=no_group_commit(), peers=Alone(),
         settings_of=lambda image: settings,
     )
     topics = {} if topic is None else {"t": topic}

@@ -26,6 +26,7 @@ from kwire.protocol.records import Record, encode_batch, iterate_headers
 from tests.coordinator.world import topic_image
 from tests.log.faults import FaultyDisk
 from tests.log.support import open_at, surroundings
+from tests.support.metadata import Alone
 from tests.virtual_loop import VirtualClock, VirtualLoop, virtual_loop
 
 Number = tuple[str, int | None]
@@ -103,7 +104,13 @@ class Bench:
         image: PartitionImage = topic_image("state", 1, 1).partitions[0]
         log = open_at(self.directory, world=surroundings(disk=self.disk))
         return Partition(
-            topic="state", topic_id=UUID(int=1), index=0, image=image, log=log, group_commit=NoGroupCommit()
+            topic="state",
+            topic_id=UUID(int=1),
+            index=0,
+            image=image,
+            log=log,
+            group_commit=NoGroupCommit(),
+            peers=Alone(),
         )
 
     def hold(self) -> None:

@@ -20,6 +20,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.coordinator.transaction_script import settle
 from tests.coordinator.world import no_group_commit, topic_image
 from tests.log.support import NOW_MS, batch, open_at
+from tests.support.metadata import Alone
 from tests.virtual_loop import VirtualClock, VirtualLoop, virtual_loop
 
 FIRST, SECOND = Producer(1, 0), Producer(2, 0)
@@ -88,6 +89,7 @@ class Door:
                 image=image,
                 log=open_at(directory / f"t-{index}"),
                 group_commit=no_group_commit(),
+                peers=Alone(),
             )
             for index in range(2)
         ]

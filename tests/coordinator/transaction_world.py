@@ -39,6 +39,7 @@ from kwire.server.services import Services
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import BROKER_ID, no_failure, topic_image
 from tests.log.support import FixedChance
+from tests.support.metadata import Alone
 from tests.virtual_loop import VirtualClock
 
 FIRST_PRODUCER_ID = 1000
@@ -107,6 +108,7 @@ class TransactionWorld:
             broker_id=BROKER_ID,
             logs=self.logs,
             group_commit=self.group_commit,
+            peers=Alone(),
             settings_of=lambda _: self._settings,
         )
         self.logs.load_all(lambda topic: self.partitions.config_of(topic, self.image))

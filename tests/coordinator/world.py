@@ -24,6 +24,7 @@ from kwire.log.recovery import Surroundings
 from kwire.protocol.records import decode_all
 from tests.cluster.world import InlineWorkers
 from tests.log.support import FixedChance
+from tests.support.metadata import Alone
 from tests.virtual_loop import VirtualClock
 
 BROKER_ID = 1
@@ -74,6 +75,7 @@ class World:
             broker_id=BROKER_ID,
             logs=self.logs,
             group_commit=GroupCommit(self.logs, InlineWorkers(), failed=no_failure),
+            peers=Alone(),
             settings_of=lambda _: default_settings(),
         )
         self.partitions.start(self.image)

@@ -23,7 +23,7 @@ from kwire.server.settings.config import BrokerConfig, make_config
 from kwire.server.storage import Storage, open_storage
 from tests.crash.disk import RecordingDisk
 from tests.log.support import NOW_MS, ManualClock
-from tests.support.metadata import NoPeers, lead, register_broker
+from tests.support.metadata import Alone, NoPeers, lead, register_broker
 
 T = TypeVar("T")
 DIRECTORY = "/data/kafka"
@@ -82,7 +82,11 @@ async def start_node(
     )
     group_commit = GroupCommit(logs, LateWorkers(), failed=_fail)
     partitions = Partitions(
-        broker_id=CONFIG.node_id, logs=logs, group_commit=group_commit, settings_of=lambda image: CONFIG.typed
+        broker_id=CONFIG.node_id,
+        logs=logs,
+        group_commit=group_commit,
+        peers=Alone(),
+        settings_of=lambda image: CONFIG.typed,
     )
     partitions.start(metadata_log.image)
     metadata_log.watch(partitions.follow)

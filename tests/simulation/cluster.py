@@ -2,7 +2,7 @@
 
 `python -m tests.simulation.cluster --seed 7` runs one seed and prints what it did; --seeds 30 runs so many.
 
-Clients make and delete topics of replication factor 1, produce with acks=all (every record is flushed before it is
+Clients make and delete topics of one to three replicas, produce with acks=all (every record is flushed before it is
 acknowledged), read, commit offsets and take producer ids, through brokers that chance picks, while faults come as the
 seed has them. Rules are checked all the while (cluster_rules.py, cluster_ledger.py). Then all is healed: within a
 bound every broker must be unfenced, every partition led, and all images equal; then everything is read back. One seed
@@ -95,7 +95,7 @@ class Healed:
             await asyncio.sleep(0.1)
 
     def serves(self) -> bool:
-        """Whether all nodes know the same, all brokers are unfenced, and every partition is led."""
+        """Whether all nodes know the same, all brokers are unfenced, every partition is led, and all are in sync."""
         logs = [node.metadata_log for node in self._cluster.nodes]
         images = [log.image for log in logs if log is not None]
         if len(images) < len(logs) or any(image != images[0] for image in images):
@@ -104,6 +104,7 @@ class Healed:
         return (
             len(image.brokers) == len(self._cluster.brokers)
             and not any(broker.fenced for broker in image.brokers.values())
+            and all(set(part.isr) == set(part.replicas) for topic in image.topics.values() for part in topic.partitions)
             and all(part.leader != NO_LEADER for topic in image.topics.values() for part in topic.partitions)
         )
 
@@ -166,7 +167,7 @@ async def scenario(
     outcome.faults = faults.count
     began = simulation.now
     healed = Healed(simulation, cluster, ledger)
-    await healed.until("all brokers live, all partitions are led, all nodes know the same", healed.serves)
+    await healed.until("all brokers live, all partitions are led and in sync, all nodes know the same", healed.serves)
     outcome.healed_seconds = simulation.now - began
     healed.check_topics()
     await healed.read_back(clients)

@@ -39,6 +39,7 @@ OPERATIONS: Final = (
 )  # fmt: skip
 PARTITIONS_MAX: Final = 4
 TOPICS_MAX: Final = 12
+REPLICAS: Final = (1, 2, 3, 3, 3)
 
 
 class Client:
@@ -125,7 +126,10 @@ class Client:
         if len(self._ledger.topics) >= TOPICS_MAX:
             return
         name, count = f"t-{self.name}-{self._count}", 1 + self._chance.below(PARTITIONS_MAX)
-        answer = (await self.ask(self._anyone(), create_request(name, count), 7)).topics[0]
+        request = create_request(
+            name, count, replicas=self._chance.pick(REPLICAS), min_insync_replicas=self._chance.pick((1, 2))
+        )
+        answer = (await self.ask(self._anyone(), request, 7)).topics[0]
         if answer.error_code == ErrorCode.NONE:
             self._ledger.topics[name] = answer.topic_id, count
 

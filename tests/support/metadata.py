@@ -27,6 +27,27 @@ class NoPeers:
         raise Unreachable(f"node {destination.node_id} is no peer of a quorum of one")
 
 
+class Alone:
+    """Peers of partitions without other replicas, which ask nothing of them (kwire.cluster.replication.in_sync)."""
+
+    broker_id = 1
+
+    def broker_epoch(self) -> int:
+        return 1
+
+    def now_ms(self) -> float:
+        return 0.0
+
+    def lag_max_ms(self) -> float:
+        return 30_000.0
+
+    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
+        raise AssertionError(f"there is no broker {broker_id}")
+
+    def changes_wanted(self, partition: Any) -> None:
+        raise AssertionError(f"nobody can change {partition}")
+
+
 async def lead(log: MetadataLog) -> None:
     """Start, and return when this node leads, with the bootstrap records committed: for a quorum of one."""
     log.start()

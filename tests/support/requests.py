@@ -102,17 +102,19 @@ def values_in(records: bytes) -> list[bytes | None]:
     return [record.value for record in decode_all(records)]
 
 
-def create_request(name: str, partitions: int = 1, **configs: object) -> CreateTopicsRequest:
+def create_request(name: str, partitions: int = 1, *, replicas: int = 1, **configs: object) -> CreateTopicsRequest:
     """Config names are written with underscores."""
     named = [CreatableTopicConfig(name=key.replace("_", "."), value=str(value)) for key, value in configs.items()]
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=named)
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=named)
     return CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
 
 
-def create_topic(client: RawClient, partitions: int = 1, *, name: str = "", **configs: object) -> tuple[str, UUID]:
+def create_topic(
+    client: RawClient, partitions: int = 1, *, name: str = "", replicas: int = 1, **configs: object
+) -> tuple[str, UUID]:
     """(name, id) of a new topic."""
     name = name or unique()
-    (answer,) = client.ask(create_request(name, partitions, **configs), 7).topics
+    (answer,) = client.ask(create_request(name, partitions, replicas=replicas, **configs), 7).topics
     assert answer.error_code == 0, answer
     return name, answer.topic_id
 

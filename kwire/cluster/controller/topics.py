@@ -24,7 +24,6 @@ from kwire.seams import Chance
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
 """Kafka's limit on the records of one controller operation."""
-REPLICAS_MAX = 2**15 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +53,6 @@ class TopicDefaults:
 
     num_partitions: int
     replication_factor: int
-    replication_factor_max: int = REPLICAS_MAX
-    """More replicas than this no topic gets."""
     settings: Mapping[str, Any] = field(default_factory=default_settings)
 
 
@@ -72,12 +69,6 @@ def plan_topic(
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wish.name}' already exists.")
     configs = _checked_configs(wish, defaults.settings)
     replicas = _assigned(image, wish) if wish.assignments else _placed(image, wish, defaults, chance)
-    most = max(len(brokers) for brokers in replicas)
-    if most > defaults.replication_factor_max:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Partitions are not replicated yet: a topic has {defaults.replication_factor_max} replica, not {most}.",
-        )
     records: list[Any] = [TopicRecord(name=wish.name, topic_id=topic_id)]
     records += [
         ConfigRecord(resource_type=ConfigResourceType.TOPIC, resource_name=wish.name, name=name, value=value)

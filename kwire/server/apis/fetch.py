@@ -1,18 +1,17 @@
 """Fetch: read record batches from partitions led by this broker, waiting for min_bytes up to max_wait_ms.
 
-Whole batches leave as they are stored, from the one that holds the fetch offset on, never past the high watermark (or
-the last stable offset for read_committed, together with the aborted transactions to skip).
+Whole batches leave as they are stored, from the one that holds the fetch offset on: for followers all there is, for
+consumers never past the high watermark (or the last stable offset for read_committed, together with the aborted
+transactions to skip). What a follower asks for says what it has, and so moves the high watermark.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable
-from functools import partial
 from uuid import UUID
 
-from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition, Waiter
+from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.framing import encode_response
@@ -30,6 +29,7 @@ from kwire.protocol.messages.fetch import (
 from kwire.protocol.schema import schema_of
 from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
+from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
 from kwire.server.fetch_sessions import NO_SESSION, FetchPlan, Key
 from kwire.server.network.output_memory import OutputMemory
@@ -47,7 +47,6 @@ TOPIC_IDS_SINCE = 13
 DIVERGING_EPOCH_SINCE = 12
 LEADERS_SINCE = 16
 NO_EPOCH = -1
-MAX_WAIT_MS = 2**31 - 1
 PARTITIONS_AT_ONCE = 500
 """A fetch of more begins in a turn of its own: in a session they are short, and thousands may come at once."""
 CORRELATION_ID_BYTES = 4
@@ -103,6 +102,7 @@ class Fetch:
     __slots__ = (
         "_bytes_max",
         "_context",
+        "_is_first_read",
         "_plan",
         "_request",
         "_size",
@@ -110,6 +110,7 @@ class Fetch:
         "_urgent",
         "bytes_min",
         "partitions",
+        "replica_id",
     )
 
     def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
@@ -117,12 +118,15 @@ class Fetch:
         self._context = context
         self._plan = plan
         self._size = 0
+        self._is_first_read = True
+        self.replica_id = max(request.replica_id, request.replica_state.replica_id)
+        """Of the follower that asks; a consumer has none, which is negative."""
         self._urgent = False
         """Something was found that the client should hear of at once."""
         self.partitions: list[Partition] = []
         services = context.services
         self._bytes_max = min(request.max_bytes, services.config["fetch.max.bytes"])
-        if services.quotas.active:
+        if services.quotas.active and self.replica_id < 0:
             self._bytes_max = min(self._bytes_max, services.quotas.fetch_bytes_max(context))
         self.bytes_min = min(request.min_bytes, self._bytes_max)
         self._spent_ms = 0.0
@@ -160,6 +164,7 @@ class Fetch:
             self._size += size
             remaining -= size
             answers.append((key, data))
+        self._is_first_read = False
         return answers
 
     def conclude(self, answers: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
@@ -168,7 +173,7 @@ class Fetch:
         is_old = self._context.version < DIVERGING_EPOCH_SINCE
         if is_old and any(data.diverging_epoch.epoch >= 0 for _, data in answers):
             return _cannot_be_told(self._request)
-        if services.quotas.active:
+        if services.quotas.active and self.replica_id < 0:
             throttle_ms = services.quotas.fetch_throttle_ms(self._context, lambda: self._answered_bytes(answers))
             if throttle_ms:
                 # The client comes back for what it asked; until then its session has told it nothing.
@@ -225,10 +230,6 @@ class Fetch:
             partition = self._find(key)
             self.partitions.append(partition)
             partition.check_epoch(asked.current_leader_epoch)
-            if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
-                # A follower that is none; one that knows the epoch may be ahead of this broker's metadata.
-                knows_epoch = asked.current_leader_epoch != NO_EPOCH
-                raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return self._read_partition(partition, asked, remaining)
         except KafkaError as error:
             code = error.code
@@ -274,7 +275,8 @@ class Fetch:
                 name = self._name_before(key)
         else:
             name = topic
-        if not self._context.allows_topic(name):
+        is_allowed = self._context.allows_topic(name) if self.replica_id < 0 else self._context.allows_cluster()
+        if not is_allowed:
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return services.partitions.find(name, index)
 
@@ -300,8 +302,13 @@ class Fetch:
         )
         if asked.last_fetched_epoch != NO_EPOCH and self._diverges(partition, asked, data):
             return data
-        is_committed = self._request.isolation_level == READ_COMMITTED
+        is_committed = self._request.isolation_level == READ_COMMITTED and self.replica_id < 0
         limit = last_stable_offset if is_committed else partition.high_watermark
+        if self.replica_id >= 0:
+            if self._is_first_read:
+                self._note_follower(partition, asked)
+                data.high_watermark = partition.high_watermark
+            limit = partition.log.log_end_offset
         max_bytes = min(asked.partition_max_bytes, remaining)
         data.records = partition.log.read(
             asked.fetch_offset, max(max_bytes, 0), limit_offset=limit, min_one_batch=self._size == 0
@@ -314,6 +321,16 @@ class Fetch:
             ]
         return data
 
+    def _note_follower(self, partition: Partition, asked: FetchPartition) -> None:
+        """The follower has all below its fetch offset, and this leader agrees with it up to there."""
+        partition.follower_fetched(
+            self.replica_id,
+            offset=asked.fetch_offset,
+            log_start_offset=asked.log_start_offset,
+            broker_epoch=self._request.replica_state.replica_epoch,
+            epoch=asked.current_leader_epoch,
+        )
+
     def _diverges(self, partition: Partition, asked: FetchPartition, data: FetchPartitionData) -> bool:
         """Whether the client's log and ours part before its fetch offset (KIP-595); then data says where."""
         epoch, end_offset = partition.log.epoch_end_offset(asked.last_fetched_epoch)
@@ -324,105 +341,6 @@ class Fetch:
         data.diverging_epoch = FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
         self._urgent = True
         return True
-
-
-class DelayedFetch:
-    """A fetch that is answered later.
-
-    It found too little, and waits for its partitions to grow or for its time to be up; or it reads so many partitions
-    that others have their turn first.
-    """
-
-    __slots__ = ("_fetch", "_missing", "_scheduled", "_timer", "_waiters", "future")
-
-    def __init__(self, fetch: Fetch) -> None:
-        loop = asyncio.get_running_loop()
-        fetch.will_wait()
-        self._fetch = fetch
-        self._missing = 0
-        self._scheduled = False
-        self._waiters: list[tuple[Partition, Waiter]] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self.future: asyncio.Future[FetchResponse] = loop.create_future()
-        self.future.add_done_callback(self._stop)
-
-    def wait(self) -> None:
-        """Answer when there is more than the fetch has found."""
-        fetch = self._fetch
-        self._missing = fetch.bytes_min - fetch.size
-        is_committed = fetch.request.isolation_level == READ_COMMITTED
-        self._waiters = [(each, _StableWaiter(self, each) if is_committed else self) for each in fetch.partitions]
-        wait_ms = min(fetch.request.max_wait_ms, MAX_WAIT_MS)
-        self._timer = self.future.get_loop().call_later(wait_ms / 1000.0, self._complete)
-        for partition, waiter in self._waiters:
-            partition.wait(waiter)
-
-    def read_soon(self) -> None:
-        """Read for the first time when others have had their turn."""
-        self.future.get_loop().call_soon(partial(self._complete, may_wait=True))
-
-    def more_data(self, size: int) -> None:
-        self._missing -= size
-        if (self._missing <= 0 or size == 0) and not self._scheduled:
-            # Not at once: the append that brought the data is still being served.
-            self._scheduled = True
-            self.future.get_loop().call_soon(self._complete)
-
-    def look(self) -> None:
-        """Answer if there is enough by now; else go on waiting."""
-        if not self._scheduled:
-            self._scheduled = True
-            self.future.get_loop().call_soon(partial(self._complete, may_wait=True))
-
-    def _complete(self, *, may_wait: bool = False) -> None:
-        if self.future.done():
-            return
-        self._fetch.goes_on()
-        try:
-            answers = self._fetch.read()
-            if may_wait and not self._fetch.need_not_wait:
-                self._fetch.will_wait()
-                self._scheduled = False
-                self._missing = self._fetch.bytes_min - self._fetch.size
-                if self._timer is None:
-                    self.wait()
-                return
-            response = self._fetch.conclude(answers)
-        except Exception as error:  # noqa: BLE001 handed to the connection, which logs it and closes
-            self.future.set_exception(error)
-            return
-        size = self._fetch.size
-        self._fetch.output.promise(size)
-        # Behind the connection's own callback, which writes.
-        self.future.add_done_callback(lambda _: self._fetch.output.fulfil(size))
-        self.future.set_result(response)
-
-    def _stop(self, _: asyncio.Future[FetchResponse]) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        for partition, waiter in self._waiters:
-            partition.stop_waiting(waiter)
-
-
-class _StableWaiter:
-    """Tells a read of committed records of what it may see: nothing while a transaction is open, then all at once."""
-
-    __slots__ = ("_delayed", "_hides", "_partition", "_seen")
-
-    def __init__(self, delayed: DelayedFetch, partition: Partition) -> None:
-        self._delayed = delayed
-        self._partition = partition
-        self._seen = partition.end_offset(READ_COMMITTED)
-        self._hides = self._seen < partition.high_watermark
-
-    def more_data(self, size: int) -> None:
-        end = self._partition.end_offset(READ_COMMITTED)
-        has_moved, self._seen = end != self._seen, end
-        hid, self._hides = self._hides, end < self._partition.high_watermark
-        if size == 0 or not (hid or self._hides):
-            self._delayed.more_data(size)
-        elif has_moved:
-            self._delayed.look()
 
 
 API = Api(request=FetchRequest, response=FetchResponse, handle=handle)

@@ -262,7 +262,7 @@ def _store(
         data.base_offset = result.base_offset
         data.log_append_time_ms = result.log_append_time_ms
         data.log_start_offset = result.log_start_offset
-        if result.last_offset >= partition.high_watermark:
+        if not partition.is_answered(result.last_offset, acks):
             waiting.append((partition, data, result.last_offset))
 
 

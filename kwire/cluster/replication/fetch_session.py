@@ -1,0 +1,93 @@
+"""The follower's end of an incremental fetch session (KIP-227): what of its wishes the leader has yet to hear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartition, FetchRequest, FetchTopic
+
+NO_SESSION: Final = 0
+FIRST_EPOCH: Final = 0
+_EPOCH_MAX: Final = 2**31 - 1
+
+Key = tuple[UUID, int]
+"""(topic id, partition index)"""
+
+
+class FetchSession:
+    """One session with one leader, or none: then each request names everything and asks for a session."""
+
+    def __init__(self) -> None:
+        self._session_id = NO_SESSION
+        self._epoch = FIRST_EPOCH
+        self._wishes: dict[Key, FetchPartition] = {}
+        self._untold: dict[Key, None] = {}
+        self._to_forget: dict[Key, None] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to fetch."""
+        return bool(self._wishes)
+
+    def wish_of(self, key: Key) -> FetchPartition | None:
+        """What is fetched of a partition."""
+        return self._wishes.get(key)
+
+    def wish(self, key: Key, partition: FetchPartition) -> None:
+        """Fetch this of a partition from now on."""
+        self._wishes[key] = partition
+        self._untold[key] = None
+        self._to_forget.pop(key, None)
+
+    def forget(self, key: Key) -> None:
+        """Fetch nothing of a partition any more."""
+        if self._wishes.pop(key, None) is not None:
+            self._untold.pop(key, None)
+            self._to_forget[key] = None
+
+    def fill(self, request: FetchRequest) -> None:
+        """Put into a request what the leader must hear; `answered` or `reset` follows."""
+        request.session_id = self._session_id
+        request.session_epoch = self._epoch
+        if self._session_id == NO_SESSION:
+            request.topics = _topics(self._wishes.values(), self._wishes)
+        else:
+            request.topics = _topics([self._wishes[key] for key in self._untold], self._untold)
+            request.forgotten_topics_data = _forgotten(self._to_forget)
+        self._untold.clear()
+        self._to_forget.clear()
+
+    def answered(self, session_id: int) -> None:
+        """The leader has answered without an error, in a session or without."""
+        if session_id == NO_SESSION:
+            self.reset()
+            return
+        self._epoch = 1 if self._epoch in (FIRST_EPOCH, _EPOCH_MAX) else self._epoch + 1
+        self._session_id = session_id
+
+    def reset(self) -> None:
+        """Begin anew: nobody knows what the leader has heard."""
+        self._session_id = NO_SESSION
+        self._epoch = FIRST_EPOCH
+        self._to_forget.clear()
+
+
+def _topics(wishes: Iterable[FetchPartition], keys: Iterable[Key]) -> list[FetchTopic]:
+    topics: dict[UUID, FetchTopic] = {}
+    for (topic_id, _), wish in zip(keys, wishes, strict=True):
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = FetchTopic(topic_id=topic_id)
+        topic.partitions.append(wish)
+    return list(topics.values())
+
+
+def _forgotten(keys: Iterable[Key]) -> list[FetchForgottenTopic]:
+    topics: dict[UUID, FetchForgottenTopic] = {}
+    for topic_id, index in keys:
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = FetchForgottenTopic(topic_id=topic_id)
+        topic.partitions.append(index)
+    return list(topics.values())

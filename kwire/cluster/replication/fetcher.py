@@ -1,0 +1,256 @@
+"""Following one leader: one request after the other, for all partitions that this broker follows there.
+
+    wish (offset, epochs) -> Fetch -> append, cut back or start anew -> the next wish
+
+An answer counts only for a partition that is still followed in the epoch of the request and whose log still ends where
+it did. After an error a partition rests for replica.fetch.backoff.ms, and the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kwire.cluster.partition import Partition
+from kwire.cluster.raft_node import Unreachable
+from kwire.cluster.replication.divergence import EpochEnd
+from kwire.cluster.replication.fetch_session import FetchSession, Key
+from kwire.log.disk import DiskFailure
+from kwire.log.errors import CorruptLogError
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.fetch import (
+    FetchPartition,
+    FetchPartitionData,
+    FetchReplicaState,
+    FetchRequest,
+    FetchResponse,
+)
+from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.seams import Clock
+
+logger = logging.getLogger("kwire.cluster.replication")
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+BYTES_BETWEEN_PAUSES: Final = 1024 * 1024
+"""Appended before others have their turn."""
+
+Ask = Callable[[Any], Awaitable[Any]]
+"""Sends a request to the leader; the response. Raises Unreachable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """Who fetches, and how."""
+
+    broker_id: int
+    broker_epoch: Callable[[], int]
+    settings: Mapping[str, Any]
+    """The broker's, as they are at any time."""
+    clock: Clock
+
+
+class ReplicaFetcher:
+    """Owns what is under way to one leader."""
+
+    def __init__(self, leader_id: int, *, follower: Follower, ask: Ask) -> None:
+        self.leader_id = leader_id
+        self._follower = follower
+        self._ask = ask
+        self._session = FetchSession()
+        self._partitions: dict[Key, Partition] = {}
+        self._resting: dict[Key, float] = {}
+        """Until when, after an error."""
+        self._out_of_range: list[Partition] = []
+        self._woken = asyncio.Event()
+
+    # --- what is followed
+
+    def add(self, partition: Partition) -> None:
+        """Follow a partition in its present leader epoch."""
+        key = partition.topic_id, partition.index
+        self._partitions[key] = partition
+        self._resting.pop(key, None)
+        partition.on_settled = lambda: self._wish(partition)
+        self._wish(partition)
+
+    def remove(self, partition: Partition) -> None:
+        """Follow it no more."""
+        key = partition.topic_id, partition.index
+        self._partitions.pop(key, None)
+        self._resting.pop(key, None)
+        self._session.forget(key)
+        partition.on_settled = None
+
+    def _wish(self, partition: Partition) -> None:
+        """Ask for what comes next, unless the log's end is yet to become durable: then `on_settled` comes."""
+        key = partition.topic_id, partition.index
+        if key in self._resting or self._partitions.get(key) is not partition:
+            return
+        if partition.waits_for_flush:
+            self._session.forget(key)
+            return
+        log = partition.log
+        wish = FetchPartition(
+            partition=partition.index,
+            current_leader_epoch=partition.leader_epoch,
+            fetch_offset=log.log_end_offset,
+            last_fetched_epoch=log.leader_epochs.latest_epoch,
+            log_start_offset=log.log_start_offset,
+            partition_max_bytes=self._follower.settings["replica.fetch.max.bytes"],
+        )
+        if self._session.wish_of(key) != wish:
+            self._session.wish(key, wish)
+            self._woken.set()
+
+    def _rest(self, partition: Partition) -> None:
+        key = partition.topic_id, partition.index
+        backoff_ms = self._follower.settings["replica.fetch.backoff.ms"]
+        self._resting[key] = self._follower.clock.monotonic_ms() + backoff_ms
+        self._session.forget(key)
+
+    def _end_rests(self) -> float | None:
+        """Wish again for what has rested; seconds until the next one has."""
+        now_ms = self._follower.clock.monotonic_ms()
+        for key in [key for key, until_ms in self._resting.items() if until_ms <= now_ms]:
+            del self._resting[key]
+            self._wish(self._partitions[key])
+        return (min(self._resting.values()) - now_ms) / 1000 if self._resting else None
+
+    # --- the work
+
+    async def run(self) -> None:
+        """For as long as the broker runs."""
+        while True:
+            seconds = self._end_rests()
+            if not self._session:
+                await self._pause(seconds)
+                continue
+            try:
+                await self._fetch()
+                for partition in self._out_of_range:
+                    await self._find_range(partition)
+            except Unreachable as error:
+                logger.debug("cannot fetch from broker %d: %s", self.leader_id, error)
+                self._session.reset()
+                await asyncio.sleep(self._follower.settings["replica.fetch.backoff.ms"] / 1000)
+            self._out_of_range.clear()
+
+    async def _pause(self, seconds: float | None) -> None:
+        self._woken.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    async def _fetch(self) -> None:
+        settings = self._follower.settings
+        request = FetchRequest(
+            replica_state=FetchReplicaState(
+                replica_id=self._follower.broker_id, replica_epoch=self._follower.broker_epoch()
+            ),
+            max_wait_ms=settings["replica.fetch.wait.max.ms"],
+            min_bytes=settings["replica.fetch.min.bytes"],
+            max_bytes=settings["replica.fetch.response.max.bytes"],
+        )
+        self._session.fill(request)
+        response: FetchResponse = await self._ask(request)
+        if response.error_code != ErrorCode.NONE:
+            logger.debug("broker %d: %s", self.leader_id, ErrorCode(response.error_code).name)
+            self._session.reset()
+            if response.error_code not in _SESSION_ERRORS:
+                await asyncio.sleep(settings["replica.fetch.backoff.ms"] / 1000)
+            return
+        self._session.answered(response.session_id)
+        size = 0
+        for topic in response.responses:
+            for data in topic.partitions:
+                self._consider((topic.topic_id, data.partition_index), data)
+                size += len(data.records or b"")
+                if size >= BYTES_BETWEEN_PAUSES:
+                    size = 0
+                    await asyncio.sleep(0)
+
+    def _consider(self, key: Key, data: FetchPartitionData) -> None:
+        """Take an answer, if it is one to what would be asked now."""
+        partition, wish = self._partitions.get(key), self._session.wish_of(key)
+        if partition is None or wish is None or wish.current_leader_epoch != partition.leader_epoch:
+            return
+        if wish.fetch_offset != partition.log.log_end_offset or partition.is_led:
+            return
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range.append(partition)
+        elif data.error_code != ErrorCode.NONE:
+            logger.info("%s-%d: %s", partition.topic, partition.index, ErrorCode(data.error_code).name)
+            self._rest(partition)
+        else:
+            self._guarded(partition, lambda: self._take(partition, data))
+
+    def _take(self, partition: Partition, data: FetchPartitionData) -> None:
+        diverging = data.diverging_epoch
+        if diverging.end_offset >= 0:
+            partition.truncate_as_follower(EpochEnd(diverging.epoch, diverging.end_offset))
+            return
+        partition.append_as_follower(
+            data.records or b"",
+            leader_epoch=partition.leader_epoch,
+            high_watermark=data.high_watermark,
+            log_start_offset=data.log_start_offset,
+        )
+
+    def _guarded(self, partition: Partition, change: Callable[[], None]) -> None:
+        """Change a partition and wish for more; a log that fails is followed no more, and what else fails rests."""
+        try:
+            change()
+        except (KafkaError, DiskFailure, CorruptLogError) as error:
+            logger.warning("%s-%d cannot follow broker %d: %s", partition.topic, partition.index, self.leader_id, error)
+            if partition.log.failure is not None:
+                self.remove(partition)
+            else:
+                self._rest(partition)
+        else:
+            self._wish(partition)
+
+    # --- a leader that does not have what is asked for
+
+    async def _find_range(self, partition: Partition) -> None:
+        """The log ends before the leader's begins, or behind its end: begin anew, or cut it back (KIP-101)."""
+        leader_epoch = partition.leader_epoch
+        end = await self._offset(partition, LATEST)
+        start = None if end is None else await self._offset(partition, EARLIEST)
+        key = partition.topic_id, partition.index
+        if self._partitions.get(key) is not partition or partition.leader_epoch != leader_epoch:
+            return
+        if end is None or start is None:
+            self._rest(partition)
+            return
+        log_end = partition.log.log_end_offset
+        if end < log_end:
+            self._guarded(partition, lambda: partition.truncate_to_leaders_end(end))
+        elif start > log_end:
+            self._guarded(partition, lambda: partition.start_anew_at(start))
+        else:
+            self._wish(partition)
+
+    async def _offset(self, partition: Partition, timestamp: int) -> int | None:
+        """The leader's first or last offset; None if it does not say."""
+        asked = ListOffsetsPartition(
+            partition_index=partition.index, current_leader_epoch=partition.leader_epoch, timestamp=timestamp
+        )
+        topic = ListOffsetsTopic(name=partition.topic, partitions=[asked])
+        response = await self._ask(ListOffsetsRequest(replica_id=self._follower.broker_id, topics=[topic]))
+        answer = response.topics[0].partitions[0]
+        return answer.offset if answer.error_code == ErrorCode.NONE else None
+
+
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)

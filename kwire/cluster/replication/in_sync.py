@@ -1,0 +1,176 @@
+"""The in-sync replicas of a partition, as its leader keeps them in one leader epoch (KIP-497, KIP-903, KIP-966).
+
+What the metadata say is in sync; what the leader wants changed is proposed to the controller, one change at a time:
+
+    image.isr  --shrink/expand-->  proposal  --(the metadata have a newer partition epoch)-->  image.isr
+                                      \\--(refused for now)------------------------------>  image.isr, no proposal
+
+Until the outcome is known both count: what is committed is on every replica of the maximal set, that is in either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kwire.cluster.image import PartitionImage
+from kwire.cluster.replication.follower import NEVER_MS, UNKNOWN_EPOCH, UNKNOWN_OFFSET, Follower
+
+
+class Peers(Protocol):
+    """What a leader knows of other brokers, and whom it tells of its wishes."""
+
+    @property
+    def broker_id(self) -> int:
+        """Of this broker."""
+
+    def broker_epoch(self) -> int:
+        """Of this process."""
+
+    def now_ms(self) -> float:
+        """The monotonic clock."""
+
+    def lag_max_ms(self) -> float:
+        """replica.lag.time.max.ms."""
+
+    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the metadata know a broker as unfenced, staying, and this very process of it."""
+
+    def changes_wanted(self, partition: Any) -> None:
+        """A partition (kwire.cluster.partition) has a proposal, which the controller must be told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """An in-sync set that the leader wants, and the state of the partition that it builds on."""
+
+    isr: tuple[int, ...]
+    broker_epochs: tuple[int, ...]
+    """Of the members, -1 where it is not known."""
+    leader_epoch: int
+    partition_epoch: int
+
+
+class InSync:
+    """Owns the followers' states and the proposal of one leader epoch."""
+
+    def __init__(self, image: PartitionImage, peers: Peers, *, epoch_start: int) -> None:
+        """`epoch_start` is the log's end when this broker began to lead."""
+        self._peers = peers
+        self._epoch_start = epoch_start
+        self._image = image
+        self.proposal: Proposal | None = None
+        now_ms = peers.now_ms()
+        self._followers = {
+            broker: Follower(caught_up_ms=now_ms if broker in image.isr else NEVER_MS)
+            for broker in image.replicas
+            if broker != peers.broker_id
+        }
+        self._maximal = frozenset(image.isr)
+
+    def follow(self, image: PartitionImage) -> None:
+        """Take over the metadata of the same leader epoch. A proposal is settled when they have moved on."""
+        before, self._image = self._image, image
+        if image.partition_epoch != before.partition_epoch:
+            self.proposal = None
+        self._followers = {
+            broker: self._followers.get(broker) or Follower()
+            for broker in image.replicas
+            if broker != self._peers.broker_id
+        }
+        self._note_maximal()
+
+    def _note_maximal(self) -> None:
+        proposed = () if self.proposal is None else self.proposal.isr
+        self._maximal = frozenset(self._image.isr).union(proposed)
+
+    # --- what followers have
+
+    def has(self, broker_id: int) -> bool:
+        """Whether a broker is another replica of the partition."""
+        return broker_id in self._followers
+
+    def follower(self, broker_id: int) -> Follower:
+        return self._followers[broker_id]
+
+    @property
+    def maximal_size(self) -> int:
+        return len(self._maximal)
+
+    def committed_end(self, end: int) -> int:
+        """Up to where all have the log that must, out of what the leader has up to `end`; -1 while that is unknown.
+
+        Who is about to join counts as well: else it could never reach what is committed.
+        """
+        committed = end
+        for broker_id, follower in self._followers.items():
+            if follower.log_end_offset < committed and (
+                broker_id in self._maximal or self._is_about_to_join(broker_id, follower, end)
+            ):
+                committed = follower.log_end_offset
+        return committed
+
+    def _is_about_to_join(self, broker_id: int, follower: Follower, end: int) -> bool:
+        peers = self._peers
+        if follower.log_end_offset == UNKNOWN_OFFSET or follower.caught_up_ms == NEVER_MS:
+            return False
+        return follower.is_caught_up(
+            leader_end=end, now_ms=peers.now_ms(), lag_max_ms=peers.lag_max_ms()
+        ) and peers.may_join(broker_id, follower.broker_epoch)
+
+    def low_watermark(self, log_start_offset: int, is_alive: frozenset[int]) -> int:
+        """The lowest log start of all replicas that live: below it nothing is left anywhere."""
+        starts = [each.log_start_offset for broker, each in self._followers.items() if broker in is_alive]
+        return min([log_start_offset, *starts])
+
+    # --- changes
+
+    def wants_in(self, broker_id: int, high_watermark: int) -> bool:
+        """Propose a follower that has all that is committed, and all from before this epoch, for the in-sync set."""
+        if self.proposal is not None or broker_id in self._image.isr:
+            return False
+        follower = self._followers[broker_id]
+        if follower.log_end_offset < max(high_watermark, self._epoch_start):
+            return False
+        if not self._peers.may_join(broker_id, follower.broker_epoch):
+            return False
+        self._propose((*self._image.isr, broker_id))
+        return True
+
+    def wants_out(self, leader_end: int) -> bool:
+        """Propose an in-sync set without those that have been late for too long."""
+        if self.proposal is not None:
+            return False
+        peers = self._peers
+        now_ms, lag_max_ms = peers.now_ms(), peers.lag_max_ms()
+        staying = tuple(
+            broker
+            for broker in self._image.isr
+            if broker not in self._followers
+            or self._followers[broker].is_caught_up(leader_end=leader_end, now_ms=now_ms, lag_max_ms=lag_max_ms)
+        )
+        if staying == self._image.isr:
+            return False
+        self._propose(staying)
+        return True
+
+    def refused(self, proposal: Proposal) -> None:
+        """The controller did not make the change, and nobody else has changed the partition: as you were."""
+        if self.proposal is proposal:
+            self.proposal = None
+            self._note_maximal()
+
+    def _propose(self, isr: tuple[int, ...]) -> None:
+        self.proposal = Proposal(
+            isr=isr,
+            broker_epochs=tuple(map(self._epoch_of, isr)),
+            leader_epoch=self._image.leader_epoch,
+            partition_epoch=self._image.partition_epoch,
+        )
+        self._note_maximal()
+
+    def _epoch_of(self, broker_id: int) -> int:
+        if broker_id == self._peers.broker_id:
+            return self._peers.broker_epoch()
+        follower = self._followers.get(broker_id)
+        return UNKNOWN_EPOCH if follower is None else follower.broker_epoch

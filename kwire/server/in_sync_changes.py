@@ -1,0 +1,147 @@
+"""Bringing leaders' proposals for in-sync sets to the controller, many partitions in one AlterPartition (KIP-497).
+
+What comes of a change is seen in the metadata; an answer only says whether there will be anything to see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kwire.cluster.partition import Partition
+from kwire.cluster.replication.in_sync import Proposal
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.alter_partition import (
+    AlterPartitionBrokerState,
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+)
+from kwire.server.active_controller import ActiveController, NoController
+
+logger = logging.getLogger("kwire.server.in_sync_changes")
+
+RETRY_SECONDS: Final = 0.05
+_WAIT_FOR_METADATA: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""The metadata say something else already, or are about to."""
+_NOT_NOW: Final = frozenset(
+    {ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST}
+)
+"""The set stays as it is; the followers' next fetches may lead to another proposal."""
+
+
+class _Told(NamedTuple):
+    partition: Partition
+    proposal: Proposal
+
+
+class InSyncChanges:
+    """Owns what the controller is yet to decide."""
+
+    def __init__(self, *, broker_id: int, broker_epoch: Callable[[], int], active_controller: ActiveController) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._active_controller = active_controller
+        self._waiting: dict[tuple[UUID, int], Partition] = {}
+        self._woken = asyncio.Event()
+
+    def note(self, partition: Partition) -> None:
+        """A partition has a proposal."""
+        self._waiting[partition.topic_id, partition.index] = partition
+        self._woken.set()
+
+    async def run(self) -> None:
+        """For as long as the broker runs."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while self._waiting:
+                told = _proposals(self._waiting.values())
+                self._waiting.clear()
+                if told and not await self._tell(told):
+                    await asyncio.sleep(RETRY_SECONDS)
+
+    async def _tell(self, told: Sequence[_Told]) -> bool:
+        """Whether each has been decided; the others wait again."""
+        try:
+            response: AlterPartitionResponse = await self._active_controller.ask(self._request(told))
+        except (NoController, KafkaError) as error:
+            logger.debug("nobody changes in-sync sets: %s", error)
+            return self._try_again(told)
+        if response.error_code != ErrorCode.NONE:
+            logger.info("the controller changes no in-sync sets: %s", ErrorCode(response.error_code).name)
+            return self._try_again(told)
+        answers = {
+            (topic.topic_id, answer.partition_index): answer for topic in response.topics for answer in topic.partitions
+        }
+        again = [
+            each for each in told if not _settled(each, answers.get((each.partition.topic_id, each.partition.index)))
+        ]
+        return self._try_again(again) if again else True
+
+    def _try_again(self, told: Iterable[_Told]) -> bool:
+        for partition, _ in told:
+            self._waiting.setdefault((partition.topic_id, partition.index), partition)
+        return False
+
+    def _request(self, told: Iterable[_Told]) -> AlterPartitionRequest:
+        topics: dict[UUID, AlterPartitionRequestTopicData] = {}
+        for partition, proposal in told:
+            topic = topics.get(partition.topic_id)
+            if topic is None:
+                topic = topics[partition.topic_id] = AlterPartitionRequestTopicData(topic_id=partition.topic_id)
+            members = [
+                AlterPartitionBrokerState(broker_id=broker, broker_epoch=epoch)
+                for broker, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True)
+            ]
+            topic.partitions.append(
+                AlterPartitionRequestPartitionData(
+                    partition_index=partition.index,
+                    leader_epoch=proposal.leader_epoch,
+                    new_isr_with_epochs=members,
+                    partition_epoch=proposal.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
+        )
+
+
+def _proposals(partitions: Iterable[Partition]) -> list[_Told]:
+    """What is still proposed, by partitions that are still led."""
+    return [
+        _Told(partition, partition.in_sync.proposal)
+        for partition in partitions
+        if partition.in_sync is not None and partition.in_sync.proposal is not None
+    ]
+
+
+def _settled(told: _Told, answer: AlterPartitionResponsePartitionData | None) -> bool:
+    """Take the answer for one partition; False when the controller must be asked again."""
+    partition, proposal = told
+    in_sync = partition.in_sync
+    if in_sync is None or in_sync.proposal is not proposal:
+        return True
+    code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else ErrorCode(answer.error_code)
+    if code is ErrorCode.NONE:
+        assert answer is not None
+        if answer.partition_epoch == proposal.partition_epoch:  # it was so already
+            in_sync.refused(proposal)
+        return True
+    logger.info("%s-%d: in-sync set %s is refused: %s", partition.topic, partition.index, list(proposal.isr), code.name)
+    if code in _NOT_NOW:
+        in_sync.refused(proposal)
+    return code in _NOT_NOW or code in _WAIT_FOR_METADATA

@@ -1,0 +1,97 @@
+"""Replication on a broker: what its leaders know of others, fetchers for what it follows, changes of in-sync sets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.partition import Partition
+from kwire.cluster.partitions import Partitions
+from kwire.cluster.replication.fetcher import Follower, ReplicaFetcher
+from kwire.cluster.replication.fetchers import ReplicaFetchers
+from kwire.cluster.replication.follower import UNKNOWN_EPOCH
+from kwire.server.active_controller import ActiveController
+from kwire.server.in_sync_changes import InSyncChanges
+from kwire.server.node import Node
+from kwire.server.other_brokers import OtherBrokers
+
+
+class BrokerPeers:
+    """Implements kwire.cluster.replication.in_sync.Peers."""
+
+    def __init__(self, node: Node, active_controller: ActiveController, *, broker_epoch: Callable[[], int]) -> None:
+        self._node = node
+        self._broker_epoch = broker_epoch
+        self.changes = InSyncChanges(
+            broker_id=node.config.node_id, broker_epoch=broker_epoch, active_controller=active_controller
+        )
+
+    @property
+    def broker_id(self) -> int:
+        return self._node.config.node_id
+
+    def broker_epoch(self) -> int:
+        return self._broker_epoch()
+
+    def now_ms(self) -> float:
+        return self._node.clock.monotonic_ms()
+
+    def lag_max_ms(self) -> float:
+        return float(self._node.config["replica.lag.time.max.ms"])
+
+    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
+        broker = self._node.metadata_log.image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.in_controlled_shutdown:
+            return False
+        return broker_epoch in (UNKNOWN_EPOCH, broker.broker_epoch)
+
+    def changes_wanted(self, partition: Partition) -> None:
+        self.changes.note(partition)
+
+
+class Replication:
+    """Owns the fetchers of a broker and the looks at its followers' lag."""
+
+    def __init__(self, node: Node, partitions: Partitions, peers: BrokerPeers) -> None:
+        self._node = node
+        self._partitions = partitions
+        self._peers = peers
+        self._follower = Follower(
+            broker_id=node.config.node_id,
+            broker_epoch=peers.broker_epoch,
+            settings=node.config.typed,
+            clock=node.clock,
+        )
+        self._fetchers = ReplicaFetchers(per_leader=node.config["num.replica.fetchers"], start=self._start_fetcher)
+
+    def start(self) -> None:
+        """Follow what others lead; tasks of the node from now on."""
+        self._partitions.watch_roles(self._fetchers.role_changed)
+        self._partitions.watch_removals(self._fetchers.stop_following)
+        self._node.background.run(self._peers.changes.run())
+        self._node.background.run(self._watch_lag())
+
+    def _start_fetcher(self, leader_id: int) -> ReplicaFetcher:
+        node = self._node
+        channel = node.open_channel(timeout_ms=node.config["replica.socket.timeout.ms"])
+        leader = OtherBrokers(
+            broker_id=node.config.node_id,
+            listener_name=node.config.inter_broker_listener_name,
+            image=self._image,
+            channel=channel,
+        )
+        fetcher = ReplicaFetcher(leader_id, follower=self._follower, ask=partial(leader.send, leader_id))
+        node.background.run(fetcher.run())
+        return fetcher
+
+    def _image(self) -> MetadataImage:
+        return self._node.metadata_log.image
+
+    async def _watch_lag(self) -> None:
+        """Late followers are found within one and a half times replica.lag.time.max.ms."""
+        while True:
+            await asyncio.sleep(self._peers.lag_max_ms() / 2000)
+            for partition in list(self._partitions):
+                partition.shrink_in_sync()
