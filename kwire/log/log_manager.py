@@ -393,13 +393,19 @@ class LogManager:
         for log in self.logs():
             log.expire_producers(now_ms, expiration_ms)
 
-    def begin_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> list[CheckpointJob]:
-        """Every directory's checkpoint files as they should be. A worker may run a job; finish_checkpoint follows."""
+    def begin_checkpoints(
+        self, high_watermarks: Mapping[TopicPartition, int], *, only: str | None = None
+    ) -> list[CheckpointJob]:
+        """Every directory's checkpoint files as they should be, or one of them.
+
+        A worker may run a job; finish_checkpoint follows.
+        """
         return [
             CheckpointJob(self._disk, directory.path, name, offsets, directory.checkpoints_written)
             for directory in self.directories
             if not directory.is_offline
             for name, offsets in directory.offsets_to_keep(high_watermarks).items()
+            if only in (None, name)
         ]
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:

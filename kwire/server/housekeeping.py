@@ -11,7 +11,7 @@ from typing import Any
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.partitions import Partitions
 from kwire.log import scrubbing
-from kwire.log.checkpoints import TopicPartition
+from kwire.log.checkpoints import HIGH_WATERMARK_FILE, TopicPartition
 from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.log.partition_log import PartitionLog
@@ -62,6 +62,7 @@ class Housekeeping:
         )
         yield self._every(config["producer.id.expiration.check.interval.ms"], self._expire_producers)
         yield self._write_checkpoints(max(config["log.flush.offset.checkpoint.interval.ms"], STEP_MS))
+        yield self._write_high_watermarks(config["replica.high.watermark.checkpoint.interval.ms"])
         yield self._remove_files()
         yield self._flush()
         yield self._scrub()
@@ -98,6 +99,19 @@ class Housekeeping:
             for job in self._logs.begin_checkpoints(self.high_watermarks()):
                 await self._workers.run(job.run)
                 self._logs.finish_checkpoint(job)
+
+    async def _write_high_watermarks(self, interval_ms: int) -> None:
+        """More often than the rest: with other replicas a log does not tell how much of it is committed."""
+        written: dict[TopicPartition, int] = {}
+        while True:
+            await asyncio.sleep(interval_ms / 1000.0)
+            known = self.high_watermarks()
+            if known == written or not any(len(each.image.replicas) > 1 for each in self._partitions):
+                continue
+            for job in self._logs.begin_checkpoints(known, only=HIGH_WATERMARK_FILE):
+                await self._workers.run(job.run)
+                self._logs.finish_checkpoint(job)
+            written = known
 
     async def _remove_files(self) -> None:
         """The system takes a while to give a large file's pages back: that is a worker's time, too."""

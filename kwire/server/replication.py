@@ -64,12 +64,15 @@ class Replication:
             settings=node.config.typed,
             clock=node.clock,
         )
-        self._fetchers = ReplicaFetchers(per_leader=node.config["num.replica.fetchers"], start=self._start_fetcher)
+        self._fetchers = ReplicaFetchers(
+            per_leader=lambda: node.config.typed["num.replica.fetchers"], start=self._start_fetcher
+        )
 
     def start(self) -> None:
         """Follow what others lead; tasks of the node from now on."""
         self._partitions.watch_roles(self._fetchers.role_changed)
         self._partitions.watch_removals(self._fetchers.stop_following)
+        self._node.dynamic_configs.watch(self._fetchers.settings_changed)
         self._node.background.run(self._peers.changes.run())
         self._node.background.run(self._watch_lag())
 

@@ -23,6 +23,8 @@ class FetchSession:
         self._session_id = NO_SESSION
         self._epoch = FIRST_EPOCH
         self._wishes: dict[Key, FetchPartition] = {}
+        self._asked: dict[Key, FetchPartition] = {}
+        """What the request under way asks for."""
         self._untold: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}
 
@@ -33,6 +35,11 @@ class FetchSession:
     def wish_of(self, key: Key) -> FetchPartition | None:
         """What is fetched of a partition."""
         return self._wishes.get(key)
+
+    def is_answer_to_wish(self, key: Key) -> bool:
+        """Whether the last request asked for just what is wished of a partition now."""
+        wish = self._wishes.get(key)
+        return wish is not None and self._asked.get(key) is wish
 
     def wish(self, key: Key, partition: FetchPartition) -> None:
         """Fetch this of a partition from now on."""
@@ -51,10 +58,15 @@ class FetchSession:
         request.session_id = self._session_id
         request.session_epoch = self._epoch
         if self._session_id == NO_SESSION:
-            request.topics = _topics(self._wishes.values(), self._wishes)
+            request.topics = _topics(self._wishes.items())
+            self._asked = dict(self._wishes)
         else:
-            request.topics = _topics([self._wishes[key] for key in self._untold], self._untold)
+            named = [(key, self._wishes[key]) for key in self._untold]
+            request.topics = _topics(named)
             request.forgotten_topics_data = _forgotten(self._to_forget)
+            self._asked.update(named)
+            for key in self._to_forget:
+                self._asked.pop(key, None)
         self._untold.clear()
         self._to_forget.clear()
 
@@ -73,9 +85,9 @@ class FetchSession:
         self._to_forget.clear()
 
 
-def _topics(wishes: Iterable[FetchPartition], keys: Iterable[Key]) -> list[FetchTopic]:
+def _topics(wishes: Iterable[tuple[Key, FetchPartition]]) -> list[FetchTopic]:
     topics: dict[UUID, FetchTopic] = {}
-    for (topic_id, _), wish in zip(keys, wishes, strict=True):
+    for (topic_id, _), wish in wishes:
         topic = topics.get(topic_id)
         if topic is None:
             topic = topics[topic_id] = FetchTopic(topic_id=topic_id)

@@ -178,10 +178,10 @@ class ReplicaFetcher:
     def _consider(self, key: Key, data: FetchPartitionData) -> None:
         """Take an answer, if it is one to what would be asked now."""
         partition, wish = self._partitions.get(key), self._session.wish_of(key)
-        if partition is None or wish is None or wish.current_leader_epoch != partition.leader_epoch:
+        if partition is None or wish is None or not self._session.is_answer_to_wish(key):
             return
-        if wish.fetch_offset != partition.log.log_end_offset or partition.is_led:
-            return
+        assert wish.current_leader_epoch == partition.leader_epoch, "a partition is added anew for each leader epoch"
+        assert wish.fetch_offset == partition.log.log_end_offset, "nobody else writes into a follower's log"
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range.append(partition)
         elif data.error_code != ErrorCode.NONE:

@@ -12,7 +12,14 @@ NEVER_MS: Final = float("-inf")
 class Follower:
     """One remote replica, in one leader epoch."""
 
-    __slots__ = ("_fetched_ms", "_leader_end_then", "broker_epoch", "caught_up_ms", "log_end_offset", "log_start_offset")
+    __slots__ = (
+        "_fetched_ms",
+        "_leader_end_then",
+        "broker_epoch",
+        "caught_up_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
 
     def __init__(self, *, caught_up_ms: float = NEVER_MS) -> None:
         self.log_end_offset = UNKNOWN_OFFSET

@@ -1,4 +1,4 @@
-"""Broker keys of replication and leadership; most have nothing to do on a cluster of one."""
+"""Broker keys of replication and leadership."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ KEYS = (
         name="replica.lag.time.max.ms",
         type=ConfigType.LONG,
         default="30000",
-        use=Use.IGNORED,
         doc="How long a follower may lag before it leaves the in-sync set.",
     ),
     ConfigKey(
         name="replica.socket.timeout.ms",
         type=ConfigType.INT,
         default="30000",
-        use=Use.IGNORED,
         doc="Longest wait of a follower for its leader's answer.",
     ),
     ConfigKey(
@@ -32,14 +30,12 @@ KEYS = (
         type=ConfigType.INT,
         default="1048576",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Bytes that a follower asks for per partition.",
     ),
     ConfigKey(
         name="replica.fetch.wait.max.ms",
         type=ConfigType.INT,
         default="500",
-        use=Use.IGNORED,
         doc="Longest wait of a follower's fetch at its leader.",
     ),
     ConfigKey(
@@ -47,14 +43,12 @@ KEYS = (
         type=ConfigType.INT,
         default="1000",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Pause of a follower after a failed fetch.",
     ),
     ConfigKey(
         name="replica.fetch.min.bytes",
         type=ConfigType.INT,
         default="1",
-        use=Use.IGNORED,
         doc="Bytes that a follower's fetch waits for.",
     ),
     ConfigKey(
@@ -62,7 +56,6 @@ KEYS = (
         type=ConfigType.INT,
         default="10485760",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Bytes that a follower asks for in one answer.",
     ),
     ConfigKey(
@@ -70,7 +63,6 @@ KEYS = (
         type=ConfigType.INT,
         default="1",
         check=POSITIVE,
-        use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
         doc="Connections with which a follower fetches from each leader.",
     ),
@@ -85,8 +77,7 @@ KEYS = (
         name="replica.high.watermark.checkpoint.interval.ms",
         type=ConfigType.LONG,
         default="5000",
-        use=Use.IGNORED,
-        doc="Milliseconds between two writes of the high watermarks; they are written with the recovery points.",
+        doc="Milliseconds between two writes of the high watermarks, where partitions have other replicas.",
     ),
     ConfigKey(
         name="fetch.purgatory.purge.interval.requests",

@@ -1,0 +1,109 @@
+"""A follower's session against the leader's end of it: the leader always knows exactly what is wished."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.cluster.replication.fetch_session import FetchSession
+from kwire.protocol.error_codes import KafkaError
+from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData, FetchRequest
+from kwire.seams import SystemChance
+from kwire.server.fetch_sessions import FetchSessions, Key
+from tests.log.support import ManualClock
+
+KEYS = [(UUID(int=topic), index) for topic in (1, 2) for index in (0, 1, 2)]
+EVENTS = ["fetch", "lose the request", "lose the answer", "restart"]
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("wish"), st.sampled_from(KEYS), st.integers(0, 5)),
+        st.tuples(st.just("forget"), st.sampled_from(KEYS), st.just(0)),
+        st.tuples(st.sampled_from(EVENTS), st.just(KEYS[0]), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@dataclass
+class Pair:
+    """A follower's session and a leader, which has room for sessions or not."""
+
+    slots: int
+    follower: FetchSession = field(default_factory=FetchSession)
+    wishes: dict[tuple[UUID, int], FetchPartition] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.leader = FetchSessions(slots=self.slots, chance=SystemChance(), clock=ManualClock())
+
+    def fetch(self, *, request_arrives: bool = True, answer_arrives: bool = True) -> None:
+        request = FetchRequest()
+        self.follower.fill(request)
+        if not request_arrives:
+            self.follower.reset()
+            return
+        try:
+            plan = self.leader.plan(request, uses_topic_ids=True)
+        except KafkaError:
+            self.follower.reset()
+            return
+        assert dict(plan.partitions) == self.wishes
+        session_id, _ = self.leader.conclude(plan, _nothing(plan.partitions), uses_topic_ids=True)
+        if answer_arrives:
+            self.follower.answered(session_id)
+        else:
+            self.follower.reset()
+
+
+def _nothing(partitions: list[tuple[Key, FetchPartition]]) -> list[tuple[Key, FetchPartitionData]]:
+    """The answer of a leader without anything new."""
+    return [
+        (
+            key,
+            FetchPartitionData(
+                partition_index=key[1], error_code=0, high_watermark=0, aborted_transactions=None, records=b""
+            ),
+        )
+        for key, _ in partitions
+    ]
+
+
+@given(steps=STEPS, slots=st.sampled_from([0, 10]))
+def test_the_leader_knows_what_is_wished(steps: list[tuple[str, tuple[UUID, int], int]], slots: int) -> None:
+    pair = Pair(slots)
+    for what, key, offset in steps:
+        if what == "wish":
+            wish = FetchPartition(partition=key[1], fetch_offset=offset, partition_max_bytes=1)
+            pair.wishes[key] = wish
+            pair.follower.wish(key, wish)
+        elif what == "forget":
+            pair.wishes.pop(key, None)
+            pair.follower.forget(key)
+        elif what == "restart":
+            pair.restart()
+        else:
+            pair.fetch(request_arrives=what != "lose the request", answer_arrives=what != "lose the answer")
+    assert bool(pair.follower) == bool(pair.wishes)
+    pair.fetch()
+    pair.fetch()
+
+
+def test_only_what_has_changed_is_named_again() -> None:
+    pair = Pair(10)
+    for key in KEYS[:3]:
+        pair.wishes[key] = FetchPartition(partition=key[1], fetch_offset=0, partition_max_bytes=1)
+        pair.follower.wish(key, pair.wishes[key])
+    pair.fetch()
+    request = FetchRequest()
+    moved = FetchPartition(partition=1, fetch_offset=9, partition_max_bytes=1)
+    pair.follower.wish(KEYS[1], moved)
+    pair.follower.forget(KEYS[2])
+    pair.follower.fill(request)
+    assert [topic.partitions for topic in request.topics] == [[moved]]
+    assert [topic.partitions for topic in request.forgotten_topics_data] == [[2]]
+    assert (request.session_id > 0, request.session_epoch) == (True, 1)

@@ -1,0 +1,358 @@
+"""A fetcher and the leader that it follows: what it asks, what it does with answers, when it rests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.partition import Partition
+from kwire.cluster.raft_node import Unreachable
+from kwire.cluster.replication.fetcher import EARLIEST, Follower, ReplicaFetcher
+from kwire.cluster.replication.fetchers import ReplicaFetchers
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchEpochEndOffset,
+    FetchPartition,
+    FetchPartitionData,
+    FetchRequest,
+    FetchResponse,
+)
+from kwire.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from tests.cluster.replication.world import TOPIC_ID, KnownPeers, append, image, replica, values_of
+from tests.virtual_loop import VirtualClock, VirtualLoop, virtual_loop
+
+BACKOFF_MS = 1000
+SETTINGS = {
+    "replica.fetch.max.bytes": 1024 * 1024,
+    "replica.fetch.backoff.ms": BACKOFF_MS,
+    "replica.fetch.wait.max.ms": 500,
+    "replica.fetch.min.bytes": 1,
+    "replica.fetch.response.max.bytes": 10 * 1024 * 1024,
+}
+
+
+class Leader:
+    """Answers as broker 1, from its partition; without a session, and at once when there is something to say."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.asked: list[FetchPartition] = []
+        self.requests = 0
+        self.trouble: Callable[[FetchPartition], ErrorCode] = lambda asked: ErrorCode.NONE
+        self.before_answer: Callable[[], None] = lambda: None
+        self.is_away = False
+
+    async def ask(self, request: Any) -> Any:
+        self.requests += 1
+        if self.is_away:
+            raise Unreachable("broker 1 is away")
+        if isinstance(request, ListOffsetsRequest):
+            return self._offsets(request)
+        answers = [self._answer(asked) for topic in request.topics for asked in topic.partitions]
+        if not any(each.records or each.error_code or each.diverging_epoch.end_offset >= 0 for each in answers):
+            await asyncio.sleep(request.max_wait_ms / 1000)
+        self.before_answer()
+        return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=answers)])
+
+    def _answer(self, asked: FetchPartition) -> FetchPartitionData:
+        self.asked.append(asked)
+        log = self.partition.log
+        data = FetchPartitionData(
+            partition_index=0,
+            error_code=self.trouble(asked),
+            high_watermark=self.partition.high_watermark,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        epoch, end = log.epoch_end_offset(asked.last_fetched_epoch)
+        if data.error_code == ErrorCode.NONE and not log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
+            data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        elif asked.last_fetched_epoch >= 0 and (epoch < asked.last_fetched_epoch or end < asked.fetch_offset):
+            data.diverging_epoch = FetchEpochEndOffset(epoch=epoch, end_offset=end)
+        elif data.error_code == ErrorCode.NONE:
+            data.records = log.read(asked.fetch_offset, asked.partition_max_bytes)
+        return data
+
+    def _offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        (asked,) = request.topics[0].partitions
+        log = self.partition.log
+        offset = log.log_start_offset if asked.timestamp == EARLIEST else log.log_end_offset
+        answer = ListOffsetsPartitionResponse(partition_index=0, error_code=self.trouble_of_offsets, offset=offset)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[answer])])
+
+    trouble_of_offsets = ErrorCode.NONE
+
+
+class Scene:
+    def __init__(self, directory: Path, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.leader = Leader(replica(directory, image((1,)), KnownPeers(1)))
+        self.follower = replica(directory, image((1,)), KnownPeers(2))
+        follower = Follower(broker_id=2, broker_epoch=lambda: 102, settings=SETTINGS, clock=VirtualClock(loop))
+        self.fetcher = ReplicaFetcher(1, follower=follower, ask=self.leader.ask)
+        self._task = loop.create_task(self.fetcher.run())
+
+    def run(self, seconds: float = 3.0) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+        assert not self._task.done()
+
+    def stop(self) -> None:
+        self._task.cancel()
+        self.loop.run_until_complete(asyncio.gather(self._task, return_exceptions=True))
+
+    def lead_in(self, epoch: int) -> None:
+        """Broker 1 leads in a new epoch, and both know it."""
+        new = image((1,), leader_epoch=epoch, partition_epoch=epoch)
+        self.leader.partition.update(new, is_led=True)
+        self.follower.update(new, is_led=False)
+        self.fetcher.add(self.follower)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with virtual_loop() as loop:
+        scene = Scene(tmp_path, loop)
+        append(scene.leader.partition, b"a", b"b", b"c")
+        yield scene
+        scene.stop()
+
+
+def test_it_copies_and_asks_for_what_comes_next(scene: Scene) -> None:
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    append(scene.leader.partition, b"d")
+    scene.run()
+    assert values_of(scene.follower) == [b"a", b"b", b"c", b"d"]
+    first, last = scene.leader.asked[0], scene.leader.asked[-1]
+    assert (first.fetch_offset, first.last_fetched_epoch, first.current_leader_epoch) == (0, -1, 0)
+    assert (last.fetch_offset, last.last_fetched_epoch) == (4, 0)
+
+
+def test_it_asks_nothing_while_it_follows_nothing(scene: Scene) -> None:
+    scene.run()
+    assert scene.leader.requests == 0
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    scene.fetcher.remove(scene.follower)
+    scene.run()
+    before = scene.leader.requests
+    scene.run(60)
+    assert scene.leader.requests == before
+
+
+def test_it_cuts_its_log_back_and_goes_on(scene: Scene) -> None:
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    lost = image((2,), leader=2, leader_epoch=1, partition_epoch=1)
+    scene.follower.update(lost, is_led=True)
+    append(scene.follower, b"lost")
+    scene.lead_in(2)
+    append(scene.leader.partition, b"d")
+    scene.run()
+    assert values_of(scene.follower) == [b"a", b"b", b"c", b"d"]
+    assert scene.follower.log.leader_epochs.entries() == [(0, 0), (2, 3)]
+
+
+def test_a_log_that_ends_before_the_leaders_begins_starts_anew(scene: Scene) -> None:
+    scene.leader.partition.log.truncate_fully_and_start_at(10)
+    append(scene.leader.partition, b"k")
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    assert (scene.follower.log.log_start_offset, values_of(scene.follower)) == (10, [b"k"])
+
+
+def test_a_log_that_ends_behind_the_leaders_is_cut(scene: Scene) -> None:
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    scene.leader.partition.log.truncate_to(1)
+    scene.leader.partition.high_watermark = 1
+    scene.follower.log.leader_epochs.clear()  # nothing to compare by
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    assert values_of(scene.follower) == [b"a"]
+
+
+def test_a_leader_that_does_not_say_where_its_log_is_is_asked_again(scene: Scene) -> None:
+    scene.leader.partition.log.truncate_fully_and_start_at(10)
+    scene.leader.trouble_of_offsets = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    scene.fetcher.add(scene.follower)
+    scene.run(5)
+    assert scene.follower.log.log_end_offset == 0
+    scene.leader.trouble_of_offsets = ErrorCode.NONE
+    scene.run(5)
+    assert scene.follower.log.log_end_offset == 10
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_after_an_error_it_rests_and_tries_again(scene: Scene, code: ErrorCode) -> None:
+    scene.leader.trouble = lambda asked: code
+    scene.fetcher.add(scene.follower)
+    scene.run(4.5)
+    assert 4 <= len(scene.leader.asked) <= 6
+    scene.leader.trouble = lambda asked: ErrorCode.NONE
+    scene.run()
+    assert values_of(scene.follower) == [b"a", b"b", b"c"]
+
+
+def test_a_new_epoch_ends_a_rest(scene: Scene) -> None:
+    scene.leader.trouble = lambda asked: (
+        ErrorCode.FENCED_LEADER_EPOCH if asked.current_leader_epoch < 1 else ErrorCode.NONE
+    )
+    scene.fetcher.add(scene.follower)
+    scene.run(0.1)
+    scene.lead_in(1)
+    scene.run(0.1)
+    assert values_of(scene.follower) == [b"a", b"b", b"c"]
+
+
+def test_a_leader_that_is_away_is_tried_again(scene: Scene) -> None:
+    scene.leader.is_away = True
+    scene.fetcher.add(scene.follower)
+    scene.run(5.5)
+    assert 5 <= scene.leader.requests <= 7
+    scene.leader.is_away = False
+    scene.run()
+    assert values_of(scene.follower) == [b"a", b"b", b"c"]
+
+
+def test_an_answer_to_an_earlier_epoch_is_dropped(scene: Scene) -> None:
+    seen: list[int] = []
+
+    def lead_in_another() -> None:
+        seen.append(scene.follower.log.log_end_offset)
+        if len(seen) == 1:
+            scene.lead_in(1)
+
+    scene.leader.before_answer = lead_in_another
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    assert seen[:2] == [0, 0], "the first answer did nothing"
+    assert [asked.current_leader_epoch for asked in scene.leader.asked[:2]] == [0, 1]
+    assert values_of(scene.follower) == [b"a", b"b", b"c"]
+
+
+def test_an_answer_after_it_was_removed_is_dropped(scene: Scene) -> None:
+    scene.leader.before_answer = lambda: scene.fetcher.remove(scene.follower)
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    assert scene.follower.log.log_end_offset == 0
+
+
+def test_damaged_records_are_not_stored(scene: Scene) -> None:
+    good = scene.leader.partition.log.read(0, 2**20)
+    bad = bytearray(good)
+    bad[-1] ^= 1
+    answers = [bytes(bad), good]
+
+    def read(*args: Any) -> bytes:
+        return answers.pop(0) if answers else b""
+
+    scene.leader.partition.log.read = read  # type: ignore[method-assign, assignment]
+    scene.fetcher.add(scene.follower)
+    scene.run(0.5)
+    assert scene.follower.log.log_end_offset == 0
+    scene.run(2)
+    assert answers == []
+
+
+def test_a_log_that_has_failed_is_followed_no_more(scene: Scene) -> None:
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    scene.follower.log.failure = OSError("the disk")  # type: ignore[assignment]
+    append(scene.leader.partition, b"d")
+    scene.run()
+    before = scene.leader.requests
+    scene.run(20)
+    assert scene.leader.requests == before
+
+
+def test_what_is_not_durable_is_not_fetched_behind(scene: Scene) -> None:
+    flushes: list[Partition] = []
+    scene.follower.log.update_config(replace(scene.follower.log.config, flush_messages=1))
+    scene.follower._group_commit.request = flushes.append  # type: ignore[method-assign, assignment]
+    scene.fetcher.add(scene.follower)
+    scene.run(20)
+    assert flushes == [scene.follower]
+    assert [asked.fetch_offset for asked in scene.leader.asked] == [0]
+    scene.follower.log.flush()
+    scene.follower.flushed()
+    scene.run()
+    assert scene.leader.asked[-1].fetch_offset == 3
+
+
+# --- which fetcher
+
+
+class Fake:
+    def __init__(self, leader_id: int) -> None:
+        self.leader_id = leader_id
+        self.partitions: list[Partition] = []
+
+    def add(self, partition: Partition) -> None:
+        self.partitions.append(partition)
+
+    def remove(self, partition: Partition) -> None:
+        self.partitions.remove(partition)
+
+
+def test_partitions_follow_where_they_are_led(tmp_path: Path) -> None:
+    made: list[Fake] = []
+
+    def start(leader_id: int) -> Any:
+        made.append(Fake(leader_id))
+        return made[-1]
+
+    fetchers = ReplicaFetchers(per_leader=lambda: 1, start=start)
+    partition = replica(tmp_path, image((1,)), KnownPeers(2))
+    fetchers.role_changed(partition)
+    assert [(each.leader_id, each.partitions) for each in made] == [(1, [partition])]
+    partition.update(image((1, 2), leader=3, leader_epoch=1, partition_epoch=1), is_led=False)
+    fetchers.role_changed(partition)
+    assert [(each.leader_id, each.partitions) for each in made] == [(1, []), (3, [partition])]
+    partition.update(image((1, 2), leader=-1, leader_epoch=2, partition_epoch=2), is_led=False)
+    fetchers.role_changed(partition)
+    partition.update(image((1, 2), leader=2, leader_epoch=3, partition_epoch=3), is_led=True)
+    fetchers.role_changed(partition)
+    fetchers.stop_following(partition)
+    assert [each.partitions for each in made] == [[], []]
+
+
+def test_more_fetchers_share_the_partitions_of_a_leader(tmp_path: Path) -> None:
+    made: list[Fake] = []
+    per_leader = 1
+
+    def start(leader_id: int) -> Any:
+        made.append(Fake(leader_id))
+        return made[-1]
+
+    fetchers = ReplicaFetchers(per_leader=lambda: per_leader, start=start)
+    partitions = [replica(tmp_path / str(index), image((1,)), KnownPeers(2)) for index in range(4)]
+    for index, partition in enumerate(partitions):
+        partition.index = index
+        partition.topic_id = UUID(int=0)
+        fetchers.role_changed(partition)
+    per_leader = 2
+    fetchers.settings_changed()
+    assert sorted(len(each.partitions) for each in made) == [2, 2]

@@ -1,0 +1,159 @@
+"""What a follower makes of what its leader says: appends, cuts, high watermark (R6, R7, R8)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.cluster.partition import Partition
+from kwire.cluster.replication.divergence import EpochEnd
+from tests.cluster.replication.world import KnownPeers, append, copy, image, replica, values_of
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> Partition:
+    partition = replica(tmp_path, image((1,)), KnownPeers(1))
+    append(partition, b"a", b"b", b"c")
+    return partition
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> Partition:
+    return replica(tmp_path, image((1,)), KnownPeers(2))
+
+
+def follow(partition: Partition, *, leader: int, epoch: int) -> None:
+    partition.update(image(leader=leader, leader_epoch=epoch, partition_epoch=epoch), is_led=False)
+
+
+def lead(partition: Partition, *, epoch: int, isr: tuple[int, ...] = (1, 2, 3)) -> None:
+    new = image(isr, leader=partition._peers.broker_id, leader_epoch=epoch, partition_epoch=epoch)
+    partition.update(new, is_led=True)
+
+
+def agree(leader: Partition, follower: Partition) -> int:
+    """Cut the follower back as its fetches would; how often it was."""
+    for cuts in range(10):
+        end, epoch = follower.log.log_end_offset, follower.log.leader_epochs.latest_epoch
+        leaders = EpochEnd(*leader.log.epoch_end_offset(epoch))
+        if leaders.epoch >= epoch and leaders.end_offset >= end:
+            return cuts
+        follower.truncate_as_follower(leaders)
+    raise AssertionError("they never agree")
+
+
+def test_a_follower_has_the_leaders_bytes_and_its_high_watermark(leader: Partition, follower: Partition) -> None:
+    copy(leader, follower)
+    assert values_of(follower) == [b"a", b"b", b"c"]
+    assert follower.high_watermark == 3
+    assert follower.log.leader_epochs.entries() == leader.log.leader_epochs.entries()
+
+
+def test_the_high_watermark_is_within_the_followers_log(follower: Partition) -> None:
+    follower.append_as_follower(b"", leader_epoch=0, high_watermark=3, log_start_offset=0)
+    assert follower.high_watermark == 0
+
+
+def test_the_log_start_follows_the_leaders(leader: Partition, follower: Partition) -> None:
+    leader.delete_records_before(2)
+    follower.append_as_follower(
+        leader.log.read(2, 1000, min_one_batch=True), leader_epoch=0, high_watermark=3, log_start_offset=2
+    )
+    assert follower.log.log_start_offset == 2
+
+
+def test_what_an_earlier_leader_sent_is_a_mistake(leader: Partition, follower: Partition) -> None:
+    follow(follower, leader=3, epoch=1)
+    with pytest.raises(AssertionError):
+        copy(leader, follower)
+    assert follower.log.log_end_offset == 0
+
+
+def test_a_deposed_leader_cuts_off_what_nobody_else_has(leader: Partition, follower: Partition) -> None:
+    copy(leader, follower)
+    lead(follower, epoch=1)
+    append(leader, b"lost")
+    append(follower, b"d", b"e")
+    follow(leader, leader=2, epoch=1)
+    assert agree(follower, leader) == 1
+    copy(follower, leader)
+    assert values_of(leader) == [b"a", b"b", b"c", b"d", b"e"]
+
+
+def test_an_epoch_without_records_is_forgotten(leader: Partition, follower: Partition) -> None:
+    copy(leader, follower)
+    lead(leader, epoch=1)
+    lead(follower, epoch=2)
+    append(follower, b"d")
+    follow(leader, leader=2, epoch=2)
+    assert agree(follower, leader) == 1
+    assert leader.log.leader_epochs.latest_epoch == 0
+    copy(follower, leader)
+    assert values_of(leader) == [b"a", b"b", b"c", b"d"]
+
+
+def test_logs_that_part_twice_are_cut_step_by_step(tmp_path: Path) -> None:
+    one, two = replica(tmp_path, image((1,)), KnownPeers(1)), replica(tmp_path, image((1,)), KnownPeers(2))
+    append(one, b"0")
+    copy(one, two)
+    lead(two, epoch=1, isr=(2,))
+    append(two, b"1 of two", b"1 of two")
+    lead(one, epoch=2, isr=(1,))
+    append(one, b"2 of one")
+    lead(two, epoch=3, isr=(2,))
+    append(two, b"3 of two")
+    lead(one, epoch=4, isr=(1,))
+    append(one, b"4 of one", b"4 of one")
+    follow(two, leader=1, epoch=4)
+    agree(one, two)
+    copy(one, two)
+    assert values_of(two) == values_of(one)
+    assert two.log.leader_epochs.entries() == one.log.leader_epochs.entries()
+
+
+def test_cutting_below_the_high_watermark_is_told(
+    leader: Partition, follower: Partition, caplog: pytest.LogCaptureFixture
+) -> None:
+    copy(leader, follower)
+    follow(follower, leader=3, epoch=1)
+    follower.truncate_to_leaders_end(1)
+    assert (follower.log.log_end_offset, follower.high_watermark) == (1, 1)
+    assert "below its high watermark 3" in caplog.text
+
+
+def test_beginning_anew_where_the_leader_begins(leader: Partition, follower: Partition) -> None:
+    copy(leader, follower)
+    follow(follower, leader=3, epoch=1)
+    follower.start_anew_at(50)
+    assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.high_watermark) == (50, 50, 50)
+
+
+def test_what_is_not_flushed_is_neither_committed_nor_fetched_behind(tmp_path: Path, leader: Partition) -> None:
+    class Requests:
+        def __init__(self) -> None:
+            self.requested: list[Partition] = []
+
+        def request(self, partition: Partition) -> None:
+            self.requested.append(partition)
+
+    follower = replica(tmp_path, image((1,)), KnownPeers(2), flush_messages=1)
+    requests = follower._group_commit = Requests()  # type: ignore[assignment]
+    settled: list[bool] = []
+    follower.on_settled = lambda: settled.append(follower.waits_for_flush)
+    copy(leader, follower)
+    assert (follower.high_watermark, follower.waits_for_flush) == (0, True)
+    assert requests.requested == [follower]
+    follower.log.flush()
+    follower.flushed()
+    assert (follower.high_watermark, settled) == (3, [False])
+
+
+def test_a_deposed_leader_commits_nothing_more(leader: Partition) -> None:
+    append(leader, b"d")
+    lead(leader, epoch=1)
+    append(leader, b"e")
+    follow(leader, leader=2, epoch=2)
+    assert leader.high_watermark == 4
+    leader.flushed()
+    assert leader.high_watermark == 4

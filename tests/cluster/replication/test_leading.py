@@ -1,0 +1,294 @@
+"""What a leader commits, whom it takes into the in-sync set and whom it leaves out (R3, R9, R10, R17)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kwire.cluster.partition import Partition
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from tests.cluster.replication.world import LAG_MAX_MS, KnownPeers, append, fetched, image, replica
+
+
+@pytest.fixture
+def peers() -> KnownPeers:
+    return KnownPeers()
+
+
+@pytest.fixture
+def leader(tmp_path: Path, peers: KnownPeers) -> Partition:
+    """Of epoch 0, with brokers 2 and 3 in sync and three records."""
+    partition = replica(tmp_path, image(), peers)
+    append(partition, b"a", b"b", b"c")
+    return partition
+
+
+def test_what_all_in_sync_replicas_have_is_committed(leader: Partition) -> None:
+    assert leader.high_watermark == 0
+    fetched(leader, 2, 3)
+    assert leader.high_watermark == 0
+    fetched(leader, 3, 2)
+    assert leader.high_watermark == 2
+    fetched(leader, 3, 3)
+    assert leader.high_watermark == 3
+
+
+def test_nothing_is_committed_until_every_in_sync_replica_was_heard(tmp_path: Path, peers: KnownPeers) -> None:
+    partition = replica(tmp_path, image((1, 2)), peers)
+    append(partition, b"a")
+    assert partition.high_watermark == 0
+    fetched(partition, 3, 1)
+    assert partition.high_watermark == 0
+
+
+def test_a_fetch_from_behind_moves_nothing_back(leader: Partition) -> None:
+    for broker in (2, 3):
+        fetched(leader, broker, 3)
+    fetched(leader, 2, 1)
+    assert leader.high_watermark == 3
+    assert leader.in_sync is not None
+    assert leader.in_sync.follower(2).log_end_offset == 1
+
+
+def test_a_leader_alone_in_sync_commits_what_it_appends(tmp_path: Path, peers: KnownPeers) -> None:
+    partition = replica(tmp_path, image((1,)), peers)
+    append(partition, b"a", b"b")
+    assert partition.high_watermark == 2
+
+
+def test_a_set_below_the_minimum_commits_nothing(tmp_path: Path, peers: KnownPeers) -> None:
+    partition = replica(tmp_path, image((1,)), peers, min_insync_replicas=2)
+    append(partition, b"a")
+    assert partition.high_watermark == 0
+    with pytest.raises(KafkaError) as raised:
+        partition.append(b"", -1)
+    assert raised.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert partition.log.log_end_offset == 1
+
+
+def test_a_leader_takes_over_what_it_knew_to_be_committed(tmp_path: Path, peers: KnownPeers) -> None:
+    append(replica(tmp_path, image((1,)), peers), b"a", b"b", b"c")
+    again = replica(tmp_path, image((1, 2), leader_epoch=1), peers, high_watermark=2)
+    assert (again.high_watermark, again.log.log_end_offset) == (2, 3)
+    assert replica(tmp_path, image((1, 2), leader_epoch=2), peers, high_watermark=9).high_watermark == 3
+
+
+def test_a_follower_joins_when_it_has_what_is_committed(tmp_path: Path, peers: KnownPeers) -> None:
+    partition = replica(tmp_path, image((1, 2)), peers)
+    append(partition, b"a", b"b")
+    fetched(partition, 2, 2)
+    fetched(partition, 3, 1)
+    assert not peers.wanted
+    fetched(partition, 3, 2)
+    assert peers.wanted == [partition]
+    assert partition.in_sync is not None
+    proposal = partition.in_sync.proposal
+    assert proposal is not None
+    assert (proposal.isr, proposal.broker_epochs) == ((1, 2, 3), (101, 102, 103))
+
+
+def test_a_follower_joins_only_with_all_that_earlier_leaders_wrote(tmp_path: Path, peers: KnownPeers) -> None:
+    append(replica(tmp_path, image((1,)), peers), b"a", b"b")
+    partition = replica(tmp_path, image((1, 2), leader_epoch=1), peers, high_watermark=1)
+    fetched(partition, 3, 1)
+    assert not peers.wanted
+    fetched(partition, 3, 2)
+    assert peers.wanted == [partition]
+
+
+@pytest.mark.parametrize("epoch", [99, 104])
+def test_another_process_than_the_one_that_lives_does_not_join(tmp_path: Path, peers: KnownPeers, epoch: int) -> None:
+    partition = replica(tmp_path, image((1, 2)), peers)
+    fetched(partition, 3, 0, broker_epoch=epoch)
+    assert not peers.wanted
+
+
+def test_a_fenced_broker_does_not_join(tmp_path: Path, peers: KnownPeers) -> None:
+    partition = replica(tmp_path, image((1, 2)), peers)
+    del peers.epochs[3]
+    fetched(partition, 3, 0, broker_epoch=103)
+    assert not peers.wanted
+
+
+def test_who_is_proposed_counts_before_the_controller_has_decided(tmp_path: Path, peers: KnownPeers) -> None:
+    partition = replica(tmp_path, image((1, 2)), peers)
+    fetched(partition, 3, 0)
+    append(partition, b"a")
+    fetched(partition, 2, 1)
+    assert partition.high_watermark == 0
+    fetched(partition, 3, 1)
+    assert partition.high_watermark == 1
+
+
+def test_who_is_about_to_join_counts_while_it_keeps_up(tmp_path: Path, peers: KnownPeers) -> None:
+    append(replica(tmp_path, image((1,)), peers), b"a")
+    partition = replica(tmp_path, image((1, 2), leader_epoch=1), peers)
+    fetched(partition, 3, 0)  # not far enough to be proposed
+    append(partition, b"b")
+    fetched(partition, 3, 1)
+    partition.in_sync.proposal = None  # type: ignore[union-attr]
+    append(partition, b"c")
+    fetched(partition, 2, 3)
+    assert partition.high_watermark == 1
+    peers.clock.now_ms += int(LAG_MAX_MS) + 1
+    partition.in_sync.refused(partition.in_sync.proposal)  # type: ignore[union-attr, arg-type]
+    partition.shrink_in_sync()
+    fetched(partition, 2, 3)
+    assert partition.high_watermark == 3
+
+
+def test_who_is_late_for_too_long_is_left_out(leader: Partition, peers: KnownPeers) -> None:
+    fetched(leader, 2, 3)
+    peers.clock.now_ms += int(LAG_MAX_MS)
+    leader.shrink_in_sync()
+    assert not peers.wanted
+    fetched(leader, 2, 3)
+    peers.clock.now_ms += 1
+    leader.shrink_in_sync()
+    assert peers.wanted == [leader]
+    assert leader.in_sync is not None
+    assert leader.in_sync.proposal is not None
+    assert leader.in_sync.proposal.isr == (1, 2)
+    assert leader.high_watermark == 0, "it counts until the controller has left it out"
+
+
+def test_who_has_everything_is_never_late(leader: Partition, peers: KnownPeers) -> None:
+    fetched(leader, 2, 3)
+    fetched(leader, 3, 3)
+    peers.clock.now_ms += 100 * int(LAG_MAX_MS)
+    leader.shrink_in_sync()
+    assert not peers.wanted
+
+
+def test_a_busy_leader_does_not_make_a_follower_late(leader: Partition, peers: KnownPeers) -> None:
+    for _ in range(20):
+        peers.clock.now_ms += int(LAG_MAX_MS / 2)
+        end = leader.log.log_end_offset
+        append(leader, b"more")
+        for broker in (2, 3):
+            fetched(leader, broker, end)
+    leader.shrink_in_sync()
+    assert not peers.wanted
+
+
+def test_one_change_at_a_time(leader: Partition, peers: KnownPeers) -> None:
+    peers.clock.now_ms += int(LAG_MAX_MS) + 1
+    leader.shrink_in_sync()
+    leader.shrink_in_sync()
+    assert peers.wanted == [leader]
+
+
+def test_the_metadata_settle_a_proposal(leader: Partition, peers: KnownPeers) -> None:
+    fetched(leader, 2, 3)
+    peers.clock.now_ms += int(LAG_MAX_MS) + 1
+    leader.shrink_in_sync()
+    leader.update(image((1, 2), partition_epoch=1), is_led=True)
+    assert leader.in_sync is not None
+    assert leader.in_sync.proposal is None
+    assert leader.high_watermark == 3
+
+
+def test_metadata_of_the_same_partition_epoch_settle_nothing(leader: Partition, peers: KnownPeers) -> None:
+    peers.clock.now_ms += int(LAG_MAX_MS) + 1
+    leader.shrink_in_sync()
+    assert leader.in_sync is not None
+    proposal = leader.in_sync.proposal
+    leader.update(image(), is_led=True)
+    assert leader.in_sync.proposal is proposal is not None
+
+
+def test_a_refused_proposal_leaves_all_as_it_was(leader: Partition, peers: KnownPeers) -> None:
+    peers.clock.now_ms += int(LAG_MAX_MS) + 1
+    leader.shrink_in_sync()
+    in_sync = leader.in_sync
+    assert in_sync is not None
+    proposal = in_sync.proposal
+    assert proposal is not None
+    in_sync.refused(replace(proposal))
+    proposals = [in_sync.proposal]  # what answers another proposal changes nothing
+    in_sync.refused(proposal)
+    proposals.append(in_sync.proposal)
+    assert proposals == [proposal, None]
+    assert in_sync.maximal_size == 3
+
+
+def test_a_new_epoch_begins_with_nothing_known(leader: Partition) -> None:
+    for broker in (2, 3):
+        fetched(leader, broker, 3)
+    leader.update(image(leader_epoch=1, partition_epoch=1), is_led=True)
+    assert leader.in_sync is not None
+    assert leader.in_sync.follower(2).log_end_offset == -1
+    assert leader.high_watermark == 3
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(0, ErrorCode.UNKNOWN_LEADER_EPOCH), (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+)
+def test_a_stranger_is_no_follower(leader: Partition, epoch: int, code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as raised:
+        leader.follower_fetched(4, offset=3, log_start_offset=0, broker_epoch=1, epoch=epoch)
+    assert raised.value.code is code
+    assert leader.high_watermark == 0
+
+
+def test_a_follower_that_has_more_than_the_leader_is_told_so(leader: Partition) -> None:
+    with pytest.raises(KafkaError) as raised:
+        fetched(leader, 2, 4)
+    assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert leader.in_sync is not None
+    assert leader.in_sync.follower(2).log_end_offset == -1
+
+
+def test_replicas_that_are_no_more_are_not_waited_for(leader: Partition) -> None:
+    fetched(leader, 2, 3)
+    leader.update(image((1, 2), replicas=(1, 2), partition_epoch=1), is_led=True)
+    assert leader.high_watermark == 3
+    leader.update(image((1,), replicas=(1,), partition_epoch=2), is_led=True)
+    append(leader, b"d")
+    assert (leader.in_sync, leader.high_watermark) == (None, 4)
+
+
+def test_a_replica_that_is_added_is_followed(tmp_path: Path, peers: KnownPeers) -> None:
+    partition = replica(tmp_path, image((1,), replicas=(1,)), peers)
+    append(partition, b"a")
+    partition.update(image((1,), replicas=(1, 2), partition_epoch=1), is_led=True)
+    append(partition, b"b")
+    assert partition.high_watermark == 2
+    fetched(partition, 2, 2)
+    assert peers.wanted == [partition]
+
+
+class Watching:
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def more_data(self, size: int) -> None:
+        self.sizes.append(size)
+
+
+def test_readers_are_told_of_commits_and_followers_of_appends(tmp_path: Path, peers: KnownPeers) -> None:
+    partition = replica(tmp_path, image((1, 2), replicas=(1, 2)), peers)
+    reader, follower = Watching(), Watching()
+    partition.wait(reader)
+    partition.wait(follower, for_tail=True)
+    append(partition, b"a", b"b")
+    size = partition.log.size_in_bytes
+    assert (sum(follower.sizes), reader.sizes) == (size, [])
+    fetched(partition, 2, 2)
+    assert sum(reader.sizes) == size
+    partition.stop_waiting(reader)
+    partition.stop_waiting(follower)
+    append(partition, b"c")
+    assert (sum(follower.sizes), sum(reader.sizes)) == (size, size)
+
+
+def test_many_appends_that_wait_take_no_memory(tmp_path: Path, peers: KnownPeers) -> None:
+    partition = replica(tmp_path, image((1, 2), replicas=(1, 2)), peers)
+    reader = Watching()
+    partition.wait(reader)
+    append(partition, *[b"x"] * 200)
+    assert len(partition._uncommitted) <= 64
+    fetched(partition, 2, 200)
+    assert sum(reader.sizes) == partition.log.size_in_bytes

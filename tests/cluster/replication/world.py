@@ -1,0 +1,121 @@
+"""Replicas of one partition, each on a broker of its own, and what their leader knows of other brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+from kwire.cluster.image import PartitionImage
+from kwire.cluster.partition import Partition
+from kwire.cluster.replication.follower import UNKNOWN_EPOCH
+from kwire.log.config import LogConfig
+from kwire.protocol.records import decode_all
+from tests.coordinator.world import no_group_commit
+from tests.log.support import ManualClock, open_at
+from tests.support.requests import batch
+
+LAG_MAX_MS = 1000.0
+TOPIC_ID = UUID(int=7)
+
+
+class KnownPeers:
+    """Peers whose standing a test sets."""
+
+    def __init__(self, broker_id: int = 1) -> None:
+        self.broker_id = broker_id
+        self.clock = ManualClock()
+        self.epochs = {1: 101, 2: 102, 3: 103}
+        """Of the brokers that may join."""
+        self.wanted: list[Partition] = []
+
+    def broker_epoch(self) -> int:
+        return self.epochs[self.broker_id]
+
+    def now_ms(self) -> float:
+        return self.clock.monotonic_ms()
+
+    def lag_max_ms(self) -> float:
+        return LAG_MAX_MS
+
+    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
+        return broker_id in self.epochs and broker_epoch in (UNKNOWN_EPOCH, self.epochs[broker_id])
+
+    def changes_wanted(self, partition: Partition) -> None:
+        self.wanted.append(partition)
+
+
+def image(
+    isr: tuple[int, ...] = (1, 2, 3),
+    *,
+    replicas: tuple[int, ...] = (1, 2, 3),
+    leader: int = 1,
+    leader_epoch: int = 0,
+    partition_epoch: int = 0,
+) -> PartitionImage:
+    return PartitionImage(
+        replicas=replicas,
+        directories=tuple(UUID(int=broker) for broker in replicas),
+        isr=isr,
+        leader=leader,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+    )
+
+
+def replica(
+    directory: Path,
+    of: PartitionImage,
+    peers: KnownPeers,
+    *,
+    min_insync_replicas: int = 1,
+    flush_messages: int = 2**63 - 1,
+    high_watermark: int = 0,
+) -> Partition:
+    """The replica of one broker, as it is after a start."""
+    config = LogConfig(min_insync_replicas=min_insync_replicas, flush_messages=flush_messages)
+    return Partition(
+        topic="t",
+        topic_id=TOPIC_ID,
+        index=0,
+        image=of,
+        log=open_at(directory / f"broker-{peers.broker_id}", config),
+        group_commit=no_group_commit(),
+        peers=peers,
+        is_led=of.leader == peers.broker_id,
+        high_watermark=high_watermark,
+    )
+
+
+def append(partition: Partition, *values: bytes) -> None:
+    """As a client does with acks=1."""
+    for value in values:
+        partition.append(batch(value), 1)
+
+
+def values_of(partition: Partition, end: int | None = None) -> list[bytes | None]:
+    """All that is in the log, below `end`."""
+    log = partition.log
+    data = log.read(log.log_start_offset, 2**30, limit_offset=log.log_end_offset if end is None else end)
+    return [record.value for record in decode_all(data)]
+
+
+def fetched(leader: Partition, broker_id: int, offset: int, *, broker_epoch: int | None = None) -> None:
+    """A follower, which agrees with the leader so far, asks for what comes at an offset."""
+    leader.follower_fetched(
+        broker_id,
+        offset=offset,
+        log_start_offset=0,
+        broker_epoch=100 + broker_id if broker_epoch is None else broker_epoch,
+        epoch=leader.leader_epoch,
+    )
+
+
+def copy(leader: Partition, follower: Partition) -> None:
+    """One whole fetch of a follower, without a look at whether the logs agree."""
+    data = leader.log.read(follower.log.log_end_offset, 2**30)
+    follower.append_as_follower(
+        data,
+        leader_epoch=leader.leader_epoch,
+        high_watermark=leader.high_watermark,
+        log_start_offset=leader.log.log_start_offset,
+    )
