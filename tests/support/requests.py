@@ -42,11 +42,19 @@ def batch(
 
 
 def produce_request(
-    topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1, topic_id: UUID = NO_ID
+    topic: str,
+    records: bytes | None,
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    topic_id: UUID = NO_ID,
+    timeout_ms: int = 5000,
 ) -> ProduceRequest:
     data = [PartitionProduceData(index=partition, records=records)]
     return ProduceRequest(
-        acks=acks, timeout_ms=5000, topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=data)]
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=data)],
     )
 
 

@@ -1,0 +1,211 @@
+"""Clients of replicated partitions: what they are answered while replicas come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.partition import Partition
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.protocol.records import decode_all
+from kwire.simulation import SimulatedCluster, Simulation, WireClient
+from tests.support.requests import batch, create_request, fetch_request, produce_request
+
+LAG_MAX_MS = 2000
+CONFIG = {"replica.lag.time.max.ms": LAG_MAX_MS, "broker.session.timeout.ms": 60_000, "offsets.topic.num.partitions": 1}
+"""A silent broker stays registered for long: what a test does to replicas is not done by the controller."""
+
+
+class Scene:
+    """Three brokers beside three controllers, and a topic with a replica on each."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.cluster: SimulatedCluster = simulation.cluster(brokers=3, controllers=3, config=CONFIG, as_objects=True)
+        self.topic_id = UUID(int=0)
+        self._wires: dict[int, WireClient] = {}
+
+    async def start(self, **configs: object) -> None:
+        await self.cluster.start()
+        answer = await self.ask(1, create_request("t", replicas=3, **configs), 7)
+        self.topic_id = answer.topics[0].topic_id
+        await self.until(lambda: all(broker.server.services.partitions.get("t", 0) for broker in self.cluster.brokers))
+
+    async def ask(self, broker_id: int, request: Any, version: int, *, seconds: float = 60) -> Any:
+        if broker_id not in self._wires:
+            server = self.cluster.brokers[broker_id - 1].bootstrap_server
+            self._wires[broker_id] = await WireClient.connect(server, seconds=10)
+        return await self._wires[broker_id].ask(request, version, seconds=seconds)
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 30) -> None:
+        deadline = self.simulation.now + seconds
+        while not holds():
+            assert self.simulation.now < deadline, "it does not come to hold"
+            await asyncio.sleep(0.02)
+
+    def partition(self, broker_id: int) -> Partition:
+        found = self.cluster.brokers[broker_id - 1].server.services.partitions.get("t", 0)
+        assert found is not None
+        return found
+
+    @property
+    def leader(self) -> Partition:
+        (leading,) = [each for each in map(self.partition, (1, 2, 3)) if each.is_led]
+        return leading
+
+    @property
+    def leader_id(self) -> int:
+        return self.leader.leader_id
+
+    @property
+    def followers(self) -> list[int]:
+        return [broker for broker in (1, 2, 3) if broker != self.leader_id]
+
+    def cut_off(self, *broker_ids: int) -> None:
+        """Let the leader and these hear nothing of one another."""
+        names = [self.cluster.brokers[broker - 1].name for broker in broker_ids]
+        self.simulation.network.split([self.cluster.brokers[self.leader_id - 1].name], names, reason="cut")
+
+    def heal(self) -> None:
+        self.simulation.network.heal(reason="cut")
+
+    async def produce(
+        self, value: bytes, *, acks: int = -1, timeout_ms: int = 30_000, broker: int | None = None
+    ) -> Any:
+        request = produce_request("t", batch(value), acks=acks, timeout_ms=timeout_ms)
+        answer = await self.ask(broker or self.leader_id, request, 11)
+        return answer.responses[0].partition_responses[0]
+
+    async def fetch(self, broker: int, offset: int = 0, **rest: Any) -> Any:
+        request = fetch_request("", offset, topic_id=self.topic_id, **rest)
+        return (await self.ask(broker, request, 16)).responses[0].partitions[0]
+
+
+def play(acts: Callable[[Scene], Awaitable[None]], **configs: object) -> None:
+    with Simulation(3) as simulation:
+        scene = Scene(simulation)
+
+        async def all_of_it() -> None:
+            await scene.start(**configs)
+            await acts(scene)
+
+        simulation.run(all_of_it(), seconds=600)
+
+
+def test_what_is_acknowledged_is_on_every_replica() -> None:
+    async def acts(scene: Scene) -> None:
+        answers = [await scene.produce(value) for value in (b"a", b"b")]
+        assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0), (0, 1)]
+        ends = [scene.partition(broker).log.log_end_offset for broker in (1, 2, 3)]
+        assert ends == [2, 2, 2]
+        await scene.until(lambda: all(scene.partition(broker).high_watermark == 2 for broker in (1, 2, 3)))
+
+    play(acts)
+
+
+def test_acks_one_does_not_wait_and_is_read_when_all_have_it() -> None:
+    async def acts(scene: Scene) -> None:
+        scene.cut_off(*scene.followers)
+        answer = await scene.produce(b"a", acks=1)
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+        assert not (await scene.fetch(scene.leader_id)).records
+        scene.heal()
+        await scene.until(lambda: scene.leader.high_watermark == 1)
+        records = (await scene.fetch(scene.leader_id)).records
+        assert [record.value for record in decode_all(bytes(records))] == [b"a"]
+
+    play(acts, min_insync_replicas=2)
+
+
+def test_an_answer_waits_no_longer_than_its_client_does() -> None:
+    async def acts(scene: Scene) -> None:
+        scene.cut_off(*scene.followers)
+        began = scene.simulation.now
+        answer = await scene.produce(b"a", timeout_ms=500)
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        assert 0.5 <= scene.simulation.now - began < 0.7
+        assert scene.leader.log.log_end_offset == 1, "nobody knows what will become of it"
+
+    play(acts)
+
+
+def test_a_lost_follower_is_left_out_and_comes_back() -> None:
+    async def acts(scene: Scene) -> None:
+        lost = scene.followers[0]
+        scene.cut_off(lost)
+        began = scene.simulation.now
+        assert (await scene.produce(b"a")).error_code == ErrorCode.NONE
+        waited_ms = (scene.simulation.now - began) * 1000
+        assert LAG_MAX_MS / 2 <= waited_ms <= 2 * LAG_MAX_MS
+        assert set(scene.leader.image.isr) == {1, 2, 3} - {lost}
+        scene.heal()
+        await scene.until(lambda: len(scene.leader.image.isr) == 3)
+        assert scene.partition(lost).log.log_end_offset == 1
+
+    play(acts, min_insync_replicas=2)
+
+
+def test_too_few_in_sync_replicas_take_nothing_with_acks_all() -> None:
+    async def acts(scene: Scene) -> None:
+        scene.cut_off(*scene.followers)
+        began = await scene.produce(b"a", timeout_ms=10 * LAG_MAX_MS)
+        assert began.error_code == ErrorCode.REQUEST_TIMED_OUT
+        await scene.until(lambda: len(scene.leader.image.isr) == 1)
+        answer = await scene.produce(b"b")
+        assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (scene.leader.log.log_end_offset, scene.leader.high_watermark) == (1, 0)
+
+    play(acts, min_insync_replicas=2)
+
+
+def test_a_follower_sends_producers_to_the_leader() -> None:
+    async def acts(scene: Scene) -> None:
+        answer = await scene.produce(b"a", broker=scene.followers[0])
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert answer.current_leader.leader_id == scene.leader_id
+        asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+        listed = await scene.ask(scene.followers[0], ListOffsetsRequest(replica_id=-1, topics=[asked]), 7)
+        assert listed.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    play(acts)
+
+
+def test_another_replica_takes_over_with_all_that_was_acknowledged() -> None:
+    async def acts(scene: Scene) -> None:
+        for value in (b"a", b"b"):
+            await scene.produce(value)
+        gone = scene.leader_id
+        node = scene.cluster.brokers[gone - 1]
+        assert node.host.process is not None
+        stopping = node.host.process.run(node.server.stop())
+        others = scene.followers
+        await scene.until(lambda: any(scene.partition(broker).is_led for broker in others))
+        (heir,) = [broker for broker in others if scene.partition(broker).is_led]
+        data = (await scene.fetch(heir)).records
+        assert [record.value for record in decode_all(bytes(data))] == [b"a", b"b"]
+        answer = await scene.produce(b"c", broker=heir)
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 2)
+        await scene.until(stopping.done)
+
+    play(acts)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_leader_that_is_deposed_says_so_to_who_waits(acks: int) -> None:
+    async def acts(scene: Scene) -> None:
+        deposed = scene.leader
+        scene.cut_off(*scene.followers)
+        waiting = asyncio.ensure_future(scene.produce(b"a", acks=acks, timeout_ms=50_000))
+        await scene.until(lambda: deposed.log.log_end_offset == 1)
+        image = deposed.image
+        deposed.update(replace(image, leader=scene.followers[0], leader_epoch=image.leader_epoch + 1), is_led=False)
+        expected = ErrorCode.NOT_LEADER_OR_FOLLOWER if acks == -1 else ErrorCode.NONE
+        assert (await waiting).error_code == expected
+
+    play(acts)
