@@ -1,4 +1,4 @@
-"""Which nodes a cluster on one machine has, with their roles, ports and settings.."""
+"""Which nodes a cluster on one machine has, with their roles, ports and settings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 HOST = "127.0.0.1"
 COMBINED_CONTROLLERS_MAX = 3
 """Of nodes that are broker and controller. More voters make a quorum slower, and hardly safer on one machine."""
+REPLICAS_MAX = 3
+"""Of a topic for which nothing else is asked: one may be lost while another one is restarted."""
 OWN_SETTINGS = frozenset(
     {
         "advertised.listeners",
@@ -104,6 +106,19 @@ def properties_of(node: Node, nodes: Sequence[Node], log_dir: str) -> str:
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": controllers,
         "log.dirs": log_dir,
-    }
+    } | _replication(sum(each.client_port is not None for each in nodes))
     lines = [f"{name}={value}" for name, value in settings.items()]
     return "\n".join([f"# {node.name} of a cluster that kwire cluster start made; yours to edit", *lines]) + "\n"
+
+
+def _replication(brokers: int) -> dict[str, int]:
+    """How many replicas topics have, and how many of them a record needs before it is acknowledged to acks=all."""
+    replicas = max(1, min(REPLICAS_MAX, brokers))
+    in_sync_min = max(1, replicas - 1)
+    return {
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync_min,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync_min,
+    }

@@ -1,8 +1,9 @@
 """The nodes of a cluster as processes of this machine, from their start until the last one has ended.
 
 Each has a session of its own, so that a terminal's Ctrl-C reaches only this process, which then stops them in order:
-brokers first, as they take leave of the controllers. Each reads a pipe that this process holds, and stops when it is
-closed: nothing that happens to this process leaves a node behind.
+brokers first, as they take leave of the controllers; those that are both leave the quorum when all have done so. Each
+reads a pipe that this process holds, and stops when it is closed: nothing that happens to this process leaves a node
+behind.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from kwire.cli.cluster_plan import Node
 from kwire.cli.joint_output import JointOutput
+from kwire.cli.stopping import GO_ALONE, LET_GO
 
 STOP_SECONDS_MAX = 60.0
 """After these, whoever still runs is killed."""
@@ -43,6 +45,8 @@ class ClusterProcesses:
         self._running: dict[Node, Process] = {}
         self._addresses: dict[Node, str] = {}
         """Where the nodes that are ready serve."""
+        self._let_go: set[Node] = set()
+        """Brokers that are done, and still in the quorum for the others' sake."""
         self._has_told_ready = False
         self._is_stopping = False
         self._deadline: asyncio.TimerHandle | None = None
@@ -98,6 +102,8 @@ class ClusterProcesses:
     async def _follow(self, node: Node, process: Process) -> None:
         async for line in _lines(process):
             self._output.line(node.name, self._notice(node, line).removeprefix("kwire: "))
+            if line == LET_GO:
+                self._release(node)
             self._tell_ready()
         status = await process.wait()
         del self._running[node]
@@ -112,6 +118,20 @@ class ClusterProcesses:
         address = line.removeprefix(said).partition(", ")[0]
         self._addresses[node] = address
         return said + address
+
+    def _release(self, node: Node) -> None:
+        """A broker is done: it may leave the quorum now, or, where all stop, together with the last one."""
+        self._let_go.add(node)
+        if self._is_stopping:
+            self._release_all()
+        else:
+            _pipe(self._running[node]).write(GO_ALONE)
+
+    def _release_all(self) -> None:
+        brokers = {node for node in self._running if node.client_port is not None}
+        if brokers <= self._let_go:
+            for node in brokers:
+                _pipe(self._running[node]).close()
 
     def _tell_ready(self) -> None:
         """Once, when all nodes that run are ready."""
@@ -147,6 +167,7 @@ class ClusterProcesses:
             self._output.trouble(f"{node.name} {_how(status)}")
         if all(each.client_port is None for each in self._running):
             self._terminate()
+        self._release_all()
         if not self._running and not self.has_failed:
             self._output.note("all nodes have stopped")
 
@@ -155,6 +176,11 @@ async def _start(command: Sequence[str]) -> Process:
     return await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, stderr=STDOUT, start_new_session=True
     )
+
+
+def _pipe(process: Process) -> asyncio.StreamWriter:
+    assert process.stdin is not None
+    return process.stdin
 
 
 async def _lines(process: Process) -> AsyncIterator[str]:

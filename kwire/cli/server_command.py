@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import resource
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +14,7 @@ import click
 
 from kwire import event_loop
 from kwire.cli.log_lines import LineLimit, OneLineFormatter
+from kwire.cli.stopping import Stopping
 from kwire.cluster.directory import DirectoryRefused
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
@@ -89,12 +88,6 @@ def _refuse(message: str) -> None:
     sys.exit(EXIT_REFUSED)
 
 
-def _stop_at_end_of_stdin(stop: asyncio.Event) -> None:
-    if not os.read(sys.stdin.fileno(), 4096):
-        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        stop.set()
-
-
 async def _starts(server: BrokerServer | ControllerServer, stop: asyncio.Event) -> bool:
     """Whether it serves: who waits for a quorum can be stopped."""
     starting = asyncio.ensure_future(server.start())
@@ -111,13 +104,7 @@ async def _starts(server: BrokerServer | ControllerServer, stop: asyncio.Event) 
 
 
 async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
-    stop = asyncio.Event()
-    if stop_with_stdin:
-        # Whoever started this node holds the other end: gone, even by kill -9, it leaves no node behind.
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _stop_at_end_of_stdin, stop)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # Before anybody is told that the node serves: from then on a signal must find it ready to stop cleanly.
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stopping = Stopping(with_stdin=stop_with_stdin)
     server: BrokerServer | ControllerServer
     if config.is_broker:
         server = BrokerServer(config, keep=gc.freeze)
@@ -125,7 +112,7 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
         from kwire.server.controller_server import ControllerServer  # noqa: PLC0415 a broker starts without it
 
         server = ControllerServer(config)
-    if not await _starts(server, stop):
+    if not await _starts(server, stopping.wanted):
         click.echo("kwire: stopped before it served")
         return 0
     if isinstance(server, BrokerServer):
@@ -133,9 +120,12 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     else:
         what = f"controlling on {', '.join(server.addresses)}"
     click.echo(f"kwire: {what}, node {config.node_id}, data in {', '.join(config.log_dirs)} (Ctrl-C stops)")
-    server.failed.add_done_callback(lambda _: stop.set())
-    await stop.wait()
+    server.failed.add_done_callback(lambda _: stopping.wanted.set())
+    await stopping.wanted.wait()
     failed = server.failed.done()
-    await server.stop()
+    if isinstance(server, BrokerServer) and not failed:
+        await server.stop(before_leaving=stopping.before_leaving)
+    else:
+        await server.stop()
     click.echo("kwire: stopped" if not failed else f"kwire: stopped, because {server.failed.result()}", err=failed)
     return EXIT_FAILED if failed else 0

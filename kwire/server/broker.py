@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from uuid import UUID
 
@@ -313,8 +313,12 @@ class BrokerServer:
 
     # --- stop
 
-    async def stop(self) -> None:
-        """Give away what others can lead, stop serving, flush, and leave directories that need no recovery."""
+    async def stop(self, *, before_leaving: Callable[[], Awaitable[bool]] | None = None) -> None:
+        """Give away what others can lead, stop serving, flush, and leave directories that need no recovery.
+
+        A node that is a controller, too, awaits `before_leaving` before it leaves the quorum; what it returns says
+        whether the others are to elect a leader first, if this node is theirs.
+        """
         node = self._node
         if self.config["controlled.shutdown.enable"] and not self.failed.done():
             await self._lifecycle.shut_down()
@@ -322,7 +326,8 @@ class BrokerServer:
         self._coordinators.stop()
         self._listeners.abort_connections("the broker stops")
         if self._controller is not None:
-            await node.leave()
+            if before_leaving is None or await before_leaving():
+                await node.leave()
             self._controller.stop_accepting()
         await node.background.stop()
         await self._group_commit.close()

@@ -49,3 +49,19 @@ def test_the_settings_of_each_node_can_be_together(brokers: int, controllers: in
         assert [each.port for each in config.listeners] == [node.client_port or each.port for each in config.listeners]
         assert config.quorum_bootstrap_servers == servers
         assert config.log_dirs == (f"/data/{node.name}",)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "controllers", "replicas", "in_sync"),
+    [(0, 3, 1, 1), (1, 0, 1, 1), (2, 0, 2, 1), (3, 3, 3, 2), (5, 0, 3, 2)],
+)
+def test_topics_are_replicated_as_far_as_there_are_brokers(
+    brokers: int, controllers: int, replicas: int, in_sync: int
+) -> None:
+    shape = Shape(brokers=brokers, controllers=controllers)
+    nodes = shape.nodes(range(9092, 9092 + shape.port_count))
+    for node in nodes:
+        config = load_config(properties_of(node, nodes, "/data"))
+        factors = ("default", "offsets.topic", "transaction.state.log")
+        assert [config[f"{name}.replication.factor"] for name in factors] == [replicas] * 3
+        assert [config[name] for name in ("min.insync.replicas", "transaction.state.log.min.isr")] == [in_sync] * 2

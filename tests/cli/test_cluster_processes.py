@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +24,9 @@ print(*words, *([] if end.isdigit() else [ready]), sep="\\n", flush=True)
 if end.isdigit():
     sys.exit(int(end))
 signal.sigwait([signal.SIGUSR1 if end == "deaf" else signal.SIGTERM])
+if end == "combined":
+    print("kwire: no longer serving", flush=True)
+    print("alone" if sys.stdin.readline() else "together", flush=True)
 print("kwire: stopped", flush=True)
 """
 
@@ -85,6 +90,34 @@ def test_brokers_stop_before_controllers(told: Told) -> None:
     asyncio.run(processes.run())
     assert told.index("controller-3 | stopped") > max(told.index(f"broker-{number}     | stopped") for number in (1, 2))
     assert not processes.has_failed
+
+
+def test_brokers_that_are_controllers_leave_when_all_are_done(told: Told) -> None:
+    processes = cluster(3, 0, {f"broker-{number}": ["combined"] for number in (1, 2, 3)})
+    told.reactions["bootstrap servers"] = processes.stop
+    asyncio.run(processes.run())
+    told_by = sorted(line for line in told.lines if "together" in line)
+    assert told_by == [f"broker-{number} | together" for number in (1, 2, 3)]
+    last = max(index for index, line in enumerate(told.lines) if "no longer serving" in line)
+    assert last < min(index for index, line in enumerate(told.lines) if "together" in line)
+    assert not processes.has_failed
+
+
+def test_a_broker_that_has_ended_is_not_waited_for(told: Told) -> None:
+    processes = cluster(3, 0, {"broker-1": ["combined"], "broker-2": ["stop"], "broker-3": ["0"]})
+    told.reactions["bootstrap servers"] = processes.stop
+    asyncio.run(processes.run())
+    assert told.index("broker-1 | no longer serving") < told.index("broker-1 | together")
+    assert told.lines[-1] == "kwire: all nodes have stopped"
+
+
+def test_a_broker_that_somebody_else_stops_leaves_alone(told: Told) -> None:
+    processes = cluster(2, 0, {"broker-1": ["combined"]})
+    told.reactions["bootstrap servers"] = lambda: os.kill(processes._running[processes._nodes[0]].pid, signal.SIGTERM)
+    told.reactions["broker-1 ended; the others go on"] = processes.stop
+    asyncio.run(processes.run())
+    assert told.index("broker-1 | no longer serving") < told.index("broker-1 | alone")
+    assert told.lines[-1] == "kwire: all nodes have stopped"
 
 
 def test_a_node_that_ends_is_told_and_the_others_go_on(told: Told) -> None:

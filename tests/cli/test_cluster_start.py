@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -143,6 +144,8 @@ def test_topics_are_spread_and_served_and_a_killed_broker_takes_only_its_own_alo
         for partition, leader in enumerate(leaders(running.addresses[0], "later")):
             write_and_read_back(running, "later", partition, leader, b"later")
         assert running.end(signal.SIGTERM) == 0
+        assert running.said[-1] == "kwire: all nodes have stopped\n"
+    assert not [line for line in running.said if "nobody may have taken over" in line]
     with started(tmp_path / "data") as running:
         wait_until(running.addresses, topic, lambda again: again == led, "all lead again what they led")
         for partition, leader in enumerate(led):
@@ -150,3 +153,35 @@ def test_topics_are_spread_and_served_and_a_killed_broker_takes_only_its_own_alo
                 expected = [b"before"] if leader == 3 else [b"before", b"after"]
                 assert values_in(fetch(client, topic, partition=partition).records) == expected
         assert running.end(signal.SIGINT) == 0
+
+
+def serves(client: RawClient, topic: str, partition: int, value: bytes) -> bool:
+    """Whether the record can be read: it may wait for the replicas to be in sync again."""
+    return values_in(fetch(client, topic, partition=partition).records) == [value]
+
+
+STOP_SECONDS_MAX = 6.0
+"""Twice what it takes on a busy machine; without an order among the nodes it takes 8 and more."""
+
+
+def test_a_cluster_of_replicated_topics_stops_soon_and_cleanly(tmp_path: Path) -> None:
+    with started(tmp_path / "data") as running:
+        assert len(running.addresses) == len(BROKERS), running.said
+        with RawClient(running.addresses[0]) as client:
+            topic, _ = create_topic(client, PARTITIONS, replicas=3)
+        wait_until(running.addresses, topic, lambda led: set(led) == BROKERS, "each broker leads and knows it")
+        for partition, leader in enumerate(leaders(running.addresses[0], topic)):
+            write_and_read_back(running, topic, partition, leader, b"kept")
+        began = time.monotonic()
+        assert running.end(signal.SIGINT) == 0
+        assert time.monotonic() - began < STOP_SECONDS_MAX
+    assert running.said[-1] == "kwire: all nodes have stopped\n"
+    assert not [line for line in running.said if "nobody may have taken over" in line]
+    for broker in BROKERS:
+        assert (tmp_path / "data" / f"broker-{broker}" / ".kafka_cleanshutdown").is_file()
+    with started(tmp_path / "data") as running:
+        wait_until(running.addresses, topic, lambda led: -1 not in led, "somebody leads each partition again")
+        for partition, leader in enumerate(leaders(running.addresses[0], topic)):
+            with RawClient(running.addresses[leader - 1]) as client:
+                eventually(partial(serves, client, topic, partition, b"kept"), "what was written is served")
+        assert running.end(signal.SIGTERM) == 0

@@ -103,6 +103,7 @@ def handle_end_quorum_epoch_response(core: Core, reply: Reply) -> bool:
         return outcome is Outcome.HANDLED
     if not error and isinstance(core.role, Resigned):
         core.role.unacknowledged.discard(reply.source.node_id)
+        core.role.unreachable.discard(reply.source.node_id)
     return not error
 
 

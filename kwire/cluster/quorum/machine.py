@@ -29,7 +29,7 @@ from kwire.cluster.quorum.core import Core, Incoming, Reply
 from kwire.cluster.quorum.describing import handle_describe_quorum
 from kwire.cluster.quorum.log_view import LogView
 from kwire.cluster.quorum.ready import Destination, Ready
-from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Role
+from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Resigned, Role
 from kwire.cluster.quorum.state import NOBODY, QuorumState
 from kwire.cluster.quorum.voter_history import QuorumRecord, VoterHistory, quorum_records
 from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
@@ -152,7 +152,14 @@ class Quorum:
             return False
         is_alone = not core.is_voter or core.voters.is_only_voter(core.config.key)
         is_leading = isinstance(core.role, Leader)
-        return core.now_ms >= deadline or (not is_leading and (is_alone or core.has_remote_leader))
+        is_over = is_alone or core.has_remote_leader or self._is_in_vain
+        return core.now_ms >= deadline or (not is_leading and is_over)
+
+    @property
+    def _is_in_vain(self) -> bool:
+        """Whether too many voters are out of reach for the others to elect a leader, this one's vote included."""
+        role, voters = self._core.role, self._core.voters
+        return isinstance(role, Resigned) and len(voters.ids - role.unreachable) < voters.majority
 
     def set_wall_offset(self, offset_ms: float) -> None:
         """What to add to now_ms to have the time since the Unix epoch: for DescribeQuorum."""
@@ -313,8 +320,13 @@ class Quorum:
         core = self._core
         expected = core.connections.expected(correlation_id)
         core.connections.finished(correlation_id, succeeded=False, now_ms=core.now_ms)
-        if expected is not None and isinstance(expected[1], ApiVersionsRequest):
-            voter_changes.new_voter_unreachable(core, expected[0])
+        if expected is None:
+            return
+        destination, request = expected
+        if isinstance(request, ApiVersionsRequest):
+            voter_changes.new_voter_unreachable(core, destination)
+        elif isinstance(request, EndQuorumEpochRequest) and isinstance(core.role, Resigned):
+            core.role.unreachable.add(destination.node_id)
 
     def _resign(self, epoch: int) -> None:
         role = self._core.role

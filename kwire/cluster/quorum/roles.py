@@ -100,6 +100,8 @@ class Resigned:
     election_deadline_ms: float
     unacknowledged: set[int]
     """Voters that have not confirmed to know it."""
+    unreachable: set[int] = field(default_factory=set)
+    """Those of them that could not be told, the last time."""
     preferred_successors: list[ReplicaKey] = field(default_factory=list)
 
 
