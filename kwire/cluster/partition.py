@@ -301,7 +301,9 @@ class Partition:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        in_sync.follower(broker_id).fetched(
+        follower = in_sync.follower(broker_id)
+        has_cut = follower.log_start_offset != log_start_offset
+        follower.fetched(
             offset,
             log_start_offset=log_start_offset,
             broker_epoch=broker_epoch,
@@ -311,6 +313,8 @@ class Partition:
         if in_sync.wants_in(broker_id, self.high_watermark):
             self._peers.changes_wanted(self)
         self._advance_over_in_sync()
+        if has_cut:
+            self._tell_of_tail(0)
 
     def shrink_in_sync(self) -> None:
         """Look for replicas that have been late for too long: none of them is waited for any more."""
@@ -399,13 +403,22 @@ class Partition:
     # --- changes
 
     def delete_records_before(self, offset: int) -> int:
-        """Move the log start; -1 stands for the high watermark. The new log start offset."""
+        """Move the log start; -1 stands for the high watermark. The new log start offset.
+
+        Followers are told at once; `low_watermark` says when they have moved theirs.
+        """
         target = self.high_watermark if offset == -1 else offset
         if target < 0 or target > self.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.delete_records_before(target)
         self.wake()
         return self.log.log_start_offset
+
+    @property
+    def low_watermark(self) -> int:
+        """Below it no live replica has anything to read."""
+        start = self.log.log_start_offset
+        return start if self.in_sync is None else self.in_sync.low_watermark(start)
 
     def take_log(self, log: PartitionLog) -> None:
         """Go on with a log that has the same batches in another directory, all of them durable.

@@ -52,6 +52,7 @@ class SessionPartition:
     def is_news(self, data: FetchPartitionData) -> bool:
         """Whether an answer must carry this partition."""
         news = bool(data.records) or data.error_code != ErrorCode.NONE or data.diverging_epoch.end_offset >= 0
+        news = news or data.preferred_read_replica >= 0
         return news or self.high_watermark != data.high_watermark or self.log_start_offset != data.log_start_offset
 
     def tell(self, data: FetchPartitionData) -> bool:

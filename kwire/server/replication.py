@@ -16,6 +16,7 @@ from kwire.server.active_controller import ActiveController
 from kwire.server.in_sync_changes import InSyncChanges
 from kwire.server.node import Node
 from kwire.server.other_brokers import OtherBrokers
+from kwire.server.quotas.replication import ReplicationQuota, Side
 
 
 class BrokerPeers:
@@ -51,6 +52,17 @@ class BrokerPeers:
         self.changes.note(partition)
 
 
+def replication_quota(node: Node, side: Side) -> ReplicationQuota:
+    """The throttle of a node's leaders, or of its followers."""
+    return ReplicationQuota(
+        side,
+        config=node.config,
+        dynamic_configs=node.dynamic_configs,
+        image=lambda: node.metadata_log.image,
+        clock=node.clock,
+    )
+
+
 class Replication:
     """Owns the fetchers of a broker and the looks at its followers' lag."""
 
@@ -63,6 +75,7 @@ class Replication:
             broker_epoch=peers.broker_epoch,
             settings=node.config.typed,
             clock=node.clock,
+            throttle=replication_quota(node, Side.FOLLOWER),
         )
         self._fetchers = ReplicaFetchers(
             per_leader=lambda: node.config.typed["num.replica.fetchers"], start=self._start_fetcher

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kwire.server.long_answers import LongAnswers
     from kwire.server.network.output_memory import OutputMemory
     from kwire.server.producer_ids import ProducerIds
+    from kwire.server.quotas.replication import ReplicationQuota
     from kwire.server.replica_moves import ReplicaMoves
 
 
@@ -89,6 +90,7 @@ class Services(NodeServices):
     logs: LogManager
     partitions: Partitions
     moves: ReplicaMoves
+    leader_quota: ReplicationQuota
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     gate: TransactionGate

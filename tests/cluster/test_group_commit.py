@@ -46,7 +46,13 @@ class Scene:
         log = self.logs.get_or_create("t", 0, LogConfig(flush_messages=flush_messages), None)
         image = topic_image("t", 1, 1).partitions[0]
         self.partition = Partition(
-            topic="t", topic_id=UUID(int=1), index=0, image=image, log=log, group_commit=self.group_commit, peers=Alone()
+            topic="t",
+            topic_id=UUID(int=1),
+            index=0,
+            image=image,
+            log=log,
+            group_commit=self.group_commit,
+            peers=Alone(),
         )
         self.watcher = Watcher()
         self.partition.wait(self.watcher)

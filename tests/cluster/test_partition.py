@@ -22,7 +22,9 @@ def partition(tmp_path: Path) -> Partition:
     """One replica of three is in sync."""
     image = dataclasses.replace(topic_image("t", 1, 1).partitions[0], replicas=(1, 2, 3), isr=(1,))
     log = open_at(tmp_path / "t-0", LogConfig(min_insync_replicas=2))
-    return Partition(topic="t", topic_id=UUID(int=1), index=0, image=image, log=log, group_commit=no_group_commit(), peers=Alone())
+    return Partition(
+        topic="t", topic_id=UUID(int=1), index=0, image=image, log=log, group_commit=no_group_commit(), peers=Alone()
+    )
 
 
 def test_acks_all_needs_the_replicas_that_the_topic_asks_for(partition: Partition) -> None:

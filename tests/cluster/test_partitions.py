@@ -33,7 +33,8 @@ def started(tmp_path: Path, topic: TopicImage | None) -> Partitions:
     partitions = Partitions(
         broker_id=BROKER_ID,
         logs=LogManager([str(tmp_path)], surroundings()),
-        group_commit=no_group_commit(), peers=Alone(),
+        group_commit=no_group_commit(),
+        peers=Alone(),
         settings_of=lambda image: settings,
     )
     topics = {} if topic is None else {"t": topic}

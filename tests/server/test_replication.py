@@ -12,13 +12,29 @@ import pytest
 
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.records import decode_all
 from kwire.simulation import SimulatedCluster, Simulation, WireClient
 from tests.support.requests import batch, create_request, fetch_request, produce_request
 
 LAG_MAX_MS = 2000
-CONFIG = {"replica.lag.time.max.ms": LAG_MAX_MS, "broker.session.timeout.ms": 60_000, "offsets.topic.num.partitions": 1}
+CONFIG = {
+    "replica.fetch.max.bytes": 20_000,
+    "replica.lag.time.max.ms": LAG_MAX_MS,
+    "broker.session.timeout.ms": 60_000,
+    "offsets.topic.num.partitions": 1,
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+}
 """A silent broker stays registered for long: what a test does to replicas is not done by the controller."""
 
 
@@ -28,10 +44,12 @@ class Scene:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.cluster: SimulatedCluster = simulation.cluster(brokers=3, controllers=3, config=CONFIG, as_objects=True)
+        for broker in self.cluster.brokers:
+            broker._settings["broker.rack"] = f"rack-{broker.node_id}"
         self.topic_id = UUID(int=0)
         self._wires: dict[int, WireClient] = {}
 
-    async def start(self, **configs: object) -> None:
+    async def start(self, **configs: Any) -> None:
         await self.cluster.start()
         answer = await self.ask(1, create_request("t", replicas=3, **configs), 7)
         self.topic_id = answer.topics[0].topic_id
@@ -82,12 +100,26 @@ class Scene:
         answer = await self.ask(broker or self.leader_id, request, 11)
         return answer.responses[0].partition_responses[0]
 
+    async def delete_records(self, offset: int, timeout_ms: int = 30_000) -> Any:
+        asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
+        request = DeleteRecordsRequest(topics=[asked], timeout_ms=timeout_ms)
+        return (await self.ask(self.leader_id, request, 2)).topics[0].partitions[0]
+
+    async def throttle(self, *, bytes_per_second: int) -> None:
+        """Whatever brokers send of throttled replicas."""
+        name = "leader.replication.throttled.rate"
+        config = IncrementalAlterConfigsAlterableConfig(name=name, config_operation=0, value=str(bytes_per_second))
+        resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=4, resource_name="", configs=[config])
+        answer = await self.ask(1, IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        assert answer.responses[0].error_code == ErrorCode.NONE
+        await self.until(lambda: self.cluster.brokers[self.leader_id - 1].server.services.leader_quota.limit < 2**62)
+
     async def fetch(self, broker: int, offset: int = 0, **rest: Any) -> Any:
         request = fetch_request("", offset, topic_id=self.topic_id, **rest)
         return (await self.ask(broker, request, 16)).responses[0].partitions[0]
 
 
-def play(acts: Callable[[Scene], Awaitable[None]], **configs: object) -> None:
+def play(acts: Callable[[Scene], Awaitable[None]], **configs: Any) -> None:
     with Simulation(3) as simulation:
         scene = Scene(simulation)
 
@@ -209,3 +241,71 @@ def test_a_leader_that_is_deposed_says_so_to_who_waits(acks: int) -> None:
         assert (await waiting).error_code == expected
 
     play(acts)
+
+
+def test_deleted_records_are_gone_everywhere_when_it_is_said() -> None:
+    async def acts(scene: Scene) -> None:
+        for value in (b"a", b"b", b"c"):
+            await scene.produce(value)
+        answer = await scene.delete_records(2)
+        assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 2)
+        assert [scene.partition(broker).log.log_start_offset for broker in (1, 2, 3)] == [2, 2, 2]
+        scene.cut_off(scene.followers[0])
+        late = await scene.delete_records(3, timeout_ms=500)
+        assert (late.error_code, late.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+    play(acts)
+
+
+def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        other = scene.followers[0]
+        await scene.until(lambda: scene.partition(other).high_watermark == 1)
+        there, here = f"rack-{other}", f"rack-{scene.leader_id}"
+        sent = await scene.fetch(scene.leader_id, rack_id=there)
+        assert (sent.error_code, sent.preferred_read_replica, sent.records) == (ErrorCode.NONE, other, b"")
+        found = await scene.fetch(other, rack_id=there)
+        assert (found.preferred_read_replica, found.high_watermark) == (-1, 1)
+        assert [record.value for record in decode_all(bytes(found.records))] == [b"a"]
+        for rack in (here, "rack-9", ""):
+            kept = await scene.fetch(scene.leader_id, rack_id=rack)
+            assert (kept.preferred_read_replica, len(kept.records) > 0) == (-1, True)
+
+    play(acts)
+
+
+def test_a_replica_that_has_not_got_so_far_is_not_sent_to() -> None:
+    async def acts(scene: Scene) -> None:
+        late = scene.followers[0]
+        scene.cut_off(late)
+        await scene.produce(b"a", acks=1)
+        kept = await scene.fetch(scene.leader_id, 1, rack_id=f"rack-{late}")
+        assert (kept.error_code, kept.preferred_read_replica) == (ErrorCode.NONE, -1)
+
+    play(acts)
+
+
+def test_an_old_consumer_reads_from_the_leader_only() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        for version, code in ((10, ErrorCode.NOT_LEADER_OR_FOLLOWER), (11, ErrorCode.NONE)):
+            response = await scene.ask(scene.followers[0], fetch_request("t"), version)
+            assert response.responses[0].partitions[0].error_code == code
+
+    play(acts)
+
+
+def test_a_throttled_replica_comes_slowly_and_the_in_sync_ones_do_not_wait() -> None:
+    async def acts(scene: Scene) -> None:
+        late = scene.followers[0]
+        scene.cut_off(late)
+        for _ in range(20):
+            assert (await scene.produce(b"x" * 10_000)).error_code == ErrorCode.NONE
+        await scene.throttle(bytes_per_second=10_000)
+        scene.heal()
+        began = scene.simulation.now
+        await scene.until(lambda: late in scene.leader.image.isr, seconds=120)
+        assert 10 <= scene.simulation.now - began <= 60
+
+    play(acts, leader_replication_throttled_replicas="*", min_insync_replicas=2)

@@ -78,6 +78,7 @@ def fetch_request(
     last_fetched_epoch: int = -1,
     isolation_level: int = 0,
     session: tuple[int, int] = (0, -1),
+    rack_id: str = "",
     forgotten: list[FetchForgottenTopic] | None = None,
 ) -> FetchRequest:
     asked = FetchPartition(
@@ -96,6 +97,7 @@ def fetch_request(
         session_epoch=session[1],
         topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[asked])] if topic or topic_id.int else [],
         forgotten_topics_data=forgotten or [],
+        rack_id=rack_id,
     )
 
 

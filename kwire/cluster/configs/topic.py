@@ -94,7 +94,6 @@ TOPIC_KEYS = table(
             type=ConfigType.LIST,
             default="",
             check=THROTTLED_REPLICAS,
-            use=Use.IGNORED,
             doc="Replicas whose copying is throttled on the follower's side, as partition:broker pairs, or * for all.",
         ),
         ConfigKey(
@@ -117,7 +116,6 @@ TOPIC_KEYS = table(
             type=ConfigType.LIST,
             default="",
             check=THROTTLED_REPLICAS,
-            use=Use.IGNORED,
             doc="Replicas whose copying is throttled on the leader's side, as partition:broker pairs, or * for all.",
         ),
         ConfigKey(

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kwire.cluster.partition import Partition
 from kwire.cluster.raft_node import Unreachable
@@ -42,6 +42,16 @@ Ask = Callable[[Any], Awaitable[Any]]
 """Sends a request to the leader; the response. Raises Unreachable."""
 
 
+class Throttle(Protocol):
+    """Holds chosen replicas back that have taken much (KIP-73)."""
+
+    def holds(self, partition: Partition, follower_id: int) -> bool:
+        """Whether nothing of a partition is fetched now."""
+
+    def record(self, partition: Partition, size: int) -> None:
+        """Bytes of a partition have come."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
     """Who fetches, and how."""
@@ -51,6 +61,7 @@ class Follower:
     settings: Mapping[str, Any]
     """The broker's, as they are at any time."""
     clock: Clock
+    throttle: Throttle
 
 
 class ReplicaFetcher:
@@ -93,6 +104,9 @@ class ReplicaFetcher:
         if partition.waits_for_flush:
             self._session.forget(key)
             return
+        if self._follower.throttle.holds(partition, self._follower.broker_id):
+            self._rest(partition)
+            return
         log = partition.log
         wish = FetchPartition(
             partition=partition.index,
@@ -115,8 +129,10 @@ class ReplicaFetcher:
     def _end_rests(self) -> float | None:
         """Wish again for what has rested; seconds until the next one has."""
         now_ms = self._follower.clock.monotonic_ms()
-        for key in [key for key, until_ms in self._resting.items() if until_ms <= now_ms]:
+        rested = [key for key, until_ms in self._resting.items() if until_ms <= now_ms]
+        for key in rested:
             del self._resting[key]
+        for key in rested:
             self._wish(self._partitions[key])
         return (min(self._resting.values()) - now_ms) / 1000 if self._resting else None
 
@@ -201,6 +217,7 @@ class ReplicaFetcher:
             high_watermark=data.high_watermark,
             log_start_offset=data.log_start_offset,
         )
+        self._follower.throttle.record(partition, len(data.records or b""))
 
     def _guarded(self, partition: Partition, change: Callable[[], None]) -> None:
         """Change a partition and wish for more; a log that fails is followed no more, and what else fails rests."""

@@ -118,9 +118,13 @@ class InSync:
             leader_end=end, now_ms=peers.now_ms(), lag_max_ms=peers.lag_max_ms()
         ) and peers.may_join(broker_id, follower.broker_epoch)
 
-    def low_watermark(self, log_start_offset: int, is_alive: frozenset[int]) -> int:
-        """The lowest log start of all replicas that live: below it nothing is left anywhere."""
-        starts = [each.log_start_offset for broker, each in self._followers.items() if broker in is_alive]
+    def low_watermark(self, log_start_offset: int) -> int:
+        """The lowest log start of the leader and the followers that live: below it nothing is left to be read."""
+        starts = [
+            follower.log_start_offset
+            for broker, follower in self._followers.items()
+            if self._peers.may_join(broker, UNKNOWN_EPOCH)
+        ]
         return min([log_start_offset, *starts])
 
     # --- changes

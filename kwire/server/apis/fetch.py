@@ -27,6 +27,7 @@ from kwire.protocol.messages.fetch import (
     FetchResponse,
 )
 from kwire.protocol.schema import schema_of
+from kwire.server.closest_replica import CLIENT_RACKS_SINCE, closer_replica
 from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
 from kwire.server.delayed_fetch import DelayedFetch
@@ -278,7 +279,8 @@ class Fetch:
         is_allowed = self._context.allows_topic(name) if self.replica_id < 0 else self._context.allows_cluster()
         if not is_allowed:
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return services.partitions.find(name, index)
+        may_follow = self.replica_id < 0 and self._context.version >= CLIENT_RACKS_SINCE
+        return services.partitions.find(name, index, may_follow=may_follow)
 
     def _name_before(self, key: Key) -> str:
         """The name of a topic that was deleted while a session had it; another may have the name by now."""
@@ -302,13 +304,13 @@ class Fetch:
         )
         if asked.last_fetched_epoch != NO_EPOCH and self._diverges(partition, asked, data):
             return data
-        is_committed = self._request.isolation_level == READ_COMMITTED and self.replica_id < 0
-        limit = last_stable_offset if is_committed else partition.high_watermark
         if self.replica_id >= 0:
-            if self._is_first_read:
-                self._note_follower(partition, asked)
-                data.high_watermark = partition.high_watermark
-            limit = partition.log.log_end_offset
+            self._read_as_follower(partition, asked, remaining, data)
+            return data
+        if self._sends_closer(partition, asked, data):
+            return data
+        is_committed = self._request.isolation_level == READ_COMMITTED
+        limit = last_stable_offset if is_committed else partition.high_watermark
         max_bytes = min(asked.partition_max_bytes, remaining)
         data.records = partition.log.read(
             asked.fetch_offset, max(max_bytes, 0), limit_offset=limit, min_one_batch=self._size == 0
@@ -321,15 +323,36 @@ class Fetch:
             ]
         return data
 
-    def _note_follower(self, partition: Partition, asked: FetchPartition) -> None:
-        """The follower has all below its fetch offset, and this leader agrees with it up to there."""
-        partition.follower_fetched(
-            self.replica_id,
-            offset=asked.fetch_offset,
-            log_start_offset=asked.log_start_offset,
-            broker_epoch=self._request.replica_state.replica_epoch,
-            epoch=asked.current_leader_epoch,
-        )
+    def _read_as_follower(
+        self, partition: Partition, asked: FetchPartition, remaining: int, data: FetchPartitionData
+    ) -> None:
+        """All there is, committed or not. The follower has all below its fetch offset: the logs agree up to there."""
+        if self._is_first_read:
+            partition.follower_fetched(
+                self.replica_id,
+                offset=asked.fetch_offset,
+                log_start_offset=asked.log_start_offset,
+                broker_epoch=self._request.replica_state.replica_epoch,
+                epoch=asked.current_leader_epoch,
+            )
+            data.high_watermark = partition.high_watermark
+        quota = self._context.services.leader_quota
+        if quota.holds(partition, self.replica_id):
+            return
+        max_bytes = max(min(asked.partition_max_bytes, remaining), 0)
+        data.records = partition.log.read(asked.fetch_offset, max_bytes, min_one_batch=self._size == 0)
+        quota.record(partition, len(data.records))
+
+    def _sends_closer(self, partition: Partition, asked: FetchPartition, data: FetchPartitionData) -> bool:
+        """Whether the consumer is told to read from a replica that is nearer to it."""
+        if not self._request.rack_id or not partition.is_led:
+            return False
+        replica = closer_replica(partition, asked, self._request.rack_id, self._context)
+        if replica is None:
+            return False
+        data.preferred_read_replica = replica
+        self._urgent = True
+        return True
 
     def _diverges(self, partition: Partition, asked: FetchPartition, data: FetchPartitionData) -> bool:
         """Whether the client's log and ours part before its fetch offset (KIP-595); then data says where."""

@@ -22,6 +22,9 @@ from kwire.protocol.messages.list_offsets import (
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
+CONSUMER = -1
+DEBUGGER = -2
+"""Replica ids of who is no broker: one that looks at replicas may ask followers, too, for the ends of their logs."""
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -67,7 +70,9 @@ def _partition(
             and _SINCE.get(asked.timestamp, 0 if asked.timestamp >= EARLIEST else 999) > context.version
         ):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        partition = context.services.partitions.find(topic, asked.partition_index)
+        partition = context.services.partitions.find(
+            topic, asked.partition_index, may_follow=request.replica_id == DEBUGGER
+        )
         partition.check_epoch(asked.current_leader_epoch)
         timestamp, offset, epoch = _find(partition, asked.timestamp, request)
     except KafkaError as error:
@@ -84,7 +89,7 @@ def _partition(
 
 def _find(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> Found:
     log = partition.log
-    end = partition.end_offset(request.isolation_level) if request.replica_id < 0 else log.log_end_offset
+    end = partition.end_offset(request.isolation_level) if request.replica_id == CONSUMER else log.log_end_offset
     if timestamp == LATEST:
         return -1, end, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

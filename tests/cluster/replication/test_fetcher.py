@@ -99,11 +99,21 @@ class Leader:
 class Scene:
     def __init__(self, directory: Path, loop: VirtualLoop) -> None:
         self.loop = loop
+        self.is_held = False
+        self.recorded: list[int] = []
         self.leader = Leader(replica(directory, image((1,)), KnownPeers(1)))
         self.follower = replica(directory, image((1,)), KnownPeers(2))
-        follower = Follower(broker_id=2, broker_epoch=lambda: 102, settings=SETTINGS, clock=VirtualClock(loop))
+        follower = Follower(
+            broker_id=2, broker_epoch=lambda: 102, settings=SETTINGS, clock=VirtualClock(loop), throttle=self
+        )
         self.fetcher = ReplicaFetcher(1, follower=follower, ask=self.leader.ask)
         self._task = loop.create_task(self.fetcher.run())
+
+    def holds(self, partition: Partition, follower_id: int) -> bool:
+        return self.is_held
+
+    def record(self, partition: Partition, size: int) -> None:
+        self.recorded.append(size)
 
     def run(self, seconds: float = 3.0) -> None:
         self.loop.run_until_complete(asyncio.sleep(seconds))
@@ -300,6 +310,16 @@ def test_what_is_not_durable_is_not_fetched_behind(scene: Scene) -> None:
     scene.follower.flushed()
     scene.run()
     assert scene.leader.asked[-1].fetch_offset == 3
+
+
+def test_what_is_held_back_is_not_fetched(scene: Scene) -> None:
+    scene.is_held = True
+    scene.fetcher.add(scene.follower)
+    scene.run(10)
+    assert scene.leader.requests == 0
+    scene.is_held = False
+    scene.run()
+    assert scene.recorded[0] == scene.follower.log.size_in_bytes > 0
 
 
 # --- which fetcher

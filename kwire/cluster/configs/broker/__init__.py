@@ -74,7 +74,6 @@ DYNAMIC_ONLY_KEYS = table(
         _rate(
             "replica.alter.log.dirs.io.max.bytes.per.second",
             "Bytes in a second that moves between directories may take.",
-            Use.HONOURED,
         ),
     )
 )

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from kwire.cluster.config_keys import ConfigKey, ConfigType, Update, Use
-from kwire.cluster.configs.checks import ANY_ITEMS, CODECS, COUNT, GZIP_LEVEL, POSITIVE, at_least, between, items
+from kwire.cluster.configs.checks import (
+    ANY_ITEMS,
+    CODECS,
+    COUNT,
+    GZIP_LEVEL,
+    POSITIVE,
+    at_least,
+    between,
+    items,
+    one_of,
+)
 
 KEYS = (
     ConfigKey(name="node.id", type=ConfigType.INT, default="1", check=COUNT, doc="This node's id in the cluster."),
@@ -184,8 +194,10 @@ KEYS = (
         name="replica.selector.class",
         type=ConfigType.STRING,
         default=None,
-        use=Use.IGNORED,
-        doc="A Java class that picks the replica a consumer reads from; there is one replica.",
+        check=one_of(
+            "org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+        ),
+        doc="Which replica a consumer reads from: the leader, or one in the consumer's rack.",
     ),
     ConfigKey(
         name="initial.broker.registration.timeout.ms",

@@ -80,7 +80,6 @@ KEYS = (
         type=ConfigType.INT,
         default="11",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Windows over which the rate of replication is measured.",
     ),
     ConfigKey(
@@ -88,7 +87,6 @@ KEYS = (
         type=ConfigType.INT,
         default="1",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Length of such a window.",
     ),
     ConfigKey(

@@ -1,0 +1,79 @@
+"""Replication throttles: how many bytes a second leaders send, and followers take, of chosen replicas (KIP-73).
+
+Which replicas, a topic's configuration says; how much, a broker's dynamic one. Who is in sync is never held back: its
+leader waits for it. The rate is measured over replication.quota.window.num windows, as Kafka does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.partition import Partition
+from kwire.seams import Clock
+from kwire.server.quotas.rate import SampledRate
+from kwire.server.settings.config import BrokerConfig
+from kwire.server.settings.dynamic_configs import DynamicConfigs
+
+UNLIMITED: Final = 2**63 - 1
+
+
+class Side(Enum):
+    """Who is held back."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+
+class ReplicationQuota:
+    """What one side may send or take, and has."""
+
+    def __init__(
+        self,
+        side: Side,
+        *,
+        config: BrokerConfig,
+        dynamic_configs: DynamicConfigs,
+        image: Callable[[], MetadataImage],
+        clock: Clock,
+    ) -> None:
+        self._rate_key = f"{side.value}.replication.throttled.rate"
+        self._replicas_key = f"{side.value}.replication.throttled.replicas"
+        self._broker_id = config.node_id
+        self._dynamic_configs = dynamic_configs
+        self._image = image
+        self._clock = clock
+        self._sent = SampledRate(
+            samples_max=config["replication.quota.window.num"],
+            window_ms=config["replication.quota.window.size.seconds"] * 1000,
+        )
+
+    @property
+    def limit(self) -> int:
+        """Bytes in a second."""
+        configs = self._dynamic_configs
+        text = configs.own.get(self._rate_key) or configs.defaults.get(self._rate_key)
+        return UNLIMITED if text is None else int(text)
+
+    def holds(self, partition: Partition, follower_id: int) -> bool:
+        """Whether nothing of a partition goes to a follower now."""
+        if self.limit == UNLIMITED or follower_id in partition.image.isr or not self._is_chosen(partition):
+            return False
+        return self._sent.measure(self._now_ms()) > self.limit
+
+    def record(self, partition: Partition, size: int) -> None:
+        """Bytes of a partition went over."""
+        if size and self.limit != UNLIMITED and self._is_chosen(partition):
+            self._sent.record(size, self._now_ms())
+
+    def _is_chosen(self, partition: Partition) -> bool:
+        """Whether the topic's configuration names this broker's replica."""
+        text = self._image().config_of(ConfigResourceType.TOPIC, partition.topic).get(self._replicas_key, "")
+        names = [name.strip() for name in text.split(",")]
+        return names == ["*"] or f"{partition.index}:{self._broker_id}" in names
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic_ms())
