@@ -41,8 +41,9 @@ from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.node import Node
 from kwire.server.quotas.manager import ClientQuotaManager, quota_config
+from kwire.server.quotas.replication import Side
 from kwire.server.replica_moves import ReplicaMoves
-from kwire.server.replication import BrokerPeers, Replication
+from kwire.server.replication import BrokerPeers, Replication, replication_quota
 from kwire.server.services import Services
 from kwire.server.settings.config import BrokerConfig, ListenerAddress
 from kwire.server.settings.config_entries import ConfigEntries
@@ -201,6 +202,7 @@ class BrokerServer:
             logs=self._logs,
             partitions=self._partitions,
             moves=self._moves,
+            leader_quota=replication_quota(self._node, Side.LEADER),
             groups=self._coordinators.groups,
             transactions=self._coordinators.transactions,
             gate=self._coordinators.gate,
