@@ -1,4 +1,4 @@
-"""kafka-python, confluent-kafka, aiokafka and the Java client behind one face: hand records over, and read as a member of a group."""
+"""kafka-python, confluent-kafka, aiokafka and the Java client behind one face: produce, and read as members of groups."""
 
 import asyncio
 import threading

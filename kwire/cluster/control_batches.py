@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 from kwire.cluster.features import KRAFT_VERSION_LEVEL
 from kwire.protocol.codec import decode, encode
@@ -19,10 +18,7 @@ from kwire.protocol.messages.control_records import (
     LeaderChangeVoter,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
-    VotersEndpoint,
-    VotersKRaftVersionFeature,
     VotersRecord,
-    VotersVoter,
 )
 from kwire.protocol.records import Record, encode_batch
 

@@ -54,7 +54,7 @@ def _refusal(what: str) -> DirectoryRefused:
 
 
 def _recovery_point(disk: Disk, directory: str) -> int | None:
-    """None if there is no file; 0 if a crash has torn it or kept it from its name: it may have torn the log's end too."""
+    """None if there is no file; 0 if a crash has torn it or kept it from its name: the log's end may be torn, too."""
     path = f"{directory}/{RECOVERY_POINT_FILE}"
     if not disk.exists(path):
         return 0 if disk.exists(f"{path}.tmp") else None

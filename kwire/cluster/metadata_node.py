@@ -9,10 +9,9 @@ from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_damage import refuse_damage
 from kwire.cluster.metadata_log import METADATA_TOPIC_ID, UNREADABLE, MetadataLog
 from kwire.cluster.quorum.config import QuorumConfig
-from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.raft_log import RaftLog
-from kwire.cluster.raft_node import Channel, RaftNode, Unreachable
+from kwire.cluster.raft_node import Channel, RaftNode
 from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.log.config import LogConfig
 from kwire.log.recovery import Surroundings, open_log

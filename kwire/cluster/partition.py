@@ -61,10 +61,10 @@ class Partition:
     """State of one partition on its leader, or on a broker that may lead it. Changed on the event loop only."""
 
     __slots__ = (
-        "_tail_waiters",
         "_group_commit",
         "_leader_high_watermark",
         "_peers",
+        "_tail_waiters",
         "_uncommitted",
         "_unflushed_bytes",
         "_waiters",
@@ -360,7 +360,7 @@ class Partition:
         assert not self.is_led, "a leader's log is what counts"
         if offset < self.high_watermark:
             logger.warning(
-                "%s-%d is cut back to %d, below its high watermark %d: its leader, broker %d of epoch %d, does not have "
+                "%s-%d is cut back to %d, below its high watermark %d: broker %d, its leader in epoch %d, has not got "
                 "what was committed",
                 self.topic,
                 self.index,

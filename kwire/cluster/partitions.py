@@ -26,7 +26,7 @@ logger = logging.getLogger("kwire.cluster.partitions")
 
 
 class Partitions:
-    """Topic partitions that this broker has replicas of, by name. It leads most of them, and others may lead the rest."""
+    """Topic partitions that this broker has replicas of, by name. It leads some of them and follows the others."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Partitions:
         self._leadership_watchers.append(watcher)
 
     def watch_roles(self, watcher: Callable[[Partition], None]) -> None:
-        """Tell the watcher of partitions, those that are here and new ones, whenever their leader or its epoch changes."""
+        """Tell the watcher of partitions, here already or new, whenever their leader or its epoch changes."""
         for partition in self:
             watcher(partition)
         self._role_watchers.append(watcher)

@@ -16,11 +16,11 @@ from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.partition import Partition
 from kwire.log.config import LogConfig
 from kwire.log.log_manager import LogManager
-from tests.support.metadata import Alone
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import topic_image
 from tests.log.faults import FaultyDisk, broken, full
 from tests.log.support import surroundings
+from tests.support.metadata import Alone
 from tests.support.requests import batch
 
 

@@ -11,9 +11,9 @@ import pytest
 from kwire.cluster.partition import Partition
 from kwire.log.config import LogConfig
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from tests.support.metadata import Alone
 from tests.coordinator.world import no_group_commit, topic_image
 from tests.log.support import open_at
+from tests.support.metadata import Alone
 from tests.support.requests import batch
 
 

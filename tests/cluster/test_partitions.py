@@ -13,9 +13,9 @@ from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.partitions import Partitions
 from kwire.log.config import LogConfig
 from kwire.log.log_manager import LogManager
-from tests.support.metadata import Alone
 from tests.coordinator.world import BROKER_ID, no_group_commit, topic_image
 from tests.log.support import surroundings
+from tests.support.metadata import Alone
 
 OURS = topic_image("t", 1, 2)
 ELSEWHERE = dataclasses.replace(

@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 from kwire.cluster.client_quotas import QuotaEntity, entity_text
 from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
 from kwire.cluster.controller.configs import Change, plan_incremental, plan_replacement
 from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
 from kwire.cluster.controller.features import FeatureUpdate, plan_features
-from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.controller.topics import (
     CreatedTopic,
     NewTopic,
@@ -28,18 +26,9 @@ from kwire.cluster.controller.topics import (
 )
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.features import KRAFT_VERSION
-from kwire.cluster.image import BrokerRegistration, ConfigResource, Endpoint, MetadataImage, TopicImage
+from kwire.cluster.image import ConfigResource, MetadataImage, TopicImage
 from kwire.cluster.metadata_log import MetadataLog, Written
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.messages.metadata_records import (
-    BrokerEndpoint,
-    BrokerFeature,
-    BrokerRegistrationChangeRecord,
-    ControllerEndpoint,
-    ControllerFeature,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-)
 from kwire.seams import Chance
 
 WISHES_AT_ONCE = 64

@@ -3,7 +3,7 @@
 What the metadata say is in sync; what the leader wants changed is proposed to the controller, one change at a time:
 
     image.isr  --shrink/expand-->  proposal  --(the metadata have a newer partition epoch)-->  image.isr
-                                      \\--(refused for now)------------------------------>  image.isr, no proposal
+                                      +---(refused for now)------------------------------>  image.isr, no proposal
 
 Until the outcome is known both count: what is committed is on every replica of the maximal set, that is in either.
 """

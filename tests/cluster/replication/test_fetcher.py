@@ -21,7 +21,6 @@ from kwire.protocol.messages.fetch import (
     FetchEpochEndOffset,
     FetchPartition,
     FetchPartitionData,
-    FetchRequest,
     FetchResponse,
 )
 from kwire.protocol.messages.list_offsets import (
