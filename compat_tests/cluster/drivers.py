@@ -1,4 +1,4 @@
-"""kafka-python, confluent-kafka, aiokafka and the Java client behind one face: produce, and read as members of groups."""
+"""kafka-python, confluent-kafka, aiokafka and the Java client behind one face: they produce, and read in groups."""
 
 import asyncio
 import threading
