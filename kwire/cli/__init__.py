@@ -10,6 +10,7 @@ from kwire.cli.format_command import format_directories, random_uuid
 from kwire.cli.log_command import log
 from kwire.cli.log_verify_command import verify
 from kwire.cli.server_command import server
+from kwire.cli.status_command import status
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -20,6 +21,7 @@ def main() -> None:
 
 main.add_command(server)
 main.add_command(cluster)
+cluster.add_command(status)
 main.add_command(config)
 main.add_command(format_directories)
 main.add_command(random_uuid)

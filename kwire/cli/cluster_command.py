@@ -25,7 +25,7 @@ EXIT_FAILED = 3
 
 @click.group()
 def cluster() -> None:
-    """Run several nodes on this machine."""
+    """Run several nodes on this machine, or look at a cluster."""
 
 
 @cluster.command()

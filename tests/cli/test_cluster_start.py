@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,53 +16,8 @@ from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from tests.support.processes import SECONDS, ServerProcess, command
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_request, create_topic, fetch, produce, values_in
+from tests.support.running_cluster import RunningCluster, started
 from tests.support.waiting import eventually
-
-
-class RunningCluster:
-    """One that has said it is ready."""
-
-    def __init__(self, process: subprocess.Popen[str], data: Path) -> None:
-        self.process = process
-        self.data = data
-        self.said: list[str] = []
-        self.addresses = self.wait_for("(Ctrl-C stops all nodes)").rpartition(" (")[0].rpartition(": ")[2].split(",")
-
-    def wait_for(self, words: str) -> str:
-        """The next line with the words."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.said.append(line)
-            if words in line:
-                return line.rstrip("\n")
-        raise AssertionError(f"it never said {words!r}: {self.said}")
-
-    def node_ids(self) -> dict[str, int]:
-        """The process ids of its nodes by their names."""
-        listed = subprocess.run(
-            ["ps", "-A", "-ww", "-o", "pid=,args="], capture_output=True, text=True, check=True
-        ).stdout
-        rows = [line.split() for line in listed.splitlines() if f"{self.data}/" in line]
-        return {Path(row[-1]).stem: int(row[0]) for row in rows if "--stop-with-stdin" in row}
-
-    def end(self, number: int) -> int:
-        self.process.send_signal(number)
-        assert self.process.stdout is not None
-        self.said += self.process.stdout.readlines()
-        return self.process.wait(SECONDS)
-
-
-@contextmanager
-def started(data: Path, *arguments: str) -> Iterator[RunningCluster]:
-    given = [sys.executable, "-m", "kwire", "cluster", "start", "--data", str(data), "--port", "0", *arguments]
-    process = subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        yield RunningCluster(process, data)
-    finally:
-        process.kill()
-        process.wait(SECONDS)
-        assert process.stdout is not None
-        process.stdout.close()
 
 
 def test_a_killed_node_is_told_and_can_be_started_by_hand(tmp_path: Path) -> None:

@@ -1,0 +1,272 @@
+"""Asks a cluster how it does, over Kafka's protocol alone: any version of Apache Kafka's brokers answers as well.
+
+One broker tells of brokers, quorum and partitions; each one is asked where its own logs end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from kwire.cli.cluster_status import NOBODY, Broker, ClusterStatus, Partition, Quorum, Voter
+from kwire.cluster.quorum.ready import Destination
+from kwire.cluster.raft_node import Unreachable
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+)
+from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.server.network.node_channel import NodeChannel
+
+CLIENT_ID = "kwire-cluster-status"
+DEBUGGER = -2
+"""The replica id of who looks at replicas: followers tell where their logs end, too."""
+LATEST = -1
+TOPIC = 2
+MIN_ISR = "min.insync.replicas"
+METADATA_TOPIC = "__cluster_metadata"
+
+Place = tuple[str, int]
+"""(topic, partition)"""
+
+
+class CannotAsk(Exception):  # noqa: N818 it is what happened
+    """Nobody answers; the message is one line that says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What one broker told."""
+
+    address: Destination
+    cluster: DescribeClusterResponse
+    metadata: MetadataResponse
+    quorum: DescribeQuorumResponse | None
+    in_sync_min: Mapping[str, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Ends:
+    """Where the logs of one broker end, or why that cannot be told."""
+
+    offsets: dict[Place, int] = field(default_factory=dict)
+    trouble: str | None = None
+
+
+class Asking:
+    """Keeps its connections from one look to the next."""
+
+    def __init__(self, bootstrap: Sequence[tuple[str, int]], *, timeout_ms: int) -> None:
+        self._bootstrap = [Destination(-2 - index, *address) for index, address in enumerate(bootstrap)]
+        self._channel = NodeChannel(client_id=CLIENT_ID, software_version=version("kwire"), timeout_ms=timeout_ms)
+        self._timeout_seconds = timeout_ms / 1000
+
+    def close(self) -> None:
+        self._channel.close()
+
+    async def look(self) -> ClusterStatus:
+        """How the cluster does now. Raises CannotAsk."""
+        troubles: list[str] = []
+        for address in self._bootstrap:
+            try:
+                async with asyncio.timeout(self._timeout_seconds):
+                    asked = await self._ask_one(address)
+            except (Unreachable, TimeoutError) as error:
+                troubles.append(f"{address.host}:{address.port}: {_reason(error)}")
+            else:
+                return _status(asked, await self._ends(asked))
+        raise CannotAsk(f"no broker answers: {'; '.join(troubles)}")
+
+    async def _ask_one(self, address: Destination) -> _Asked:
+        cluster = await self._describe_cluster(address)
+        metadata = await self._channel.send(address, MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        topics = [topic.name for topic in metadata.topics]
+        return _Asked(
+            address=address,
+            cluster=cluster,
+            metadata=metadata,
+            quorum=await self._describe_quorum(address),
+            in_sync_min=await self._in_sync_min(address, topics),
+        )
+
+    async def _describe_cluster(self, address: Destination) -> DescribeClusterResponse:
+        response: DescribeClusterResponse
+        try:
+            response = await self._channel.send(address, DescribeClusterRequest(include_fenced_brokers=True))
+        except Unreachable:
+            # A broker of before Kafka 4.0 cannot be asked for those.
+            response = await self._channel.send(address, DescribeClusterRequest())
+        return response
+
+    async def _describe_quorum(self, address: Destination) -> DescribeQuorumResponse | None:
+        """None when no controller answers: the broker itself waits for one."""
+        wanted = DescribeQuorumRequestTopicData(
+            topic_name=METADATA_TOPIC, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
+        )
+        response: DescribeQuorumResponse
+        try:
+            async with asyncio.timeout(self._timeout_seconds / 2):
+                response = await self._channel.send(address, DescribeQuorumRequest(topics=[wanted]))
+        except (Unreachable, TimeoutError):
+            return None
+        return response
+
+    async def _in_sync_min(self, address: Destination, topics: Sequence[str]) -> dict[str, int]:
+        resources = [
+            DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=[MIN_ISR])
+            for topic in topics
+        ]
+        response = await self._channel.send(address, DescribeConfigsRequest(resources=resources))
+        return {
+            result.resource_name: int(config.value)
+            for result in response.results
+            for config in result.configs
+            if config.name == MIN_ISR and config.value is not None
+        }
+
+    async def _ends(self, asked: _Asked) -> dict[int, _Ends]:
+        brokers = asked.cluster.brokers
+        places = _places_by_broker(asked.metadata)
+        ends = await asyncio.gather(*(self._ends_of(each, places.get(each.broker_id, ())) for each in brokers))
+        return {broker.broker_id: each for broker, each in zip(brokers, ends, strict=True)}
+
+    async def _ends_of(self, broker: Any, places: Iterable[Place]) -> _Ends:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for name, index in places:
+            topic = topics.setdefault(name, ListOffsetsTopic(name=name))
+            topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=LATEST))
+        request = ListOffsetsRequest(replica_id=DEBUGGER, topics=list(topics.values()))
+        try:
+            response = await self._channel.send(Destination(broker.broker_id, broker.host, broker.port), request)
+        except (Unreachable, TimeoutError) as error:
+            return _Ends(trouble=_reason(error))
+        return _Ends(
+            offsets={
+                (topic.name, partition.partition_index): partition.offset
+                for topic in response.topics
+                for partition in topic.partitions
+                if partition.error_code == ErrorCode.NONE
+            }
+        )
+
+
+def _reason(error: Exception) -> str:
+    cause = error.__cause__ or error
+    if isinstance(cause, TimeoutError):
+        return "no answer in time"
+    if isinstance(cause, asyncio.IncompleteReadError):
+        return "it hung up"
+    if isinstance(cause, OSError) and cause.errno:
+        return os.strerror(cause.errno).lower()
+    return str(cause) or type(cause).__name__
+
+
+def _places_by_broker(metadata: MetadataResponse) -> dict[int, list[Place]]:
+    places: dict[int, list[Place]] = {}
+    for topic in metadata.topics:
+        for partition in topic.partitions:
+            for replica in partition.replica_nodes:
+                places.setdefault(replica, []).append((topic.name or "", partition.partition_index))
+    return places
+
+
+# --- from answers to a status
+
+
+def _status(asked: _Asked, ends: Mapping[int, _Ends]) -> ClusterStatus:
+    partitions = [_partition(topic, each, asked, ends) for topic in asked.metadata.topics for each in topic.partitions]
+    return ClusterStatus(
+        cluster_id=asked.cluster.cluster_id,
+        brokers=tuple(
+            _broker(each, partitions, ends[each.broker_id])
+            for each in sorted(asked.cluster.brokers, key=lambda each: each.broker_id)
+        ),
+        quorum=_quorum(asked.quorum),
+        topics=len(asked.metadata.topics),
+        partitions=len(partitions),
+        replicas=sum(len(each.replicas) for each in partitions),
+        unhealthy=tuple(
+            sorted((each for each in partitions if not each.is_healthy), key=lambda each: (each.topic, each.index))
+        ),
+    )
+
+
+def _partition(topic: Any, partition: Any, asked: _Asked, ends: Mapping[int, _Ends]) -> Partition:
+    place = topic.name, partition.partition_index
+    found = [ends[each].offsets.get(place) if each in ends else None for each in partition.replica_nodes]
+    ends_of_replicas = dict(zip(partition.replica_nodes, found, strict=True))
+    end = ends_of_replicas.get(partition.leader_id)
+    lags = (None if end is None or each is None else max(0, end - each) for each in found)
+    return Partition(
+        topic=topic.name,
+        index=partition.partition_index,
+        leader=partition.leader_id,
+        replicas=tuple(partition.replica_nodes),
+        in_sync=tuple(partition.isr_nodes),
+        in_sync_min=asked.in_sync_min.get(topic.name, 1),
+        lags=tuple(lags),
+    )
+
+
+def _broker(broker: Any, partitions: Sequence[Partition], ends: _Ends) -> Broker:
+    broker_id = broker.broker_id
+    replicas = [each for each in partitions if broker_id in each.replicas]
+    lags = [lag for each in replicas if (lag := each.lags[each.replicas.index(broker_id)]) is not None]
+    is_known = ends.trouble is None
+    return Broker(
+        broker_id=broker_id,
+        address=f"{broker.host}:{broker.port}",
+        rack=broker.rack,
+        is_fenced=broker.is_fenced,
+        trouble=ends.trouble,
+        partitions=len(replicas),
+        leads=sum(each.leader == broker_id for each in replicas),
+        lag_sum=sum(lags) if is_known else None,
+        lag_max=max(lags, default=0) if is_known else None,
+    )
+
+
+def _quorum(response: DescribeQuorumResponse | None) -> Quorum:
+    found = [partition for topic in response.topics for partition in topic.partitions] if response else []
+    error = (response.error_code or (found[0].error_code if found else ErrorCode.NONE)) if response else 0
+    if response is None or not found or error:
+        trouble = ErrorCode(error).name if error else "no controller answers"
+        return Quorum(leader_id=NOBODY, leader_epoch=-1, high_watermark=-1, voters=(), observers=0, trouble=trouble)
+    (described,) = found
+    listeners = {node.node_id: node.listeners for node in response.nodes}
+    leader = next((each for each in described.current_voters if each.replica_id == described.leader_id), None)
+    return Quorum(
+        leader_id=described.leader_id,
+        leader_epoch=described.leader_epoch,
+        high_watermark=described.high_watermark,
+        voters=tuple(
+            _voter(each, leader, listeners.get(each.replica_id, ()))
+            for each in sorted(described.current_voters, key=lambda each: each.replica_id)
+        ),
+        observers=len(described.observers),
+    )
+
+
+def _voter(state: Any, leader: Any, listeners: Sequence[Any]) -> Voter:
+    is_leader = state is leader
+    is_heard = leader is not None and state.last_fetch_timestamp >= 0
+    return Voter(
+        node_id=state.replica_id,
+        address=f"{listeners[0].host}:{listeners[0].port}" if listeners else None,
+        is_leader=is_leader,
+        lag=None
+        if leader is None or state.log_end_offset < 0
+        else max(0, leader.log_end_offset - state.log_end_offset),
+        # The leader's own time of being caught up is its present time.
+        silent_ms=max(0, leader.last_caught_up_timestamp - state.last_fetch_timestamp) if is_heard else None,
+    )

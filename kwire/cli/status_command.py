@@ -1,0 +1,106 @@
+"""`kwire cluster status`: brokers, controllers, and partitions that lack replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from kwire.cli.log_command import printable, refuse, until_pipe_breaks
+
+if TYPE_CHECKING:
+    from kwire.cli.cluster_status import ClusterStatus
+
+EXIT_UNHEALTHY = 1
+PORT = 9092
+CLEAR = "\033[H\033[2J"
+
+
+@click.command()
+@click.option(
+    "--bootstrap-server",
+    "servers",
+    default=f"127.0.0.1:{PORT}",
+    show_default=True,
+    metavar="HOST:PORT[,...]",
+    help="Brokers; the first that answers tells of the others.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines for people, or one JSON object a look.",
+)
+@click.option("--watch", is_flag=True, help="Look again and again, until it is stopped (Ctrl-C).")
+@click.option(
+    "--interval", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True, help="Seconds, of --watch."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(0.1, 3600), default=10.0, show_default=True, help="Seconds to wait for a broker."
+)
+def status(servers: str, form: str, *, watch: bool, interval: float, timeout: float) -> None:
+    """Show how a cluster does: kwire's, or Apache Kafka's.
+
+    The exit status is 0 if it is healthy: every registered broker is in service and answers, controllers lead and all
+    that vote are heard of, and every partition has its leader and all its replicas in sync. It is 1 if it is not, and
+    2 if no broker can be asked.
+    """
+    addresses = [_address(text) for text in servers.split(",")]
+    try:
+        sys.exit(until_pipe_breaks(lambda: asyncio.run(_run(addresses, form, timeout, interval if watch else None))))
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.strip().rpartition(":")
+    if not colon:
+        host, port = port, str(PORT)
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        refuse(f"--bootstrap-server {text}: is no host:port")
+    return host.strip("[]"), int(port)
+
+
+async def _run(addresses: list[tuple[str, int]], form: str, timeout_seconds: float, interval: float | None) -> int:
+    # Loaded here: `kwire server`, which this module is imported beside, starts without it.
+    from kwire.cli.cluster_asking import Asking, CannotAsk  # noqa: PLC0415
+
+    asking = Asking(addresses, timeout_ms=round(timeout_seconds * 1000))
+    try:
+        while True:
+            try:
+                found = await asking.look()
+            except CannotAsk as error:
+                if interval is None:
+                    refuse(str(error))
+                told = printable(str(error))
+                line = json.dumps({"healthy": False, "error": told}) if form == "json" else f"kwire: {told}"
+                _show([line], is_redrawn=form == "text")
+            else:
+                _show(_lines(found, form), is_redrawn=form == "text" and interval is not None)
+                if interval is None:
+                    return 0 if found.is_healthy else EXIT_UNHEALTHY
+            await asyncio.sleep(interval)
+    finally:
+        asking.close()
+
+
+def _lines(found: ClusterStatus, form: str) -> list[str]:
+    from kwire.cli.status_shown import as_lines, as_object  # noqa: PLC0415 see _run
+
+    return [json.dumps(as_object(found), separators=(",", ":"))] if form == "json" else list(as_lines(found))
+
+
+def _show(lines: list[str], *, is_redrawn: bool) -> None:
+    """One look; in a terminal it takes the place of the one before."""
+    if is_redrawn and sys.stdout.isatty():
+        click.echo(CLEAR, nl=False)
+    click.echo("\n".join(lines))
+    if is_redrawn and not sys.stdout.isatty():
+        click.echo()
+    sys.stdout.flush()
