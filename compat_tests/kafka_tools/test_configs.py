@@ -3,7 +3,6 @@
 import pytest
 
 from compat_tests.kafka_tools.comparing import only_lines_with
-from compat_tests.kafka_tools.known_differences import without_min_insync_replicas
 
 CONFIGS, METRICS = "kafka-configs", "kafka-client-metrics"
 
@@ -11,13 +10,13 @@ CONFIGS, METRICS = "kafka-configs", "kafka-client-metrics"
 def test_settings_of_one_broker_and_of_all(both):
     both.run(CONFIGS, "--alter", "--broker-defaults", "--add-config", "log.retention.ms=70000000")
     both.run(CONFIGS, "--alter", "--broker", "1", "--add-config", "log.retention.ms=80000000")
-    own = both.run(CONFIGS, "--describe", "--broker", "1", change=without_min_insync_replicas)
+    own = both.run(CONFIGS, "--describe", "--broker", "1")
     assert "DYNAMIC_BROKER_CONFIG:log.retention.ms=80000000" in own.output
-    shared = both.run(CONFIGS, "--describe", "--broker-defaults", change=without_min_insync_replicas)
+    shared = both.run(CONFIGS, "--describe", "--broker-defaults")
     assert "log.retention.ms=70000000" in shared.output
     both.run(CONFIGS, "--alter", "--broker", "1", "--delete-config", "log.retention.ms")
     both.run(CONFIGS, "--alter", "--broker-defaults", "--delete-config", "log.retention.ms")
-    everything = both.run(CONFIGS, "--describe", "--entity-type", "brokers", change=without_min_insync_replicas)
+    everything = both.run(CONFIGS, "--describe", "--entity-type", "brokers")
     assert "retention" not in everything.output
 
 

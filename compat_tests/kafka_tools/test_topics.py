@@ -3,7 +3,6 @@
 import pytest
 
 from compat_tests.kafka_tools.comparing import only_lines_with
-from compat_tests.kafka_tools.known_differences import without_min_insync_replicas
 
 TOPICS, CONFIGS = "kafka-topics", "kafka-configs"
 
@@ -12,11 +11,11 @@ TOPICS, CONFIGS = "kafka-topics", "kafka-configs"
 def test_a_topic_lives_and_dies(both, topic):
     assert both.run(TOPICS, "--create", "--topic", topic, "--partitions", "2").lines == [f"Created topic {topic}."]
     assert both.run(TOPICS, "--list", change=only_lines_with(topic)).lines.count(topic) == 1
-    described = both.run(TOPICS, "--describe", "--topic", topic, change=without_min_insync_replicas)
+    described = both.run(TOPICS, "--describe", "--topic", topic)
     assert "PartitionCount: 2" in described.lines[0]
     assert ["Leader: 1" in line for line in described.lines[1:]] == [True, True]
     both.run(TOPICS, "--alter", "--topic", topic, "--partitions", "4")
-    assert len(both.run(TOPICS, "--describe", "--topic", topic, change=without_min_insync_replicas).lines) == 5
+    assert len(both.run(TOPICS, "--describe", "--topic", topic).lines) == 5
     assert both.run(TOPICS, "--delete", "--topic", topic).output == ""
     assert "does not exist" in both.run(TOPICS, "--delete", "--topic", topic, status=1).output
     assert both.run(TOPICS, "--delete", "--topic", topic, "--if-exists").output == ""
@@ -55,9 +54,7 @@ def test_partitions_only_grow(both, new_topic):
 
 def test_topics_are_chosen_by_their_state(both, topic):
     both.run(TOPICS, "--create", "--topic", topic, "--replica-assignment", "1,1", "--config", "retention.ms=9000")
-    with_own = both.run(
-        TOPICS, "--describe", "--topics-with-overrides", "--topic", topic, change=without_min_insync_replicas
-    )
+    with_own = both.run(TOPICS, "--describe", "--topics-with-overrides", "--topic", topic)
     assert "retention.ms=9000" in with_own.output
     for state in (
         "--under-replicated-partitions",
@@ -65,9 +62,7 @@ def test_topics_are_chosen_by_their_state(both, topic):
         "--under-min-isr-partitions",
         "--at-min-isr-partitions",
     ):
-        ran = both.run(
-            TOPICS, "--describe", state, "--topic", topic, "--exclude-internal", change=without_min_insync_replicas
-        )
+        ran = both.run(TOPICS, "--describe", state, "--topic", topic, "--exclude-internal")
         assert len(ran.lines) == (2 if state == "--at-min-isr-partitions" else 0)
     refused = both.run(TOPICS, "--describe", "--topic", f"{topic}-none", status=1)
     assert "does not exist" in refused.output
@@ -86,7 +81,7 @@ def test_settings_of_a_topic_change(both, new_topic):
 
 
 def test_every_setting_of_a_topic_is_described(both, new_topic):
-    described = both.run(CONFIGS, "--describe", "--topic", new_topic(), "--all", change=without_min_insync_replicas)
+    described = both.run(CONFIGS, "--describe", "--topic", new_topic(), "--all")
     assert len(described.lines) > 30
 
 
@@ -105,6 +100,6 @@ def test_wrong_settings_of_a_topic_are_refused(both, new_topic):
     assert "does not exist" in both.run(CONFIGS, *alter, status=1).errors
 
 
-def test_only_kafka_sets_min_insync_replicas_by_itself(both, new_topic):
-    for side, ran in zip(both.sides, both.run_each(TOPICS, "--describe", "--topic", new_topic()), strict=True):
-        assert ("min.insync.replicas=1" in ran.output) == (side.name == "kafka")
+def test_min_insync_replicas_is_set_for_the_cluster(both, new_topic):
+    for ran in both.run_each(TOPICS, "--describe", "--topic", new_topic()):
+        assert "min.insync.replicas=1" in ran.output
