@@ -82,7 +82,7 @@ class GroupCoordinator:
         self._clock = clock
         self._chance = chance
         self._runtime: CoordinatorRuntime[GroupRecord, GroupMachine] = CoordinatorRuntime(
-            make=self._make_machine, clock=clock, keep=keep
+            make=self._make_machine, clock=clock, write_timeout_ms=config.commit_timeout_ms, keep=keep
         )
         self._memory = GroupMemory(config.memory_bytes_max, self._all_groups, clock)
 

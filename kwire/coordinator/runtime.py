@@ -32,9 +32,15 @@ class CoordinatorRuntime(Generic[R, M]):
     """The shards of one coordinator, by partition index."""
 
     def __init__(
-        self, *, make: Callable[[Timers[Step[R]]], M], clock: Clock, keep: Callable[[], None] = lambda: None
+        self,
+        *,
+        make: Callable[[Timers[Step[R]]], M],
+        clock: Clock,
+        write_timeout_ms: int,
+        keep: Callable[[], None] = lambda: None,
     ) -> None:
-        """What `keep` is for, kwire.coordinator.loading tells."""
+        """What `write_timeout_ms` is for, kwire.coordinator.shard tells, and kwire.coordinator.loading what `keep` is."""
+        self._write_timeout_ms = write_timeout_ms
         self._make = make
         self._clock = clock
         self._keep = keep
@@ -73,7 +79,9 @@ class CoordinatorRuntime(Generic[R, M]):
         """Serve a partition that this broker leads now: at once if its log is empty, else when it is loaded."""
         if self._stopped or partition.index in self._shards:
             return
-        shard = self._shards[partition.index] = Shard(partition, make=self._make, clock=self._clock)
+        shard = self._shards[partition.index] = Shard(
+            partition, make=self._make, clock=self._clock, write_timeout_ms=self._write_timeout_ms
+        )
         if partition.log.log_start_offset == partition.log.log_end_offset:
             shard.activate()
             return

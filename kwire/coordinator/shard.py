@@ -102,7 +102,7 @@ class ShardState(Enum):
 
 
 class _Waiting:
-    __slots__ = ("answer", "end_offset", "future", "outcome")
+    __slots__ = ("answer", "due_ms", "end_offset", "future", "outcome")
 
     def __init__(
         self,
@@ -110,7 +110,10 @@ class _Waiting:
         answer: object,
         future: asyncio.Future[object],
         outcome: Callable[[KafkaError | None], None] | None,
+        due_ms: float,
     ) -> None:
+        self.due_ms = due_ms
+        """When its client has waited long enough."""
         self.end_offset = end_offset
         self.answer = answer
         self.future = future
@@ -120,12 +123,17 @@ class _Waiting:
 class Shard(Generic[R, M]):
     """Takes writes for one machine. Made by the runtime, which also loads and closes it."""
 
-    def __init__(self, partition: Partition, *, make: Callable[[Timers[Step[R]]], M], clock: Clock) -> None:
+    def __init__(
+        self, partition: Partition, *, make: Callable[[Timers[Step[R]]], M], clock: Clock, write_timeout_ms: int
+    ) -> None:
+        """After `write_timeout_ms` a client is told that its write is not committed; it may yet be."""
         self.partition = partition
         self.state = ShardState.LOADING
         self.timers: Timers[Step[R]] = Timers(self._take_step)
         self.machine = make(self.timers)
         self._clock = clock
+        self._write_timeout_ms = write_timeout_ms
+        self._time_out_soon: asyncio.TimerHandle | None = None
         self._waiting: deque[_Waiting] = deque()
         """Writes that are not committed yet, in the order of their offsets."""
 
@@ -192,9 +200,31 @@ class Shard(Generic[R, M]):
                 write.outcome(None)
             return write.answer
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(end_offset, write.answer, future, write.outcome))  # type: ignore[arg-type]
+        due_ms = self._clock.monotonic_ms() + self._write_timeout_ms
+        self._waiting.append(_Waiting(end_offset, write.answer, future, write.outcome, due_ms))  # type: ignore[arg-type]
         self.partition.wait(self)
+        self._watch_time()
         return future
+
+    def _watch_time(self) -> None:
+        if self._time_out_soon is not None:
+            return
+        for waiting in self._waiting:
+            if not waiting.future.done():
+                left_ms = max(waiting.due_ms - self._clock.monotonic_ms(), 0.0)
+                self._time_out_soon = asyncio.get_running_loop().call_later(left_ms / 1000, self._time_out)
+                return
+
+    def _time_out(self) -> None:
+        """Tell clients that have waited for too long. What they wrote stays, and is committed or not in the end."""
+        self._time_out_soon = None
+        now_ms = self._clock.monotonic_ms()
+        for waiting in self._waiting:
+            if waiting.due_ms > now_ms:
+                break
+            if not waiting.future.done():
+                waiting.future.set_exception(coordinator_error(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
+        self._watch_time()
 
     def more_data(self, size: int) -> None:
         """Answer what has become committed."""
@@ -243,6 +273,8 @@ class Shard(Generic[R, M]):
         self.state = ShardState.CLOSED
         self.timers.cancel_all()
         self.partition.stop_waiting(self)
+        if self._time_out_soon is not None:
+            self._time_out_soon.cancel()
         error = KafkaError(ErrorCode.NOT_COORDINATOR)
         while self._waiting:
             waiting = self._waiting.popleft()

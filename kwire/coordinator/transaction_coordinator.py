@@ -87,7 +87,7 @@ class TransactionCoordinator:
         self._next_producer_id = next_producer_id
         self._version = version
         self._runtime: CoordinatorRuntime[TransactionRecord, TransactionMachine] = CoordinatorRuntime(
-            make=self._make_machine, clock=clock, keep=keep
+            make=self._make_machine, clock=clock, write_timeout_ms=config.write_timeout_ms, keep=keep
         )
         self._memory = TransactionMemory(config.memory_bytes_max)
         self._spare_producer_ids: list[int] = []

@@ -103,6 +103,7 @@ def _group_config(config: BrokerConfig) -> GroupConfig:
         initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
         max_size=config["group.max.size"],
         offset_metadata_bytes_max=config["offset.metadata.max.bytes"],
+        commit_timeout_ms=config["offsets.commit.timeout.ms"],
         offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
         retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
     )
@@ -111,6 +112,7 @@ def _group_config(config: BrokerConfig) -> GroupConfig:
 def _transaction_config(config: BrokerConfig) -> TransactionConfig:
     return TransactionConfig(
         timeout_max_ms=config["transaction.max.timeout.ms"],
+        write_timeout_ms=config["request.timeout.ms"],
         abort_interval_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
         expiration_ms=config["transactional.id.expiration.ms"],
         expiration_interval_ms=config["transaction.remove.expired.transaction.cleanup.interval.ms"],

@@ -72,6 +72,9 @@ class SumMachine:
         self.life.append("unloaded")
 
 
+WRITE_TIMEOUT_MS = 10_000
+
+
 class NoGroupCommit(GroupCommit):
     """Never flushes: what an append must wait for comes when a test says so."""
 
@@ -93,7 +96,7 @@ class Bench:
         self.disk = FaultyDisk()
         self.partition = self.open_partition()
         self.runtime: CoordinatorRuntime[Number, SumMachine] = CoordinatorRuntime(
-            make=lambda _: self.make(), clock=self.clock
+            make=lambda _: self.make(), clock=self.clock, write_timeout_ms=WRITE_TIMEOUT_MS
         )
 
     def make(self) -> SumMachine:
@@ -240,6 +243,29 @@ def test_who_waits_for_a_commit_learns_that_the_shard_is_gone(bench: Bench) -> N
             await written
         assert raised.value.code is ErrorCode.NOT_COORDINATOR
         assert outcomes == [raised.value]
+
+    bench.run(main)
+
+
+def test_a_client_waits_for_replicas_for_so_long(bench: Bench) -> None:
+    async def main() -> None:
+        shard = await bench.lead()
+        bench.hold()
+        outcomes: list[KafkaError | None] = []
+        first = shard.write(write("first", ("a", 1), outcome=outcomes.append))
+        await asyncio.sleep(WRITE_TIMEOUT_MS / 2000)
+        second = shard.write(write("second", ("a", 2)))
+        assert isinstance(first, asyncio.Future)
+        assert isinstance(second, asyncio.Future)
+        with pytest.raises(KafkaError) as raised:
+            await first
+        assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert not outcomes, "nobody knows yet"
+        assert not second.done()
+        bench.release()
+        assert await second == "second"
+        assert outcomes == [None]
+        assert shard.machine.numbers == {"a": 2}
 
     bench.run(main)
 

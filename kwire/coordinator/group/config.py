@@ -25,6 +25,8 @@ class GroupConfig:
     """What clients may leave behind in all groups by joining; Kafka has no such bound."""
     offset_metadata_bytes_max: int = 4_096
     """offset.metadata.max.bytes: the text that a client may attach to an offset, in UTF-16 units as in Kafka."""
+    commit_timeout_ms: int = 5_000
+    """offsets.commit.timeout.ms: how long a client waits for the replicas of what it wrote."""
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     """offsets.retention.minutes"""
     retention_check_interval_ms: int = 600_000

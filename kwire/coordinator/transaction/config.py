@@ -11,6 +11,8 @@ class TransactionConfig:
 
     timeout_max_ms: int = 900_000
     """transaction.max.timeout.ms: the longest timeout that a producer may ask for."""
+    write_timeout_ms: int = 30_000
+    """request.timeout.ms: how long a client waits for the replicas of what was written for it."""
     abort_interval_ms: int = 10_000
     """transaction.abort.timed.out.transaction.cleanup.interval.ms"""
     expiration_ms: int = 7 * 24 * 60 * 60 * 1000

@@ -78,7 +78,6 @@ KEYS = (
         type=ConfigType.INT,
         default="5000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Longest wait of a commit for the replicas of its offset record.",
     ),
     ConfigKey(
