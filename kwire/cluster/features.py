@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 METADATA_VERSION = "metadata.version"
+METADATA_VERSION_4_0_IV3 = 25
+"""The level of Apache Kafka 4.0, the lowest that is supported."""
 METADATA_VERSION_4_3_IV0 = 30
 KRAFT_VERSION = "kraft.version"
 KRAFT_VERSION_LEVEL = 1
@@ -25,7 +27,7 @@ ELIGIBLE_LEADER_REPLICAS_LEVEL = 1
 """From level 1 on, replicas that left the in-sync set below min.insync.replicas may still lead (KIP-966)."""
 
 SUPPORTED: Mapping[str, tuple[int, int]] = {
-    METADATA_VERSION: (METADATA_VERSION_4_3_IV0, METADATA_VERSION_4_3_IV0),
+    METADATA_VERSION: (METADATA_VERSION_4_0_IV3, METADATA_VERSION_4_3_IV0),
     ELIGIBLE_LEADER_REPLICAS_VERSION: (0, ELIGIBLE_LEADER_REPLICAS_LEVEL),
     TRANSACTION_VERSION: (0, TRANSACTION_VERSION_LEVEL),
     KRAFT_VERSION: (0, KRAFT_VERSION_LEVEL),

@@ -4,11 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kwire.cluster.features import FORMATTED, KRAFT_VERSION, METADATA_VERSION, METADATA_VERSION_4_3_IV0, SUPPORTED
+from kwire.cluster.features import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    FORMATTED,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    METADATA_VERSION_4_0_IV3,
+    METADATA_VERSION_4_3_IV0,
+    SUPPORTED,
+)
 
-RELEASES: Mapping[str, int] = {"4.3-IV0": METADATA_VERSION_4_3_IV0, "4.3": METADATA_VERSION_4_3_IV0}
-"""metadata.version by the name of a release; of 4.3.1 and the like the first two numbers count."""
-RELEASE_NAMES: Mapping[int, str] = {METADATA_VERSION_4_3_IV0: "4.3-IV0"}
+RELEASE_NAMES: Mapping[int, str] = {
+    METADATA_VERSION_4_0_IV3: "4.0-IV3",
+    26: "4.1-IV0",
+    27: "4.1-IV1",
+    28: "4.2-IV0",
+    29: "4.2-IV1",
+    METADATA_VERSION_4_3_IV0: "4.3-IV0",
+}
+RELEASES: Mapping[str, int] = {
+    **{name.partition("-")[0]: level for level, name in RELEASE_NAMES.items()},
+    **{name: level for level, name in RELEASE_NAMES.items()},
+}
+"""metadata.version by the name of a release: 4.2 is the last of its levels; of 4.3.1 the first two numbers count."""
+SINCE: Mapping[str, int] = {ELIGIBLE_LEADER_REPLICAS_VERSION: 26}
+"""The metadata.version from which on a feature is on by default, where that is later than the first one here."""
 OF_KAFKA = frozenset(
     {"eligible.leader.replicas.version", "group.version", "share.version", "streams.version", *SUPPORTED}
 )
@@ -62,7 +82,8 @@ def initial_levels(asked: Mapping[str, int], release: int | None, *, is_dynamic:
         if not least <= level <= most:
             raise InvalidFeatureError(f"No feature:{name} with feature level {level}; levels here: {least} to {most}")
     metadata_version = _metadata_version(asked.get(METADATA_VERSION), release)
-    others = {name: level for name, level in FORMATTED.items() if name != METADATA_VERSION} | levels
+    defaults = {name: level for name, level in FORMATTED.items() if metadata_version >= SINCE.get(name, 0)}
+    others = {name: level for name, level in (defaults | levels).items() if name != METADATA_VERSION}
     return {METADATA_VERSION: metadata_version} | {name: others[name] for name in sorted(others) if others[name] > 0}
 
 

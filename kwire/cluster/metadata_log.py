@@ -184,7 +184,7 @@ class MetadataLog:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         written = Written(self.next_offset + len(records) - 1, self._active_epoch)
         image = self.newest_image.apply(records, offset=written.offset, epoch=written.epoch)
-        offset = self._node.append(list(records))
+        offset = self._node.append(list(records), self.newest_image.features)
         if self._active_epoch != written.epoch:  # the quorum has found just now that this node leads no more
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         assert offset == written.offset, "the leader alone writes the log"

@@ -7,7 +7,7 @@ get their names when they are whole and durable, and files of unfinished ones ar
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +16,7 @@ from kwire.cluster.control_batches import control_batch
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_damage import store_recovery_point
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
+from kwire.cluster.record_versions import NO_FEATURES, encode_record
 from kwire.cluster.snapshots import Snapshot, decode_snapshot
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.disk import Disk, DiskFile, DiskFullError
@@ -23,7 +24,6 @@ from kwire.log.flushing import FlushJob
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import KafkaError, ProtocolError
-from kwire.protocol.messages.metadata_records import encode_metadata_record
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.records import InvalidRecordsError, Record, encode_batch, iterate_headers
 from kwire.seams import Clock
@@ -158,11 +158,14 @@ class RaftLog:
 
     # --- writing
 
-    def append(self, records: Sequence[Any], epoch: int) -> None:
-        """One batch of the controller's records. Raises KafkaError when the disk is full."""
+    def append(self, records: Sequence[Any], epoch: int, features: Mapping[str, int] = NO_FEATURES) -> None:
+        """One batch of the controller's records, as the cluster's finalised features have them written.
+
+        Raises KafkaError when the disk is full.
+        """
         now_ms = self._clock.wall_ms()
         batch = encode_batch(
-            [Record(value=encode_metadata_record(record), timestamp=now_ms) for record in records],
+            [Record(value=encode_record(record, features), timestamp=now_ms) for record in records],
             base_offset=self.end_offset,
             partition_leader_epoch=epoch,
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from kwire.cluster.quorum.version_upgrade import UpgradeOutcome
 from kwire.cluster.quorum.voter_history import QuorumRecord, quorum_records
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.raft_log import RaftLog
+from kwire.cluster.record_versions import NO_FEATURES
 from kwire.cluster.snapshots import Snapshot
 from kwire.log.disk import Disk
 from kwire.log.flushing import FlushJob
@@ -154,15 +156,17 @@ class RaftNode:
         self._pump()
         return answer
 
-    def append(self, records: list[Any]) -> int:
+    def append(self, records: list[Any], features: Mapping[str, int] = NO_FEATURES) -> int:
         """Write one batch as the leader; the last record's offset. It is committed when the listener hears so.
+
+        `features` are those that the cluster has finalised: they say in which versions records are written.
 
         Raises KafkaError: NOT_CONTROLLER when this node does not lead, KAFKA_STORAGE_ERROR when the disk is full.
         """
         if not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         try:
-            self.log.append(records, self._quorum.epoch)
+            self.log.append(records, self._quorum.epoch, features)
         except KafkaError:
             raise
         except Exception as error:

@@ -10,16 +10,17 @@ when it is whole and durable.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from kwire.cluster.control_batches import control_batch, decode_control, snapshot_footer, snapshot_header
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
+from kwire.cluster.record_versions import NO_FEATURES, encode_record
 from kwire.log.disk import Disk
 from kwire.protocol.control_records import ControlRecordType
-from kwire.protocol.messages.metadata_records import decode_metadata_record, encode_metadata_record
+from kwire.protocol.messages.metadata_records import decode_metadata_record
 from kwire.protocol.records import InvalidRecordsError, Record, crc_matches, decode_batch, encode_batch, iterate_headers
 
 BATCH_RECORDS_MAX = 1024
@@ -64,6 +65,7 @@ def encode_snapshot(
     epoch: int,
     now_ms: int,
     last_contained_timestamp_ms: int,
+    features: Mapping[str, int] = NO_FEATURES,
 ) -> Iterator[bytes]:
     """The batches of a snapshot, one after the other, so that nobody has to hold a large one at once."""
     first = [snapshot_header(last_contained_timestamp_ms), *controls]
@@ -71,7 +73,7 @@ def encode_snapshot(
     offset = len(first)
     rest = iter(records)
     while part := list(islice(rest, BATCH_RECORDS_MAX)):
-        stored = [Record(value=encode_metadata_record(record), timestamp=now_ms) for record in part]
+        stored = [Record(value=encode_record(record, features), timestamp=now_ms) for record in part]
         yield bytes(encode_batch(stored, base_offset=offset, partition_leader_epoch=epoch))
         offset += len(part)
     yield bytes(control_batch([snapshot_footer()], base_offset=offset, epoch=epoch, timestamp_ms=now_ms))

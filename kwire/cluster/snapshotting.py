@@ -95,6 +95,7 @@ class Snapshotting:
             epoch=snapshot_id.epoch,
             now_ms=now_ms,
             last_contained_timestamp_ms=now_ms,
+            features=image.features,
         ):
             content.append(chunk)
             await asyncio.sleep(0)

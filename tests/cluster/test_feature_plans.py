@@ -7,6 +7,7 @@ import pytest
 from kwire.cluster.controller.features import FeatureUpdate, plan_features
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.metadata_records import FeatureLevelRecord
 
 SUPPORTED = {"metadata.version": (7, 30), "kraft.version": (0, 1), "group.version": (0, 1)}
 IMAGE = MetadataImage(features={"metadata.version": 20, "group.version": 1})
@@ -25,6 +26,15 @@ def test_levels_are_raised_lowered_and_left() -> None:
     assert plan(("metadata.version", 30, UP), ("group.version", 0, SAFE)) == [
         ("metadata.version", 30),
         ("group.version", 0),
+    ]
+
+
+@pytest.mark.parametrize("kind", [SAFE, UNSAFE])
+def test_metadata_goes_down_where_no_record_has_changed(kind: int) -> None:
+    image = MetadataImage().apply([FeatureLevelRecord(name="metadata.version", feature_level=29)], offset=0, epoch=1)
+    wish = FeatureUpdate(name="metadata.version", level=25, upgrade_type=kind)
+    assert plan_features(image, [wish], controller_id=1) == [
+        FeatureLevelRecord(name="metadata.version", feature_level=25)
     ]
 
 

@@ -64,7 +64,19 @@ def test_releases_have_a_metadata_version(release: str) -> None:
     assert metadata_version_of(release) == METADATA_VERSION_4_3_IV0
 
 
-@pytest.mark.parametrize("release", ["4.9", "3.2", "4.2-IV1", "4.3-IV9", "", "x.y"])
+@pytest.mark.parametrize(
+    ("release", "level", "others"),
+    [
+        ("4.0", 25, {"transaction.version": 2}),
+        ("4.1-IV0", 26, {"transaction.version": 2, "eligible.leader.replicas.version": 1}),
+        ("4.2.1", 29, {"transaction.version": 2, "eligible.leader.replicas.version": 1}),
+    ],
+)
+def test_an_older_release_has_its_levels(release: str, level: int, others: dict[str, int]) -> None:
+    assert initial_levels({}, metadata_version_of(release), is_dynamic=True) == {"metadata.version": level} | others
+
+
+@pytest.mark.parametrize("release", ["4.9", "3.2", "4.0-IV2", "4.3-IV9", "", "x.y"])
 def test_other_releases_are_not_known(release: str) -> None:
     with pytest.raises(InvalidFeatureError, match=f"Unknown metadata[.]version '{release}'. Supported"):
         metadata_version_of(release)

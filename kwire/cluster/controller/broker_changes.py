@@ -14,6 +14,7 @@ from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView, Place, check_size, directory_of
 from kwire.cluster.directory_ids import is_online
+from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.image import NO_LEADER, BrokerRegistration, PartitionImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import (
@@ -133,6 +134,8 @@ def plan_offline_directories(view: ControllerView, broker_id: int, offline: Coll
 def plan_cordoned_directories(view: ControllerView, broker_id: int, cordoned: Collection[UUID] | None) -> list[Any]:
     """Log directories of a broker take no new replicas from now on (KIP-1066); None: the broker does not know yet."""
     broker = view.image.brokers[broker_id]
+    if view.image.features.get(METADATA_VERSION, 0) < METADATA_VERSION_4_3_IV0:
+        return []  # KIP-1066 needs that level
     if cordoned is None or set(cordoned) == set(broker.cordoned_directories):
         return []
     return [_change(broker, cordoned_log_dirs=list(cordoned))]

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kwire.cluster.features import KRAFT_VERSION, KRAFT_VERSION_LEVEL, METADATA_VERSION, SUPPORTED
+from kwire.cluster.features import (
+    KRAFT_VERSION,
+    KRAFT_VERSION_LEVEL,
+    METADATA_VERSION,
+    METADATA_VERSION_4_0_IV3,
+    METADATA_VERSION_4_3_IV0,
+    SUPPORTED,
+)
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord
@@ -88,6 +95,8 @@ def _why_no_downgrade(update: FeatureUpdate, current: int, invalid: str) -> str 
         )
     if update.name != METADATA_VERSION:
         return None
+    if update.level >= METADATA_VERSION_4_0_IV3 and current < METADATA_VERSION_4_3_IV0:
+        return None  # between those levels no record has changed
     what = f"Unsupported metadata.version downgrade from {current} to {update.level}. "
     if update.upgrade_type == UpgradeType.SAFE_DOWNGRADE:
         return what + "Refusing to perform the requested downgrade because it might delete metadata information."
