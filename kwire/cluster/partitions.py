@@ -46,6 +46,8 @@ class Partitions:
         self._closed: dict[tuple[str, int], bool] = {}
         """Partitions whose logs cannot be opened, and whether it may be tried again: they are answered a storage error,
         and the others are served."""
+        self._is_directory_lost = False
+        """Whether a log that is nowhere may be in a directory that is not there, as none of the others has failed."""
         self._removal_watchers: list[Callable[[Partition], None]] = []
         self._deletion_watchers: list[Callable[[TopicImage], None]] = []
         self._leadership_watchers: list[Callable[[Partition], None]] = []
@@ -113,9 +115,11 @@ class Partitions:
     def start(self, image: MetadataImage, *, is_directory_lost: bool = False) -> None:
         """Take over what the committed image says, once, at start. Logs that should not be here are set aside.
 
-        A partition that is in no directory stays closed if it may be in one that is not there.
+        A partition that is in no directory stays closed if it may be in one that is not there, for as long as somebody
+        counts on what this replica had.
         """
         self._image = image
+        self._is_directory_lost = is_directory_lost and not self._logs.any_offline
         config_of = cache(partial(self.config_of, image=image))
         for log in list(self._logs.load_one_by_one(config_of)):
             if not self._has_replica(image.topics.get(log.topic), log):
@@ -184,7 +188,8 @@ class Partitions:
                 self._update(present, partition_image, is_led=is_led)
                 continue
             config = config or self.config_of(topic.name, image)
-            log = self._open_log(topic, index, config, may_be_new=may_be_new)
+            begins_anew = self._is_directory_lost and not _is_counted_on(partition_image, self._broker_id)
+            log = self._open_log(topic, index, config, may_be_new=may_be_new, begins_anew=begins_anew)
             if log is None:
                 continue
             partitions[index] = Partition(
@@ -218,13 +223,15 @@ class Partitions:
         for watcher in self._leadership_watchers:
             watcher(partition)
 
-    def _open_log(self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool) -> PartitionLog | None:
+    def _open_log(
+        self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool, begins_anew: bool
+    ) -> PartitionLog | None:
         """The partition's log; None if it stays closed, of which the reason is logged once."""
         key = (topic.name, index)
-        if not self._closed.get(key, True):
+        if not self._closed.get(key, True) and not begins_anew:
             return None  # until the next start
         try:
-            if not may_be_new and self._logs.get(topic.name, index) is None:
+            if not (may_be_new or begins_anew) and self._logs.get(topic.name, index) is None:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it may be in a log directory that is not there")
             log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)
         except (KafkaError, DiskFailure) as error:
@@ -261,3 +268,8 @@ class Partitions:
                 config = self.config_of(name, new)
                 for partition in partitions.values():
                     partition.log.update_config(config)
+
+
+def _is_counted_on(image: PartitionImage, broker_id: int) -> bool:
+    """Whether a replica may have records that no other one has."""
+    return broker_id in (*image.isr, *image.eligible_leader_replicas, *image.last_known_elr)

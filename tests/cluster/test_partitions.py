@@ -57,3 +57,24 @@ def test_logs_that_are_not_ours_are_set_aside(tmp_path: Path, topic: TopicImage 
     strays = {path.name.partition(".")[0] for path in tmp_path.glob("*-stray")}
     assert strays == {f"t-{index}" for index in {0, 1} - kept}
     assert {0, 1} - {int(name[-1]) for name in strays} == kept
+
+
+@pytest.mark.parametrize(("in_sync", "is_open"), [((BROKER_ID, BROKER_ID + 1), False), ((BROKER_ID + 1,), True)])
+def test_a_replica_whose_directory_is_gone_begins_anew_where_nobody_counts_on_it(
+    tmp_path: Path, in_sync: tuple[int, ...], is_open: bool
+) -> None:
+    partitions = Partitions(
+        broker_id=BROKER_ID,
+        logs=LogManager([str(tmp_path)], surroundings()),
+        group_commit=no_group_commit(),
+        peers=Alone(),
+        settings_of=lambda image: default_settings(),
+    )
+    both = (BROKER_ID, BROKER_ID + 1)
+    before = dataclasses.replace(OURS.partitions[0], replicas=both, isr=both, leader=BROKER_ID + 1)
+    image = dataclasses.replace(MetadataImage(), topics={"t": dataclasses.replace(OURS, partitions=(before,))})
+    partitions.start(image, is_directory_lost=True)
+    assert partitions.get("t", 0) is None
+    after = dataclasses.replace(before, isr=in_sync, partition_epoch=before.partition_epoch + 1)
+    partitions.follow(image, dataclasses.replace(image, topics={"t": dataclasses.replace(OURS, partitions=(after,))}))
+    assert (partitions.get("t", 0) is not None) == is_open
