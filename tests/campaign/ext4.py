@@ -13,13 +13,14 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SHUTDOWN = 0x8004587D
 """EXT4_IOC_SHUTDOWN: _IOR('X', 125, __u32)."""
 WITHOUT_JOURNAL_FLUSH = 2
 PATIENCE_SECONDS = 10.0
+FILL_BYTES = 1 << 20
 
 
 class FileSystem:
@@ -45,6 +46,12 @@ class FileSystem:
             fcntl.ioctl(descriptor, SHUTDOWN, struct.pack("I", WITHOUT_JOURNAL_FLUSH))
         finally:
             os.close(descriptor)
+
+    def fill(self, ballast: Path) -> None:
+        """With a file that takes all that is left."""
+        with ballast.open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(FILL_BYTES))
 
     def unmount(self) -> None:
         """The loop device goes with it."""

@@ -5,7 +5,8 @@
 
 Nothing of it is seen outside: addresses may be the same in every run, and a client reaches a node from within the
 node's own namespace, so that no cut stands between the two. The namespaces' names tell whose they are: what a test
-that was killed has left is removed by the next one. Needs root, `ip` and `iptables`.
+that was killed has left is removed by the next one. Needs root, `ip`, `iptables`, `ss` and
+`nsenter`.
 """
 
 from __future__ import annotations
@@ -64,8 +65,11 @@ class Network:
         return f"10.98.0.{node}"
 
     def command(self, node: int, *command: str) -> list[str]:
-        """A command that runs in a node's namespace, in the process that is started."""
-        return ["ip", "netns", "exec", self.namespace(node), *command]
+        """A command that runs in a node's namespace, in the process that is started.
+
+        `ip netns exec` would give it mounts of its own, too, and a disk could not be taken away while others run.
+        """
+        return ["nsenter", f"--net={NAMESPACES / self.namespace(node)}", "--", *command]
 
     @contextmanager
     def inside(self, node: int) -> Iterator[None]:
@@ -101,6 +105,11 @@ class Network:
             self._rule("-D", source, target)
         self.cuts.clear()
 
+    def reset(self, node: int, times: int) -> None:
+        """Kill every connection of a node, so often: both ends are told."""
+        for _ in range(times):
+            run(*self.command(node, "ss", "--kill", "dst", f"{self.address(0)}/24"))
+
     def are_joined(self, one: int, other: int) -> bool:
         """Whether both hear each other."""
         return not self.cuts & {(one, other), (other, one)}
@@ -131,7 +140,7 @@ def why_not() -> str | None:
     """Why there can be no such networks on this machine; None if there can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    for program in ("ip", "iptables"):
+    for program in ("ip", "iptables", "nsenter", "ss"):
         if shutil.which(program, path=PROGRAMS["PATH"]) is None:
             return f"there is no `{program}`"
     remove_leftovers()

@@ -73,14 +73,22 @@ class ControllerNode:
     # --- life
 
     def format(self, *arguments: str) -> None:
-        asked = [sys.executable, "-m", "kwire", "format", "-c", str(self.properties), "-t", CLUSTER_ID, *arguments]
+        asked = [*self.formatter(), "-c", str(self.properties), "-t", CLUSTER_ID, *arguments]
         subprocess.run(asked, check=True, capture_output=True, text=True, timeout=SECONDS)
+
+    def formatter(self) -> list[str]:
+        """What formats directories."""
+        return [sys.executable, "-m", "kwire", "format"]
+
+    def program(self) -> list[str]:
+        """What runs as this node."""
+        return command(str(self.properties))
 
     def start(self) -> None:
         """Start the process; `wait_until_ready` follows."""
         assert not self.is_running
         self._said_before = self.said.stat().st_size if self.said.exists() else 0
-        asked = self._network.command(self.node_id, *command(str(self.properties)))
+        asked = self._network.command(self.node_id, *self.program())
         with self.said.open("ab") as output:
             self._process = subprocess.Popen(asked, stdout=output, stderr=output)
 

@@ -3,53 +3,54 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.history.clients.common import KEYS, partition_of
+from tests.history.clients.common import KEYS, key_of, partition_of
 from tests.history.clients.reader import consumer, record_of
 from tests.history.journal import Journal
-from tests.history.operations import ASSIGN, OK
+from tests.history.operations import ASSIGN, COMMITTED, OK, UNCOMMITTED
 from tests.history.timeline import LEVELS
-from tests.support.raw_client import RawClient
 
 STABLE_SECONDS = 30.0
 """Longer than a transaction's timeout and all that its abort takes."""
 READ_SECONDS = 60.0
-LIST_VERSION = 7
-LATEST = -1
+ANSWER_SECONDS = 10.0
 
 
-def end_of(client: RawClient, key: str, *, is_stable: bool) -> int:
-    """The last stable offset, or the high watermark."""
-    topic, partition = partition_of(key)
-    asked = ListOffsetsPartition(partition_index=partition, timestamp=LATEST, current_leader_epoch=-1)
-    topics = [ListOffsetsTopic(name=topic, partitions=[asked])]
-    request = ListOffsetsRequest(replica_id=-1, isolation_level=int(is_stable), topics=topics)
-    offset: int = client.ask(request, LIST_VERSION).topics[0].partitions[0].offset
-    return offset
+def ends_of(admin: Any, keys: Iterable[str], level: str) -> dict[str, int]:
+    """The last stable offset of each, or the high watermark."""
+    asked = {TopicPartition(*partition_of(key)): OffsetSpec.latest() for key in keys}
+    isolation = IsolationLevel.READ_COMMITTED if level == COMMITTED else IsolationLevel.READ_UNCOMMITTED
+    told = admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS)
+    return {key_of(place.topic, place.partition): future.result().offset for place, future in told.items()}
 
 
-def settle(bootstrap_server: str, journal: Journal) -> None:
+def settle(bootstrap_servers: str, journal: Journal) -> None:
     """Nobody writes any more: what is open has to end by its timeout."""
     given_up = time.monotonic() + STABLE_SECONDS
-    with RawClient(bootstrap_server) as client:
-        for key in KEYS:
-            while (stable := end_of(client, key, is_stable=True)) < (end := end_of(client, key, is_stable=False)):
-                if time.monotonic() > given_up:
-                    journal.note("final", "hanging", key=key, last_stable_offset=stable, end=end)
-                    break
-                time.sleep(0.1)
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    while True:
+        stable, ends = (ends_of(admin, KEYS, level) for level in (COMMITTED, UNCOMMITTED))
+        open_ones = [key for key in KEYS if stable[key] < ends[key]]
+        if not open_ones:
+            return
+        if time.monotonic() > given_up:
+            break
+        time.sleep(0.1)
+    for key in open_ones:
+        journal.note("final", "hanging", key=key, last_stable_offset=stable[key], end=ends[key])
 
 
-def read_all(bootstrap_server: str, journal: Journal) -> None:
+def read_all(bootstrap_servers: str, journal: Journal) -> None:
     """Every key from its beginning to its end, at both levels."""
     for level in LEVELS:
         process = f"final-{level}"
-        reading = consumer(bootstrap_server, level, enable_partition_eof=True)
+        reading = consumer(bootstrap_servers, level, enable_partition_eof=True)
         reading.assign([TopicPartition(*partition_of(key), OFFSET_BEGINNING) for key in KEYS])
         journal.note(process, "assign", keys=KEYS)
         ends = _read(reading, process, level, journal)

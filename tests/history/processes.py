@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 ROOT = Path(__file__).parents[2]
 STOP_SECONDS = 25.0
@@ -32,7 +31,8 @@ class Client:
     seed: int
     incarnation: int = 0
     process: subprocess.Popen[bytes] | None = None
-    _output: IO[bytes] | None = field(default=None, repr=False)
+    within: tuple[str, ...] = ()
+    """What starts it where it is to be: a command in front of its own."""
 
     def start(self) -> None:
         self.incarnation += 1
@@ -42,7 +42,7 @@ class Client:
         arguments += ["--journal", str(self.directory / f"{name}.jsonl")]
         with (self.directory / f"{self.id}.log").open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", f"tests.history.clients.{self.kind.module}", *arguments],
+                [*self.within, sys.executable, "-m", f"tests.history.clients.{self.kind.module}", *arguments],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -16,18 +16,15 @@ from typing import Any
 
 from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kwire.protocol.messages.end_txn import EndTxnRequest
-from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.protocol.records import Record, encode_batch
 from tests.history.clients.common import REQUEST_SECONDS, TRANSACTION_TIMEOUT_MS, Session, partition_of, run
+from tests.history.clients.routes import Routes
 from tests.history.operations import FAIL, INFO, OK
-from tests.support.raw_client import RawClient
 
 VERSIONS = {"v1": {"init": 4, "produce": 11, "end": 4}, "v2": {"init": 5, "produce": 12, "end": 5}}
 ADD_VERSION = 3
-FIND_VERSION = 4
-TRANSACTIONAL = 1
 PATIENCE_SECONDS = 8.0
 RETRIABLE = {3, 5, 6, 7, 14, 15, 16, 19, 20, 51, 56}
 """Unknown topic, no leader, timed out, a coordinator that loads or moved, too few replicas, concurrent transactions."""
@@ -51,29 +48,14 @@ class Producer:
     ) -> None:
         self.transactional_id = transactional_id
         self.protocol = protocol
-        self._request_seconds = request_seconds
-        self._bootstrap_server = bootstrap_server
+        self._routes = Routes(transactional_id, bootstrap_server, request_seconds)
         self._versions = VERSIONS[protocol]
-        self._client: RawClient | None = None
         self._producer_id, self._epoch = -1, -1
         self._sequences: dict[str, int] = defaultdict(int)
         self._added: set[str] = set()
 
     def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-        self._client = None
-
-    def ask(self, request: Any, version: int) -> Any:
-        """One attempt."""
-        try:
-            if self._client is None:
-                self._client = RawClient(self._bootstrap_server, client_id=self.transactional_id)
-                self._client.socket.settimeout(self._request_seconds)
-            return self._client.ask(request, version)
-        except (OSError, AssertionError):
-            self.close()
-            raise
+        self._routes.close()
 
     def _until(self, attempt: Callable[[], tuple[int, Any]]) -> Any:
         """Repeat what has no answer or may go better later; (code, answer) come from an attempt."""
@@ -85,18 +67,17 @@ class Producer:
                     return answer
                 if code not in RETRIABLE:
                     raise RefusedError(code)
+                self._routes.forget()
             time.sleep(0.02)
         raise RefusedError(code)
 
     def initialise(self) -> None:
-        coordinator = FindCoordinatorRequest(key_type=TRANSACTIONAL, coordinator_keys=[self.transactional_id])
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
 
         def attempt() -> tuple[int, Any]:
-            self.ask(coordinator, FIND_VERSION)  # the first one to ask has the coordinators' topic made
-            answer = self.ask(request, self._versions["init"])
+            answer = self._routes.ask_coordinator(request, self._versions["init"])
             return answer.error_code, answer
 
         answer = self._until(attempt)
@@ -134,7 +115,9 @@ class Producer:
             v3_and_below_producer_epoch=self._epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[partition])],
         )
-        answer = self.ask(request, ADD_VERSION).results_by_topic_v3_and_below[0].results_by_partition[0]
+        answer = (
+            self._routes.ask_coordinator(request, ADD_VERSION).results_by_topic_v3_and_below[0].results_by_partition[0]
+        )
         return answer.partition_error_code, answer
 
     def _produce(self, key: str, batch: bytes) -> tuple[int, Any]:
@@ -143,7 +126,7 @@ class Producer:
         request = ProduceRequest(
             transactional_id=self.transactional_id, acks=-1, timeout_ms=int(REQUEST_SECONDS * 1000), topic_data=[data]
         )
-        answer = self.ask(request, self._versions["produce"]).responses[0].partition_responses[0]
+        answer = self._routes.ask_leader(key, request, self._versions["produce"]).responses[0].partition_responses[0]
         return answer.error_code, answer
 
     def end_request(self, *, commit: bool) -> EndTxnRequest:
@@ -162,7 +145,7 @@ class Producer:
         request = self.end_request(commit=commit)
 
         def attempt() -> tuple[int, Any]:
-            answer = self.ask(request, self.end_version)
+            answer = self._routes.ask_coordinator(request, self.end_version)
             return answer.error_code, answer
 
         answer = self._until(attempt)

@@ -1,0 +1,193 @@
+"""Clusters of brokers through kills, pauses, cuts and lost disks, under stock clients whose histories are judged.
+
+    python -m tests.campaign.brokers --runs 25 --seconds 120 --seed 1 --directory somewhere
+
+A run is a new cluster of three or five processes, each in a network namespace of its own, with topics of three replicas
+and min.insync.replicas=2. confluent-kafka, aiokafka, kafka-python, a client of frames (KIP-890) and Kafka's own
+VerifiableProducer and VerifiableConsumer work on it from other namespaces. Faults are drawn from the seed
+(tests/cluster_processes/broker_faults.py), one after the other. Wherever one leaves a quorum and enough replicas, every
+partition must go on within 30 s; when it ends, all replicas must be in sync within 30 s. At the end all is read once
+more, the history is judged (docs/histories.md), and all replicas must have the same records, byte for byte.
+
+Each run takes the next seed, and writes its row when it ends; in the same directory a campaign that was broken off goes
+on. Needs root. `--kind kafka` runs the same on Apache Kafka 4.3.1, the control group.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compat_tests.harness.reference import class_path
+from tests.campaign import ext4
+from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.histories import said
+from tests.cluster_processes import network
+from tests.cluster_processes.broker_cluster import VERIFIED, BrokerCluster, BrokerShape, Figures, running_brokers
+from tests.cluster_processes.broker_faults import FAULTS, Fault, possible
+from tests.cluster_processes.same_logs import compare_replicas
+from tests.cluster_processes.workload import Workload
+from tests.history import final
+from tests.history.checker import Report, check
+from tests.history.clients.common import COPIES, PARTITIONS, TOPIC
+from tests.history.journal import Journal
+from tests.history.operations import read
+
+EVIDENCE = EvidencePage(
+    "brokers.md",
+    "# Brokers through kills, pauses, cuts, lost disks and lost power\n\nWritten by `make campaign`; "
+    "tests/campaign/brokers.py tells what is done and what is judged. Seconds of progress: from a harm that\nleft a "
+    "quorum and enough replicas until every partition acknowledged what was sent since; of recovery: from the end of\n"
+    "a harm until all replicas were in sync again. Median and maximum.",
+    "commit | cluster | seed | seconds | operations | verifiable | faults | progress | recovery | outcome",
+)
+HELD_SECONDS = (0.5, 5.0)
+"""How long a cluster stays harmed after it went on."""
+WELL_SECONDS = (0.5, 3.0)
+SETTLE_SECONDS = 6.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One cluster, and what came of it."""
+
+    seed: int
+    shape: BrokerShape
+    seconds: float
+    faults: Sequence[Fault] = ()
+    """What is done, in this order; by default it is drawn until the seconds are over."""
+    done: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    unruly: list[str] = field(default_factory=list)
+    figures: Figures = field(default_factory=Figures)
+    verified: int = 0
+    report: Report | None = None
+
+    def live(self, directory: Path) -> None:
+        """Until the time is over or something is wrong."""
+        directory.mkdir(parents=True)
+        chance = random.Random(self.seed)
+        journal = Journal(directory / "run.jsonl")
+        with running_brokers(self.shape, directory, chance, journal) as cluster:
+            self.figures = cluster.figures
+            workload = Workload(cluster, directory, self.seed)
+            try:
+                workload.await_beginning()
+                self._torment(cluster, chance)
+                journal.note("nemesis", "healed")
+                _wait(SETTLE_SECONDS)  # what the clients do in it is a part of the history
+                workload.finish()
+            except AssertionError as error:
+                self.problems.append(str(error))
+            finally:
+                workload.abandon()
+            cluster.finish()
+            self.problems += cluster.problems
+            self.unruly, self.verified = workload.unruly, len(workload.verified.acknowledged)
+            if not self.problems:  # else it may have been broken off anywhere
+                data = {node_id: node.data for node_id, node in cluster.nodes.items()}
+                self.problems += compare_replicas(data, (TOPIC, COPIES, VERIFIED), PARTITIONS)
+        journal.close()
+        self.report = check(read(*final.journals(directory)))
+        self.problems += map(str, self.report.bad)
+
+    def _torment(self, cluster: BrokerCluster, chance: random.Random) -> None:
+        until, planned = time.monotonic() + self.seconds, list(self.faults)
+        while not cluster.problems and (planned or (not self.faults and time.monotonic() < until)):
+            fault = planned.pop(0) if planned else chance.choice(possible(self.shape))
+            name = fault.__name__.replace("_", " ")
+            self.done.append(name)
+            fault(cluster, chance)
+            _wait(chance.uniform(*HELD_SECONDS))
+            cluster.heal(name)
+            _wait(chance.uniform(*WELL_SECONDS))
+
+    @property
+    def operations(self) -> int:
+        return sum(self.report.operations.values()) if self.report is not None else 0
+
+    def cells(self) -> tuple[object, ...]:
+        """Behind the commit, as the page has them."""
+        faults = ", ".join(f"{name} {count}" for name, count in sorted(Counter(self.done).items()))
+        faults += f"; did not stop: {', '.join(self.unruly)}" if self.unruly else ""
+        outcome = said(self.report) if self.report is not None else "not judged"
+        others = [problem for problem in self.problems if "(bad)" not in problem]
+        outcome = "; ".join([outcome, *others[:3]])
+        progress, recovery = summary(self.figures.progress), summary(self.figures.recovery)
+        seconds = f"{self.seconds:.0f}"
+        return self.shape, self.seed, seconds, self.operations, self.verified, faults, progress, recovery, outcome
+
+
+def _wait(seconds: float) -> None:
+    threading.Event().wait(seconds)  # the moments of faults are what the seed decides
+
+
+def summary(seconds: Sequence[float]) -> str:
+    """Median and maximum."""
+    return f"{statistics.median(seconds):.1f} / {max(seconds):.1f} s" if seconds else "none"
+
+
+def drawn(seed: int, seconds: float, *, kind: str, has_disks: bool) -> Run:
+    """A run whose shape follows from the seed."""
+    is_large = seed % 5 == 0
+    shape = BrokerShape(
+        kind=kind, brokers=5 if is_large else 3, has_disks=has_disks and seed % 2 == 0, is_durable=seed % 4 == 0
+    )
+    return Run(seed=seed, shape=shape, seconds=seconds)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--runs", type=int, default=25)
+    arguments.add_argument("--seconds", type=float, default=120)
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--kind", choices=("kwire", "kafka"), default="kwire")
+    arguments.add_argument("--faults", nargs="*", choices=sorted(FAULTS), help="these, in this order, in every run")
+    arguments.add_argument("--directory", type=Path, help="where runs are kept; by default a new temporary one")
+    arguments.add_argument("--no-evidence", action="store_true", help="write nothing into docs/evidence")
+    given = arguments.parse_args()
+    if (reason := network.why_not()) is not None:
+        raise SystemExit(f"brokers cannot be cut off here: {reason}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # nothing is left running or mounted
+    class_path()  # Kafka's own clients
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="kwire-brokers-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    noted = directory / "done.txt"
+    done = set(noted.read_text().splitlines()) if noted.exists() else set()
+    if (reason := ext4.why_not(directory / "try")) is not None:
+        print(f"without disks: {reason}")
+    failures = []
+    for seed in range(given.seed, given.seed + given.runs):
+        if f"{given.kind} {seed}" in done:
+            continue
+        run = drawn(seed, given.seconds, kind=given.kind, has_disks=reason is None)
+        run.faults = [FAULTS[name] for name in given.faults or ()]
+        commit, place = current_commit(), directory / f"{given.kind}-{seed}"
+        shutil.rmtree(place, ignore_errors=True)  # what was broken off is thrown away
+        run.live(place)
+        print(commit, *run.cells(), sep=" | ", flush=True)
+        if run.problems:
+            failures.append(f"seed {seed}, kept in {place}: {'; '.join(run.problems[:10])}")
+            print(failures[-1], flush=True)
+        else:
+            shutil.rmtree(place)
+        with noted.open("a") as file:
+            file.write(f"{given.kind} {seed}\n")
+        if not given.no_evidence:
+            EVIDENCE.append(commit, *run.cells())
+    raise SystemExit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""What is done to a cluster of brokers: each fault by its name, drawn by seed.
+
+A fault goes through BrokerCluster.suffer, which asks for progress wherever it leaves a quorum and min.insync.replicas.
+BrokerCluster.heal ends it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tests.cluster_processes.broker_cluster import BrokerCluster, BrokerShape
+from tests.cluster_processes.brokers import BrokerNode
+from tests.cluster_processes.watch import QUESTION, VERSION
+from tests.support.waiting import eventually
+
+Fault = Callable[[BrokerCluster, random.Random], None]
+BOUNCES = 3
+BALLAST = "ballast"
+RESETS = 5
+
+
+def controller_of(cluster: BrokerCluster) -> int:
+    """The node that leads the metadata quorum."""
+
+    def leader() -> int:
+        for node in cluster.nodes.values():
+            if node.is_answering:
+                try:
+                    partition = node.ask(QUESTION, VERSION, 2.0).topics[0].partitions[0]
+                except OSError:
+                    continue
+                if partition.leader_id in cluster.nodes:
+                    return int(partition.leader_id)
+        return 0
+
+    return eventually(leader, "a controller leads", 30.0)
+
+
+def _leader(cluster: BrokerCluster, chance: random.Random) -> BrokerNode:
+    """Of a partition that clients write to."""
+    return cluster.nodes[cluster.leader_of(partition=chance.randrange(3))]
+
+
+def _others(cluster: BrokerCluster, node: BrokerNode) -> list[int]:
+    return [other for other in cluster.nodes if other != node.node_id]
+
+
+# --- processes
+
+
+def kill_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
+    node = _leader(cluster, chance)
+    cluster.suffer(f"kill -9 of {node.node_id}", node.kill)
+
+
+def kill_the_controller(cluster: BrokerCluster, chance: random.Random) -> None:
+    node = cluster.nodes[controller_of(cluster)]
+    cluster.suffer(f"kill -9 of the controller {node.node_id}", node.kill)
+
+
+def stop_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
+    """In order, by SIGTERM."""
+    node = _leader(cluster, chance)
+    cluster.suffer(f"a clean stop of {node.node_id}", lambda: _note_status(cluster, node))
+
+
+def _note_status(cluster: BrokerCluster, node: BrokerNode) -> None:
+    status = node.terminate()
+    if status not in {0, 143}:  # Java ends so on a signal
+        cluster.problems.append(f"the clean stop of {node.node_id} ended with status {status}")
+
+
+def bounce_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
+    """kill -9 and a new start, again and again, each as soon as it serves."""
+    node = _leader(cluster, chance)
+
+    def bounce() -> None:
+        for _ in range(BOUNCES):
+            node.kill()
+            node.start()
+            node.wait_until_ready()
+
+    cluster.suffer(f"{BOUNCES} kills of {node.node_id}", bounce)
+
+
+def kill_two(cluster: BrokerCluster, chance: random.Random) -> None:
+    victims = chance.sample(sorted(cluster.nodes), 2)
+    harm = _each(cluster.nodes[it].kill for it in victims)
+    cluster.suffer(f"kill -9 of {victims}", harm, owes_progress=False)
+
+
+def kill_everybody(cluster: BrokerCluster, chance: random.Random) -> None:
+    cluster.suffer("kill -9 of all", _each(node.kill for node in cluster.nodes.values()), owes_progress=False)
+
+
+def pause_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
+    node = _leader(cluster, chance)
+    cluster.suffer(f"a pause of {node.node_id}", node.pause)
+
+
+def pause_the_controller(cluster: BrokerCluster, chance: random.Random) -> None:
+    node = cluster.nodes[controller_of(cluster)]
+    cluster.suffer(f"a pause of the controller {node.node_id}", node.pause)
+
+
+def pause_everybody(cluster: BrokerCluster, chance: random.Random) -> None:
+    cluster.suffer("a pause of all", _each(node.pause for node in cluster.nodes.values()), owes_progress=False)
+
+
+# --- the network
+
+
+def isolate_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
+    """From brokers and clients."""
+    node = _leader(cluster, chance)
+    cluster.suffer(f"the isolation of {node.node_id}", lambda: cluster.network.isolate(node.node_id))
+
+
+def cut_a_leader_from_brokers(cluster: BrokerCluster, chance: random.Random) -> None:
+    """Clients still reach it."""
+    node = _leader(cluster, chance)
+    ways = [way for it in _others(cluster, node) for way in ((it, node.node_id), (node.node_id, it))]
+    cluster.suffer(f"a cut between {node.node_id} and the others", _cuts(cluster, ways))
+
+
+def deafen_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
+    node = _leader(cluster, chance)
+    ways = [(it, node.node_id) for it in _others(cluster, node)]
+    cluster.suffer(f"{node.node_id} hears no broker", _cuts(cluster, ways))
+
+
+def mute_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
+    node = _leader(cluster, chance)
+    ways = [(node.node_id, it) for it in _others(cluster, node)]
+    cluster.suffer(f"no broker hears {node.node_id}", _cuts(cluster, ways))
+
+
+def cut_two(cluster: BrokerCluster, chance: random.Random) -> None:
+    """A leader and another one, who both hear the third."""
+    node = _leader(cluster, chance)
+    other = chance.choice(_others(cluster, node))
+    ways = [(node.node_id, other), (other, node.node_id)]
+    cluster.suffer(f"a cut between {node.node_id} and {other}", _cuts(cluster, ways))
+
+
+def reset_connections(cluster: BrokerCluster, chance: random.Random) -> None:
+    """Of a leader, with everybody, again and again."""
+    node = _leader(cluster, chance)
+    cluster.suffer(f"resets of all connections of {node.node_id}", lambda: cluster.network.reset(node.node_id, RESETS))
+
+
+# --- disks
+
+
+def wipe_a_disk(cluster: BrokerCluster, chance: random.Random) -> None:
+    """A new one in its place, which the heal starts on."""
+    node = _leader(cluster, chance)
+
+    def replace() -> None:
+        node.kill()
+        node.wipe()
+
+    cluster.suffer(f"a new disk for {node.node_id}", replace)
+
+
+def fill_a_disk(cluster: BrokerCluster, chance: random.Random) -> None:
+    """To the last block; its broker may stay, refuse, or stop."""
+    node = _leader(cluster, chance)
+    disk = node.disk
+    assert disk is not None
+    ballast = disk.directory / BALLAST
+    cluster.suffer(f"the full disk of {node.node_id}", lambda: disk.fill(ballast), owes_progress=False)
+    cluster.healers.append(ballast.unlink)
+    cluster.healers.append(node.kill)
+
+
+def fail_a_disk(cluster: BrokerCluster, chance: random.Random) -> None:
+    """Every write fails from now on, and what was not synced is gone."""
+    node = _leader(cluster, chance)
+    assert node.disk is not None
+    cluster.suffer(f"the failing disk of {node.node_id}", node.disk.cut)
+    cluster.healers += [node.kill, node.disk.unmount, node.disk.mount]
+
+
+def cut_all_power(cluster: BrokerCluster, chance: random.Random) -> None:
+    """Of all at once; nobody runs, and the disks are mounted again."""
+    nodes = list(cluster.nodes.values())
+    disks = [node.disk for node in nodes if node.disk is not None]
+
+    def cut() -> None:
+        _each(disk.cut for disk in disks)()
+        _each(node.kill for node in nodes)()
+        for disk in disks:
+            disk.unmount()
+            disk.mount()
+
+    cluster.suffer("a power cut of all", cut, owes_progress=False)
+
+
+def _each(actions: Iterable[Callable[[], object]]) -> Callable[[], None]:
+    chosen = list(actions)
+
+    def act() -> None:
+        for action in chosen:
+            action()
+
+    return act
+
+
+def _cuts(cluster: BrokerCluster, ways: Sequence[tuple[int, int]]) -> Callable[[], None]:
+    def cut() -> None:
+        for source, target in ways:
+            cluster.network.cut_one_way(source, target)
+
+    return cut
+
+
+ANYWHERE: Sequence[Fault] = (
+    kill_a_leader,
+    kill_the_controller,
+    stop_a_leader,
+    bounce_a_leader,
+    kill_two,
+    kill_everybody,
+    pause_a_leader,
+    pause_the_controller,
+    pause_everybody,
+    isolate_a_leader,
+    cut_a_leader_from_brokers,
+    deafen_a_leader,
+    mute_a_leader,
+    cut_two,
+    reset_connections,
+    wipe_a_disk,
+)
+ON_DISKS: Sequence[Fault] = (fill_a_disk, fail_a_disk)
+FAULTS: Mapping[str, Fault] = {fault.__name__: fault for fault in (*ANYWHERE, *ON_DISKS, cut_all_power)}
+
+
+def possible(shape: BrokerShape) -> list[Fault]:
+    """What may be done to such a cluster without going beyond its promise."""
+    faults = [*ANYWHERE]
+    if shape.has_disks:
+        faults += ON_DISKS
+        if shape.is_durable:
+            faults.append(cut_all_power)
+    return faults

@@ -1,0 +1,53 @@
+"""What a cluster tells of its partitions: who leads, who is in sync."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kwire.protocol.messages.metadata import MetadataRequest
+from tests.cluster_processes.brokers import BrokerNode
+
+VERSION = 12
+ANSWER_SECONDS = 1.0
+Place = tuple[str, int]
+"""(topic, partition)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One partition as a broker tells it."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+    @property
+    def is_well(self) -> bool:
+        return self.leader >= 0 and sorted(self.in_sync) == sorted(self.replicas)
+
+
+def partitions_told_by(node: BrokerNode) -> dict[Place, PartitionState]:
+    """All partitions, as this broker knows them. Raises OSError."""
+    answer = node.ask(MetadataRequest(topics=None), VERSION, ANSWER_SECONDS)
+    return {
+        (topic.name, each.partition_index): PartitionState(
+            leader=each.leader_id,
+            leader_epoch=each.leader_epoch,
+            replicas=tuple(each.replica_nodes),
+            in_sync=tuple(each.isr_nodes),
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def newest(told: list[Mapping[Place, PartitionState]]) -> dict[Place, PartitionState]:
+    """Of what several brokers tell, that with the newest leader epoch."""
+    found: dict[Place, PartitionState] = {}
+    for each in told:
+        for place, state in each.items():
+            if place not in found or state.leader_epoch > found[place].leader_epoch:
+                found[place] = state
+    return found

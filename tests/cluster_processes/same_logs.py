@@ -1,0 +1,54 @@
+"""Replicas that nobody writes to any more have the same records: the batches of their segments are the same bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+
+BATCH = struct.Struct(">qii")
+"""Base offset, length of what follows, partition leader epoch."""
+Batch = tuple[int, int, bytes]
+"""(base offset, leader epoch, all behind it)"""
+
+
+def batches(directory: Path) -> Iterator[Batch]:
+    """Of a partition's directory, in order. An end that is cut off is left out."""
+    for path in sorted(directory.glob("*.log")):
+        data, position = path.read_bytes(), 0
+        while position + BATCH.size <= len(data):
+            base_offset, length, leader_epoch = BATCH.unpack_from(data, position)
+            end = position + 12 + length
+            if length <= 0 or end > len(data):
+                break
+            yield base_offset, leader_epoch, data[position + BATCH.size : end]
+            position = end
+
+
+def difference(one: Path, other: Path) -> str | None:
+    """The first one between two replicas; None if there is none."""
+    start = max(first_offset(one), first_offset(other))
+    pairs = zip_longest(*([it for it in batches(each) if it[0] >= start] for each in (one, other)))
+    for left, right in pairs:
+        if left != right:
+            told = ["nothing" if each is None else f"offset {each[0]} of epoch {each[1]}" for each in (left, right)]
+            return f"{told[0]} against {told[1]}"
+    return None
+
+
+def first_offset(directory: Path) -> int:
+    """Of the first segment: a replica that began anew may have less behind it."""
+    return min((int(path.stem) for path in directory.glob("*.log")), default=0)
+
+
+def compare_replicas(data: Mapping[int, Path], topics: tuple[str, ...], partitions: int) -> list[str]:
+    """What differs between the brokers' replicas, by the directories of their records."""
+    problems = []
+    for name in (f"{topic}-{index}" for topic in topics for index in range(partitions)):
+        holders = [broker for broker, directory in data.items() if (directory / name).is_dir()]
+        for other in holders[1:]:
+            found = difference(data[holders[0]] / name, data[other] / name)
+            if found is not None:
+                problems.append(f"{name} differs on {holders[0]} and {other}: {found}")
+    return problems

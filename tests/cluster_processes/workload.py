@@ -1,0 +1,124 @@
+"""All clients of a run, in the clients' networks: those of tests/history, a probe, and Kafka's verifiable ones."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+from compat_tests.harness.reference import HOME
+from tests.cluster_processes import verifiable
+from tests.cluster_processes.broker_cluster import CLIENTS, RECOVERY_SECONDS, VERIFIED, BrokerCluster
+from tests.cluster_processes.probe import Probe
+from tests.history import final
+from tests.history.clients.common import PARTITIONS
+from tests.history.clients.reader import consumer
+from tests.history.processes import Client, Kind
+from tests.support.waiting import eventually
+
+KINDS = {
+    "confluent": Kind("producer"),
+    "raw-v2": Kind("raw_producer", "v2"),
+    "aiokafka": Kind("aiokafka_producer", "transactional"),
+    "aiokafka-idempotent": Kind("aiokafka_producer", "idempotent"),
+    "copier": Kind("copier"),
+    "committed": Kind("reader", "committed", is_writer=False),
+    "uncommitted": Kind("reader", "uncommitted", is_writer=False),
+    "member": Kind("member", is_writer=False),
+    "second-member": Kind("member", is_writer=False),
+}
+
+
+@dataclass(slots=True)
+class Workload:
+    """Started when it is made; `finish` brings it to its end, `abandon` ends it however it is."""
+
+    cluster: BrokerCluster
+    directory: Path
+    seed: int
+    clients: list[Client] = field(default_factory=list)
+    programs: dict[str, verifiable.Program] = field(default_factory=dict)
+    unruly: list[str] = field(default_factory=list)
+    """Clients that did not stop when they were told to."""
+    verified: verifiable.Verified = field(default_factory=verifiable.Verified)
+
+    def __post_init__(self) -> None:
+        cluster, servers = self.cluster, self.cluster.bootstrap_servers
+        cluster.probe = Probe(cluster.network, CLIENTS[0], servers, cluster.journal)
+        for number, (name, kind) in enumerate(KINDS.items()):
+            within = tuple(cluster.network.command(CLIENTS[number % len(CLIENTS)]))
+            self.clients.append(Client(name, kind, self.directory, servers, self.seed, within=within))
+        for client in self.clients:
+            client.start()
+        if shutil.which("java") is not None and (HOME / "complete").exists():
+            place = cluster.network.command(CLIENTS[1])
+            for tool in ("VerifiableProducer", "VerifiableConsumer"):
+                program = verifiable.start(tool, self.directory, place, servers, VERIFIED)
+                self.programs[tool] = program
+
+    def await_beginning(self) -> None:
+        probe = self.cluster.probe
+        assert probe is not None
+        eventually(lambda: probe.first_after(0), "the first records are acknowledged", RECOVERY_SECONDS)
+        if self.programs:
+            producer = self.programs["VerifiableProducer"]
+            is_at_work = lambda: any(event["name"] == "producer_send_success" for event in producer.events())  # noqa: E731
+            eventually(is_at_work, "VerifiableProducer is at work", RECOVERY_SECONDS)
+
+    def finish(self) -> None:
+        """Writers first, then, when all is decided, readers; the last reads come after them."""
+        cluster = self.cluster
+        assert cluster.probe is not None
+        cluster.probe.finish()
+        self._stop([client for client in self.clients if client.kind.is_writer])
+        with cluster.network.inside(CLIENTS[0]):
+            final.settle(cluster.bootstrap_servers, cluster.journal)
+        if self.programs:
+            self._finish_verifiable()
+        self._stop([client for client in self.clients if not client.kind.is_writer])
+        with cluster.network.inside(CLIENTS[0]):
+            final.read_all(cluster.bootstrap_servers, cluster.journal)
+            stored = read_topic(cluster.bootstrap_servers, VERIFIED)
+        cluster.problems += verifiable.judge(self.verified, stored)
+
+    def _finish_verifiable(self) -> None:
+        producer, consumer_program = self.programs.values()
+        if not producer.stop():
+            self.unruly.append("VerifiableProducer")
+        self.verified = verifiable.await_consumed(producer, consumer_program)
+        if not consumer_program.stop():
+            self.unruly.append("VerifiableConsumer")
+
+    def _stop(self, some: list[Client]) -> None:
+        for client in some:
+            client.ask_to_stop()
+        self.unruly += [client.id for client in some if not client.wait()]
+
+    def abandon(self) -> None:
+        for client in self.clients:
+            client.kill()
+        for program in self.programs.values():
+            program.kill()
+
+
+def read_topic(bootstrap_servers: str, topic: str) -> dict[tuple[int, int], str]:
+    """All its records from the beginning to the end."""
+    reading: Any = consumer(bootstrap_servers, "uncommitted", enable_partition_eof=True)
+    reading.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
+    found: dict[tuple[int, int], str] = {}
+    ended: set[int] = set()
+
+    def is_read() -> bool:
+        for message in reading.consume(500, 1.0):
+            if message.error() is None:
+                found[message.partition(), message.offset()] = message.value().decode()
+            elif message.error().name() == "_PARTITION_EOF":
+                ended.add(message.partition())
+        return len(ended) == PARTITIONS
+
+    eventually(is_read, f"{topic} is read to its end", final.READ_SECONDS)
+    reading.close()
+    return found
