@@ -28,6 +28,13 @@ WANTED: Mapping[str, tuple[str, float]] = {
     "transactions/s, 1 producers, durable": ("at least", 1.0),
     "transactions/s, 20 producers, durable": ("at least", 1.0),
     "offset commits/s": ("at least", 1.2),
+    "cluster of 3 started": ("at most", 0.2),
+    "cluster of 3, memory": ("at most", 0.15),
+    "replicated produce": ("at least", 0.9),
+    "replicated latency p99": ("at most", 1.2),
+    "takeover": ("at most", 1.1),
+    "3,000 partitions of 3 replicas made": ("at most", 1.0),
+    "3,000 partitions in sync again": ("at most", 1.0),
 }
 """How a figure begins, and what kwire's median over Kafka's has to be."""
 WANTED_OF_KWIRE: Mapping[str, tuple[str, float]] = {

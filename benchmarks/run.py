@@ -17,7 +17,7 @@ from rich.console import Console
 
 from benchmarks import page, report
 from benchmarks.brokers import BROKERS, COMPARED, Run
-from benchmarks.rows import FIRST, ONCE, ROWS, small
+from benchmarks.rows import ALONE, FIRST, ONCE, ROWS, small
 
 ROUNDS = 5
 console = Console(width=150)
@@ -35,7 +35,7 @@ def main() -> None:
     brokers = arguments.broker or COMPARED
     in_rounds = [row for row in ROWS if row in (arguments.row or ROWS)]
     for row in ONCE:
-        if row in (arguments.row or ONCE) and not arguments.broker:
+        if row in (arguments.row or ONCE.keys() - ALONE) and not arguments.broker:
             console.print(f"once, {(time.monotonic() - started) / 60:.1f} min: {row}", style="dim")
             samples.update(ONCE[row]())
     for number in range(1, arguments.rounds + 1 if in_rounds else 1):

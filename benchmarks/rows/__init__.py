@@ -13,6 +13,7 @@ from benchmarks.rows import (
     partitions,
     perf,
     raw,
+    replicated,
     restarts,
     small,
     start,
@@ -45,7 +46,14 @@ ONCE: Mapping[str, Callable[[], Figures]] = {
     "compaction": compaction.compactions,
     "transactions": transactions.transactions,
     "million-offsets": offsets.million_offsets,
+    "cluster": replicated.cluster,
+    "takeover": replicated.takeovers,
+    "30-takeovers": replicated.thirty_takeovers,
+    "3000-partitions": replicated.many_partitions,
 }
+ALONE = ("30-takeovers",)
+"""Rows that take too long for a whole run."""
+
 """What is measured once in a run, on brokers and directories of its own, with repetitions of its own."""
 FIRST = ("start", "perf-100", "perf-1000", "small")
 """Rows that measure a fresh broker or warm it up themselves. All others find it warm, in a whole run or alone."""
