@@ -45,6 +45,7 @@ class ClusterBroker(SimulatedBroker):
         """The controllers, when the quorum's messages go as objects; none when they go as bytes."""
         self._voters = voters
         self._cluster_id = cluster_id
+        self._directory = directory
         super().__init__(host, {**self._place_in_cluster(host), **config}, node_id=node_id)
 
     def _place_in_cluster(self, host: Host) -> dict[str, str]:
@@ -58,6 +59,14 @@ class ClusterBroker(SimulatedBroker):
             "controller.listener.names": LISTENER,
             "controller.quorum.bootstrap.servers": ",".join(f"{end.host}:{end.port}" for end in ends),
         }
+
+    def replace_disk(self) -> None:
+        """Take the power away and give it an empty disk. Not for one that is a controller, too: no voter is that."""
+        assert not self.is_controller, f"{self.name} is a voter by its disk"
+        self.power_off()
+        self.host.device.wipe()
+        self._directory += 1
+        self.key = ReplicaKey(self.node_id, directory_id(self.node_id, self._directory))
 
     def make(self, process: Process) -> BrokerServer:
         first_voters = self._voters if self.is_controller else None

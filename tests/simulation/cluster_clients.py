@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from kwire.cluster.image import NO_LEADER
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.protocol.messages.offset_commit import (
@@ -26,32 +25,51 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.protocol.records import decode_all
-from kwire.simulation import ClusterBroker, Simulation, WireClient
+from kwire.simulation import ClusterBroker, Simulation
 from tests.simulation.cluster_ledger import CommitKey, Ledger, PartitionKey
+from tests.simulation.connections import GROUP, Connections
 from tests.support.requests import batch, create_request, fetch_request, produce_request
 
-GIVE_UP_SECONDS: Final = 3.0
 PAUSE_SECONDS: Final = 0.1
 """Between two operations of a client, on average."""
 OPERATIONS: Final = (
-    *("produce",) * 30, *("read",) * 10, *("commit",) * 5, *("look",) * 5, *("create",) * 2, "delete",
+    *("produce",) * 50, *("read",) * 15, *("commit",) * 5, *("look",) * 5, *("create",) * 3, "delete",
     *("take_producer_id",) * 2,
 )  # fmt: skip
-PARTITIONS_MAX: Final = 4
-TOPICS_MAX: Final = 12
-REPLICAS: Final = (1, 2, 3, 3, 3)
+PARTITIONS_MAX: Final = 3
+NAMES: Final = tuple(f"t-{number}" for number in range(10))
+"""Few: what was deleted is made again under the same name."""
+TOPICS_MAX: Final = 6
 
 
-class Client:
+class Shape(NamedTuple):
+    """What a topic asks for."""
+
+    replicas: int
+    in_sync: int
+    """min.insync.replicas"""
+
+
+SHAPES: Final = (Shape(1, 1), Shape(2, 1), Shape(2, 2), Shape(3, 1), Shape(3, 2), Shape(3, 2), Shape(3, 3))
+SAFE_SHAPES: Final = (Shape(3, 2), Shape(3, 2), Shape(3, 3))
+"""Those that bear the loss of a broker's disk."""
+
+
+class Client(Connections):
     """One connection to each broker; one thing after the other."""
 
-    def __init__(self, simulation: Simulation, brokers: Sequence[ClusterBroker], ledger: Ledger, name: str) -> None:
-        self._simulation = simulation
-        self._brokers = {broker.node_id: broker for broker in brokers}
+    def __init__(
+        self,
+        simulation: Simulation,
+        brokers: Sequence[ClusterBroker],
+        ledger: Ledger,
+        name: str,
+        *,
+        shapes: Sequence[Shape] = SHAPES,
+    ) -> None:
+        super().__init__(simulation, brokers, name)
         self._ledger = ledger
-        self.name = name
-        self._chance = simulation.chance.child(f"client {name}")
-        self._wires: dict[int, WireClient] = {}
+        self._shapes = shapes
         self._leaders: dict[PartitionKey, int] = {}
         self._coordinator: int | None = None
         self._count = 0
@@ -72,28 +90,6 @@ class Client:
         except OSError:
             self._leaders.clear()
             self._coordinator = None
-
-    def close(self) -> None:
-        """Hang up everywhere."""
-        for wire in self._wires.values():
-            wire.close()
-        self._wires.clear()
-
-    async def ask(self, node_id: int, request: Any, version: int) -> Any:
-        """A broker's answer. Raises OSError."""
-        wire = self._wires.pop(node_id, None)
-        if wire is None:
-            wire = await WireClient.connect(self._brokers[node_id].bootstrap_server, seconds=GIVE_UP_SECONDS)
-        try:
-            answer = await wire.ask(request, version, seconds=GIVE_UP_SECONDS)
-        except OSError:
-            wire.close()
-            raise
-        self._wires[node_id] = wire
-        return answer
-
-    def _anyone(self) -> int:
-        return self._chance.pick(sorted(self._brokers))
 
     # --- metadata
 
@@ -123,14 +119,15 @@ class Client:
 
     async def create(self) -> None:
         """Make a topic, if there are not many."""
+        free = [name for name in NAMES if name not in self._ledger.topics]
         if len(self._ledger.topics) >= TOPICS_MAX:
             return
-        name, count = f"t-{self.name}-{self._count}", 1 + self._chance.below(PARTITIONS_MAX)
-        request = create_request(
-            name, count, replicas=self._chance.pick(REPLICAS), min_insync_replicas=self._chance.pick((1, 2))
-        )
+        name, count = self._chance.pick(free), 1 + self._chance.below(PARTITIONS_MAX)
+        shape = self._chance.pick(self._shapes)
+        request = create_request(name, count, replicas=shape.replicas, min_insync_replicas=shape.in_sync)
         answer = (await self.ask(self._anyone(), request, 7)).topics[0]
         if answer.error_code == ErrorCode.NONE:
+            assert answer.topic_id not in self._ledger.deleted, f"R18: {name} is {answer.topic_id} again"
             self._ledger.topics[name] = answer.topic_id, count
 
     async def delete(self) -> None:
@@ -167,16 +164,19 @@ class Client:
 
     async def produce(self) -> None:
         """One record, acks=all."""
-        name, key = self._pick()
+        _, key = self._pick()
         leader = await self.leader_of(key)
         if leader is None:
             return
         value = f"{self.name}-{self._count}".encode()
-        request = produce_request(name, batch(value), partition=key[1])
-        answer = (await self.ask(leader, request, 11)).responses[0].partition_responses[0]
+        self._ledger.send(key, value)
+        request = produce_request("", batch(value), partition=key[1], topic_id=key[0])
+        answer = (await self.ask(leader, request, 13)).responses[0].partition_responses[0]
         if answer.error_code == ErrorCode.NONE:
             self._ledger.acknowledge(key, answer.base_offset, value)
         else:
+            if answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
+                self._ledger.refused.add(value)
             self._leaders.pop(key, None)
 
     async def read(self) -> None:
@@ -196,11 +196,12 @@ class Client:
         if answer.error_code != ErrorCode.NONE:
             is_gone = key[0] not in {topic_id for topic_id, _ in self._ledger.topics.values()}
             lost = answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and offset in self._ledger.records.get(key, {})
-            assert is_gone or not lost, f"lost: {key} has nothing at {offset}, where a record was acknowledged"
+            assert is_gone or not lost, f"R1: lost: {key} has nothing at {offset}, where a record was acknowledged"
             self._leaders.pop(key, None)
             return None
         for record in decode_all(bytes(answer.records or b"")):
-            self._ledger.compare(key, record.offset, record.value)
+            if record.offset >= offset:
+                self._ledger.compare(key, record.offset, record.value)
             offset = max(offset, record.offset + 1)
         return offset
 
@@ -209,18 +210,14 @@ class Client:
     async def _coordinate(self) -> int:
         """Who keeps the group's offsets. Raises OSError."""
         if self._coordinator is None:
-            request = FindCoordinatorRequest(key_type=0, coordinator_keys=[self.name])
-            found = (await self.ask(self._anyone(), request, 6)).coordinators[0]
-            if found.error_code != ErrorCode.NONE:
-                raise ConnectionError(ErrorCode(found.error_code).name)
-            self._coordinator = found.node_id
+            self._coordinator = await self.find_coordinator(self.name, GROUP)
         return self._coordinator
 
     async def commit(self) -> None:
         """Commit an offset higher than the one before."""
-        name, (_, index) = self._pick()
-        key: CommitKey = (self.name, name, index)
-        offset = self._ledger.tried_commits[key] = self._ledger.tried_commits.get(key, 0) + 1
+        name, (topic_id, index) = self._pick()
+        key: CommitKey = (self.name, topic_id, index)
+        offset = self._ledger.tried_commits[key] = self._count
         partition = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
         topic = OffsetCommitRequestTopic(name=name, partitions=[partition])
         answer = await self.ask(await self._coordinate(), OffsetCommitRequest(group_id=self.name, topics=[topic]), 9)

@@ -1,18 +1,26 @@
 """What goes wrong in a cluster besides the faults of any node: clean stops, brokers cut off until they are fenced,
-active controllers that are put out of office, and a blackout of all."""
+active controllers that are put out of office, links that clog one by one, empty disks, and a blackout of all.
+
+A crash that would be one too many for what is promised (promise.py) is a pause instead.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from kwire.simulation import SimulatedCluster, Simulation
-from kwire.simulation.faults import DOWN_SECONDS_MAX, KINDS, LOOK_SECONDS, Faults
+from kwire.simulation.faults import CUT_SECONDS_MAX, DOWN_SECONDS_MAX, KINDS, LOOK_SECONDS, Faults
 from kwire.simulation.nodes import AnyNode
+from tests.simulation.promise import Crashes
 
-CLUSTER_KINDS: Final = (*KINDS, "stop", "stop", "stop", "fence", "depose", "depose", "blackout")
+CLUSTER_KINDS: Final = (
+    *KINDS, "kill", "kill", "stop", "stop", "stop", "fence", "fence", "depose", "depose", "behead", "behead",
+    "swizzle", "blackout",
+)  # fmt: skip
 STOP_SECONDS_MAX: Final = 40.0
+COUNTED_ON_SECONDS_MAX: Final = 20.0
 FENCE_SECONDS: Final = 5.0
 """After a session, until the broker comes back."""
 
@@ -21,11 +29,63 @@ class ClusterFaults(Faults):
     """Faults drawn by the seed, with those that only a cluster has."""
 
     def __init__(
-        self, simulation: Simulation, cluster: SimulatedCluster, *, kinds: Sequence[str], session_seconds: float
+        self,
+        simulation: Simulation,
+        cluster: SimulatedCluster,
+        crashes: Crashes,
+        *,
+        kinds: Sequence[str],
+        session_seconds: float,
     ) -> None:
         super().__init__(simulation, kinds=kinds, nodes=cluster.nodes)
         self._cluster = cluster
+        self._crashes = crashes
         self._session_seconds = session_seconds
+
+    # --- crashes
+
+    async def begin_kill(self, node: AnyNode) -> None:
+        await (super().begin_kill(node) if self._crashes.may(node) else self.begin_pause(node))
+
+    async def begin_power(self, node: AnyNode) -> None:
+        if not self._crashes.has_power_cuts:
+            await self.begin_kill(node)
+        else:
+            await (super().begin_power(node) if self._crashes.may(node) else self.begin_pause(node))
+
+    async def begin_broken_disk(self, node: AnyNode) -> None:
+        if not self._crashes.may(node):
+            await self.begin_pause(node)
+            return
+        device = node.host.device
+        fault = device.fail(self._chance.pick(("append", "fsync", "read", "create", "rename")))
+        await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
+        device.heal(fault)
+        if self._crashes.may(node):
+            node.power_off()
+        await self.revive(node)
+
+    async def begin_full_disk(self, node: AnyNode) -> None:
+        if not self._crashes.may(node):
+            await self.begin_slow_disk(node)
+            return
+        await super().begin_full_disk(node)
+        if node.failure is not None:
+            await self.revive(node)
+
+    async def begin_wipe(self, node: AnyNode) -> None:
+        """A broker comes back with an empty disk, put in when nobody counts on the old one any more."""
+        broker = self._chance.pick(self._cluster.brokers)
+        if not self._crashes.may(broker):
+            await self.begin_pause(broker)
+            return
+        broker.power_off()
+        deadline = self._simulation.now + COUNTED_ON_SECONDS_MAX
+        while self._crashes.is_counted_on(broker) and self._simulation.now < deadline:
+            await asyncio.sleep(LOOK_SECONDS)
+        if not broker.is_running and not self._crashes.is_counted_on(broker):
+            broker.replace_disk()
+        await self.revive(broker)
 
     async def begin_stop(self, node: AnyNode) -> None:
         """The clean end, and another start; the end may be cut short by another fault."""
@@ -36,6 +96,8 @@ class ClusterFaults(Faults):
         deadline = self._simulation.now + STOP_SECONDS_MAX
         while not stopping.done() and node.host.process is process and self._simulation.now < deadline:
             await asyncio.sleep(LOOK_SECONDS)
+        while not stopping.done() and node.host.process is process and not self._crashes.may(node):
+            await asyncio.sleep(LOOK_SECONDS)
         if node.host.process is process:
             stopped = stopping.done() and not stopping.cancelled() and stopping.exception() is None
             self._simulation.trace.note(f"{node.name} stopped: {stopped}")
@@ -43,32 +105,56 @@ class ClusterFaults(Faults):
         await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
         await self.revive(node)
 
-    async def begin_fence(self, node: AnyNode) -> None:
-        """A broker is cut off from the controllers for longer than its session; clients still reach it."""
-        broker = self._chance.pick(self._cluster.brokers)
-        names = [voter.name for voter in self._cluster.voters if voter is not broker]
-        reason = f"fence {self.count}"
-        self._network.split([broker.name], names, reason=reason)
-        await asyncio.sleep(self._session_seconds + self._seconds(FENCE_SECONDS))
-        self._network.heal(reason=reason)
-
-    async def begin_depose(self, node: AnyNode) -> None:
-        """The active controller is killed, cut off, or runs nothing for a while."""
-        active = self._cluster.active_controller or node
-        begin = self._chance.pick((self.begin_kill, self.begin_power, self.begin_isolate, self.begin_pause))
-        await begin(active)
-
     async def begin_blackout(self, node: AnyNode) -> None:
-        """All nodes lose power at once, and come back one after the other."""
-        for each in self._cluster.nodes:
+        """All nodes that may lose power do so at once, and come back one after the other."""
+        struck = [each for each in self._cluster.nodes if self._crashes.may(each)]
+        for each in struck:
             each.power_off()
-        await asyncio.gather(*(self._come_back(each) for each in self._cluster.nodes))
+        await asyncio.gather(*(self._come_back(each) for each in struck))
 
     async def _come_back(self, node: AnyNode) -> None:
         await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX / 2))
         await self.revive(node)
 
-    async def begin_full_disk(self, node: AnyNode) -> None:
-        await super().begin_full_disk(node)
-        if node.failure is not None:
-            await self.revive(node)
+    # --- who leads
+
+    async def begin_fence(self, node: AnyNode) -> None:
+        """A broker is cut off from the controllers, or from the other brokers too, for longer than its session."""
+        broker = self._chance.pick(self._cluster.brokers)
+        others = self._cluster.voters if self._chance.happens(0.5) else self._cluster.nodes
+        reason = f"fence {self.count}"
+        self._network.split([broker.name], [each.name for each in others if each is not broker], reason=reason)
+        await asyncio.sleep(self._session_seconds + self._seconds(FENCE_SECONDS))
+        self._network.heal(reason=reason)
+
+    async def begin_depose(self, node: AnyNode) -> None:
+        """The active controller is killed, cut off, or runs nothing for a while."""
+        await self._strike(self._cluster.active_controller or node)
+
+    async def begin_behead(self, node: AnyNode) -> None:
+        """The same, to a broker that leads many partitions."""
+        await self._strike(max(self._cluster.brokers, key=lambda broker: (_led(broker), broker.name)))
+
+    async def _strike(self, node: AnyNode) -> None:
+        begin = self._chance.pick((self.begin_kill, self.begin_power, self.begin_isolate, self.begin_pause))
+        await begin(node)
+
+    # --- network
+
+    async def begin_swizzle(self, node: AnyNode) -> None:
+        """A node's links go one by one, and come back in another order."""
+        others = [name for name in self._network.hosts if name != node.name]
+        reasons = {name: f"swizzle {self.count} {name}" for name in others}
+        step = self._seconds(CUT_SECONDS_MAX / len(others))
+        for name in self._chance.some(others, len(others)):
+            self._network.split([node.name], [name], reason=reasons[name])
+            await asyncio.sleep(step)
+        for name in self._chance.some(others, len(others)):
+            self._network.heal(reason=reasons[name])
+            await asyncio.sleep(step)
+
+
+def _led(node: Any) -> int:
+    if not node.is_serving:
+        return 0
+    return sum(partition.is_led for partition in node.server.services.partitions)

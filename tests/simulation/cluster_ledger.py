@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
 PartitionKey = tuple[UUID, int]
-CommitKey = tuple[str, str, int]
+CommitKey = tuple[str, UUID, int]
 """(group, topic, partition)"""
+
+
+def _tell_nobody(key: PartitionKey, offset: int) -> None:
+    """Where nobody wants to know."""
 
 
 @dataclass(slots=True)
@@ -20,25 +24,60 @@ class Ledger:
     """Id and number of partitions of topics that were created, so they said, and that nobody asked to delete."""
     deleted: set[UUID] = field(default_factory=set)
     """Topics that are gone, so they said."""
+    sent: dict[bytes, PartitionKey] = field(default_factory=dict)
+    """Where each value was sent to; values are unique."""
+    refused: set[bytes] = field(default_factory=set)
+    """Values that were not appended, so they said."""
     records: dict[PartitionKey, dict[int, bytes]] = field(default_factory=dict)
     """What was acknowledged, by offset."""
+    read: dict[PartitionKey, dict[int, bytes | None]] = field(default_factory=dict)
+    """What some reader saw, by offset."""
     tried_commits: dict[CommitKey, int] = field(default_factory=dict)
     commits: dict[CommitKey, int] = field(default_factory=dict)
     """The last offset that was committed, so they said; each one is higher than the one before."""
     producer_ids: set[int] = field(default_factory=set)
     leaders: dict[tuple[UUID, int, int], int] = field(default_factory=dict)
     """By topic id, partition and leader epoch."""
+    forgiven: set[PartitionKey] = field(default_factory=set)
+    """Partitions that may lack records, for more went wrong than is promised to be borne."""
+    acknowledged_at: Callable[[PartitionKey, int], None] = _tell_nobody
+    """Told of each record that was acknowledged."""
+
+    def send(self, key: PartitionKey, value: bytes) -> None:
+        """A record is on its way."""
+        self.sent[value] = key
 
     def acknowledge(self, key: PartitionKey, offset: int, value: bytes) -> None:
         """A record was produced."""
+        if key in self.forgiven:
+            return
         known = self.records.setdefault(key, {})
-        assert offset not in known, f"{key}: {value!r} and {known[offset]!r} were both acknowledged at {offset}"
+        assert offset not in known, f"S2: {key}: {value!r} and {known[offset]!r} were both acknowledged at {offset}"
         known[offset] = value
+        self.acknowledged_at(key, offset)
 
     def compare(self, key: PartitionKey, offset: int, value: bytes | None) -> None:
         """A record was read."""
+        if value is not None:
+            self.check_origin(key, offset, value)
+        if key in self.forgiven:
+            return
         known = self.records.get(key, {}).get(offset, value)
-        assert known == value, f"{key}: at {offset} there is {value!r}, and {known!r} was acknowledged"
+        assert known == value, f"S2: {key}: at {offset} there is {value!r}, and {known!r} was acknowledged"
+        before = self.read.setdefault(key, {}).setdefault(offset, value)
+        assert before == value, f"R15: {key}: at {offset} there is {value!r}, and {before!r} was read before"
+
+    def check_origin(self, key: PartitionKey, offset: int, value: bytes) -> None:
+        """What is somewhere was sent there, and was not refused."""
+        place = self.sent.get(value)
+        assert place == key, f"R18: {key}: at {offset} there is {value!r}, which was sent to {place}"
+        assert value not in self.refused, f"R17: {key}: at {offset} there is {value!r}, which was not appended"
+
+    def forgive(self, key: PartitionKey) -> None:
+        """Ask for none of its records any more."""
+        self.forgiven.add(key)
+        self.records.pop(key, None)
+        self.read.pop(key, None)
 
     def take_producer_id(self, producer_id: int) -> None:
         """A producer id was given out."""
@@ -48,7 +87,9 @@ class Ledger:
     def lead(self, topic_id: UUID, index: int, epoch: int, leader: int) -> None:
         """Somebody, or nobody, was said to lead a partition."""
         known = self.leaders.setdefault((topic_id, index, epoch), leader)
-        assert known == leader, f"partition {index} of {topic_id} has two leaders in epoch {epoch}: {known}, {leader}"
+        assert known == leader, (
+            f"R16: partition {index} of {topic_id} has two leaders in epoch {epoch}: {known}, {leader}"
+        )
 
     @property
     def acknowledged(self) -> int:

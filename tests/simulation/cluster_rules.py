@@ -1,7 +1,8 @@
 """What must hold in a cluster at any moment, seen from outside: all nodes' images are states of one metadata log.
 
 Beside the rules of the quorum (quorum_rules.py): a node's image never goes back while its process lives; at one offset
-all images are equal (Q11); broker epochs and the epochs of partitions only grow; an epoch has one leader.
+all images are equal (Q11); broker epochs and the epochs of partitions only grow; an epoch has one leader (R16). Each
+new image is looked at by itself (image_rules.py), and with the replicas that it speaks of (replica_rules.py).
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from kwire.protocol.error_codes import KafkaError
 from kwire.simulation import SimulatedCluster, Simulation
 from kwire.simulation.nodes import AnyNode
 from tests.simulation.cluster_ledger import Ledger
+from tests.simulation.image_rules import check_image
 from tests.simulation.quorum_rules import Rules
+from tests.simulation.replica_rules import ReplicaRules
 
 
 class Voter:
@@ -41,7 +44,11 @@ class Voter:
 class ClusterRules:
     """See the module's text."""
 
-    def __init__(self, simulation: Simulation, cluster: SimulatedCluster, ledger: Ledger) -> None:
+    def __init__(
+        self, simulation: Simulation, cluster: SimulatedCluster, ledger: Ledger, replicas: ReplicaRules
+    ) -> None:
+        self.replicas = replicas
+        self._newest = -1
         self._timeline = simulation.timeline
         self._ledger = ledger
         self._by_host = {node.host: node for node in cluster.nodes}
@@ -75,6 +82,7 @@ class ClusterRules:
     def of_whole_logs(self) -> None:
         """Now and then."""
         self.quorum.of_whole_logs()
+        self.replicas.of_whole_logs()
 
     def _compare(self, node: AnyNode, image: MetadataImage) -> None:
         other, known = self._images.setdefault(image.offset, (node.name, image))
@@ -84,9 +92,12 @@ class ClusterRules:
                 for index, part in enumerate(topic.partitions):
                     self._ledger.lead(topic.topic_id, index, part.leader_epoch, part.leader)
                     assert part.leader in (*part.replicas, -1), f"{part.leader} leads and is no replica: {part}"
-        if known is image and image.offset == max(self._images):
+        if image.offset > self._newest:
+            self._newest = image.offset
+            check_image(image)
+            self.replicas.image_changed(image)
             back = self._ledger.deleted.intersection(image.topic_names)
-            assert not back, f"topics {back} are there after their deletion, at {image.offset}"
+            assert not back, f"R18: topics {back} are there after their deletion, at {image.offset}"
 
     def _check(self, node: AnyNode, old: MetadataImage, new: MetadataImage) -> None:
         assert new.offset > old.offset or new == old, f"Q11: {node.name} went back from {old.offset} to {new.offset}"

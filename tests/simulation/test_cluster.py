@@ -16,6 +16,7 @@ from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTop
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.simulation import Simulation
 from tests.simulation.cluster import run_seed
+from tests.simulation.promise import NEVER_FLUSH, Promise
 from tests.support.requests import create_request
 
 ROOT = Path(__file__).parents[2]
@@ -29,15 +30,15 @@ EVENTS_MAX = 50_000
 def test_what_a_cluster_said_holds(seed: int) -> None:
     outcome = run_seed(seed)
     assert outcome.faults >= 5
-    assert outcome.operations >= 1000
-    assert outcome.acknowledged > 50
+    assert outcome.operations >= 500
+    assert outcome.acknowledged > 20
     assert min(outcome.commits, outcome.topics, outcome.deleted) > 0
 
 
 def test_without_flushes_a_power_cut_is_seen() -> None:
     """Else nothing would be shown by the test above."""
-    with pytest.raises(AssertionError, match="lost: "):
-        run_seed(2, 20.0, kinds=("blackout",), flush_messages=10**9)
+    with pytest.raises(AssertionError, match=r"^(R1|R2|R6|G4|R15|S2)"):
+        run_seed(2, 20.0, kinds=("blackout",), promise=Promise(name="too much", flush_messages=NEVER_FLUSH))
 
 
 def test_the_same_seed_does_the_same_in_any_process() -> None:

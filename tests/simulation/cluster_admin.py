@@ -1,0 +1,82 @@
+"""An administrator of a simulated cluster: moves replicas, takes moves back, elects leaders, changes configurations."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kwire.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopicPartitions
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.simulation.cluster_clients import SAFE_SHAPES, Client
+from tests.simulation.image_rules import MIN_INSYNC_REPLICAS
+
+OPERATIONS: Final = ("move", "move", "take_back", "elect", "elect", "change_min_insync")
+PAUSE_SECONDS: Final = 1.5
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+SET: Final = 0
+
+
+class Administrator(Client):
+    """Asks any broker, and leaves it at that: what comes of it is seen in the metadata."""
+
+    async def run(self, end: float) -> None:
+        """Work until it is so late."""
+        while self._simulation.now < end:
+            await asyncio.sleep(self._chance.exponential(PAUSE_SECONDS))
+            if self._ledger.topics:
+                await self.do(self._chance.pick(OPERATIONS))
+        self.close()
+
+    async def _reassign(self, replicas: list[int] | None) -> None:
+        name, (_, index) = self._pick()
+        wanted = ReassignablePartition(partition_index=index, replicas=replicas)
+        topic = ReassignableTopic(name=name, partitions=[wanted])
+        await self.ask(self._anyone(), AlterPartitionReassignmentsRequest(timeout_ms=3000, topics=[topic]), 1)
+
+    async def move(self) -> None:
+        """Other replicas, or others in front."""
+        count = len(self._brokers) if self._is_safe else self._chance.pick((1, 2, 3, 3))
+        await self._reassign(self._chance.some(sorted(self._brokers), count))
+
+    async def take_back(self) -> None:
+        """Cancel a move, if there is one."""
+        await self._reassign(None)
+
+    async def elect(self) -> None:
+        """Give a partition back to its preferred leader."""
+        name, (_, index) = self._pick()
+        await self._elect(name, index, PREFERRED)
+
+    async def elect_anybody(self, name: str, index: int) -> None:
+        """Give a partition that nobody leads to whoever lives, whatever is lost by that."""
+        await self._elect(name, index, UNCLEAN)
+
+    async def _elect(self, name: str, index: int, kind: int) -> None:
+        wanted = ElectLeadersTopicPartitions(topic=name, partitions=[index])
+        request = ElectLeadersRequest(election_type=kind, topic_partitions=[wanted], timeout_ms=3000)
+        await self.ask(self._anyone(), request, 2)
+
+    async def change_min_insync(self) -> None:
+        """Ask for more or fewer in sync."""
+        name, _ = self._pick()
+        value = str(self._chance.pick((2, 3) if self._is_safe else (1, 2, 3)))
+        config = IncrementalAlterConfigsAlterableConfig(name=MIN_INSYNC_REPLICAS, config_operation=SET, value=value)
+        resource = IncrementalAlterConfigsAlterConfigsResource(
+            resource_type=ConfigResourceType.TOPIC, resource_name=name, configs=[config]
+        )
+        await self.ask(self._anyone(), IncrementalAlterConfigsRequest(resources=[resource]), 1)
+
+    @property
+    def _is_safe(self) -> bool:
+        return self._shapes is SAFE_SHAPES

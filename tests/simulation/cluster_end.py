@@ -1,0 +1,127 @@
+"""The end of a cluster's scenario: all nodes run and the network is whole, and all that was said is looked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from kwire.cluster.image import NO_LEADER, PartitionImage
+from kwire.simulation import SimulatedCluster, Simulation
+from tests.simulation.cluster_admin import Administrator
+from tests.simulation.cluster_clients import Client
+from tests.simulation.cluster_ledger import Ledger
+from tests.simulation.image_rules import places
+from tests.simulation.promise import newest_image
+
+HEAL_SECONDS = 40.0
+"""Within which a healed cluster must serve everything: an election, a session, and what is done after them."""
+
+
+def _is_at_rest(partition: PartitionImage) -> bool:
+    is_moving = partition.adding_replicas or partition.removing_replicas
+    return partition.leader != NO_LEADER and set(partition.isr) == set(partition.replicas) and not is_moving
+
+
+class Healed:
+    """See the module's text."""
+
+    def __init__(self, simulation: Simulation, cluster: SimulatedCluster, ledger: Ledger) -> None:
+        self._simulation = simulation
+        self._cluster = cluster
+        self._ledger = ledger
+
+    async def until(self, what: str, holds: Callable[[], bool]) -> None:
+        """Wait until it holds."""
+        deadline = self._simulation.now + HEAL_SECONDS
+        while not holds():
+            assert self._simulation.now < deadline, f"Q13: not within {HEAL_SECONDS} s: {what}"
+            await asyncio.sleep(0.1)
+
+    def lives(self) -> bool:
+        """Whether all nodes know the same, and all brokers are unfenced."""
+        logs = [node.metadata_log for node in self._cluster.nodes]
+        images = [log.image for log in logs if log is not None]
+        if len(images) < len(logs) or any(image != images[0] for image in images):
+            return False
+        brokers = images[0].brokers
+        return len(brokers) == len(self._cluster.brokers) and not any(broker.fenced for broker in brokers.values())
+
+    def serves(self) -> bool:
+        """Whether, besides, every partition is led, and all replicas are in sync."""
+        closed = self._closed
+        return self.lives() and all(
+            _is_at_rest(partition) or (topic.name, index) in closed
+            for topic, index, partition in places(newest_image(self._cluster))
+        )
+
+    @property
+    def _closed(self) -> set[tuple[str, int]]:
+        """Partitions that stay closed on a broker whose disk is gone: only beyond what is promised."""
+        if not self._ledger.forgiven:
+            return set()
+        return {place for broker in self._cluster.brokers for place in broker.server.services.partitions._closed}
+
+    async def rescue(self, operator: Administrator) -> None:
+        """Have somebody elected where nobody is known to have everything: a change of min.insync.replicas makes Kafka,
+        too, forget whom it knew."""
+        image = newest_image(self._cluster)
+        for topic, index, part in places(image):
+            if not (part.isr or part.eligible_leader_replicas or part.last_known_elr):
+                self._ledger.forgive((topic.topic_id, index))
+                await operator.elect_anybody(topic.name, index)
+
+    def replicas_agree(self) -> bool:
+        """Whether all replicas of each partition end at the same offset, and have that as high watermark."""
+        ends: dict[tuple[str, int], set[tuple[int, int]]] = {}
+        for broker in self._cluster.brokers:
+            for partition in broker.server.services.partitions:
+                end = partition.log.log_end_offset
+                if (partition.topic, partition.index) in self._closed:
+                    continue
+                ends.setdefault((partition.topic, partition.index), set()).add((partition.high_watermark, end))
+        return all(len(found) == 1 and max(found)[0] == max(found)[1] for found in ends.values())
+
+    def check_topics(self) -> None:
+        """What was created is there, and what was deleted is not."""
+        log = self._cluster.nodes[0].metadata_log
+        assert log is not None
+        topics = {name: (topic.topic_id, len(topic.partitions)) for name, topic in log.image.topics.items()}
+        lost = [name for name, made in self._ledger.topics.items() if topics.get(name) != made]
+        assert not lost, f"Q5: lost: topics {lost} were created, so they said"
+        back = self._ledger.deleted.intersection(log.image.topic_names)
+        assert not back, f"R18: topics {back} were deleted, so they said"
+
+    async def read_back(self, clients: Sequence[Client]) -> None:
+        """Everything that was acknowledged, from the beginning of each partition."""
+        for _, key in list(self._ledger.partitions()):
+            last = max(self._ledger.records.get(key, {}), default=-1)
+            offset = 0
+            while offset <= last and key not in self._ledger.forgiven:
+                end = await self._insist(f"read {key}", partial(clients[0].read_from, key, offset))
+                assert end > offset, f"R1: lost: {key} ends at {offset}, and a record was acknowledged at {last}"
+                offset = end
+            missing = set(self._ledger.records.get(key, {})) - set(self._ledger.read.get(key, {}))
+            assert not missing or key in self._ledger.forgiven, f"R1: lost: {key} has nothing at {sorted(missing)}"
+
+    async def read_commits(self, clients: Sequence[Client]) -> None:
+        """The offsets that each client committed for its group."""
+        for (group, topic_id, index), offset in self._ledger.commits.items():
+            name = next((name for name, (known, _) in self._ledger.topics.items() if known == topic_id), None)
+            if name is None:
+                continue
+            client = next(each for each in clients if each.name == group)
+            found = await self._insist(f"offsets of {group}", partial(client.committed, name, index))
+            tried = self._ledger.tried_commits[group, topic_id, index]
+            assert offset <= found <= tried, f"G4: lost: {group} committed {offset} of {name}-{index}, finds {found}"
+
+    async def _insist(self, what: str, ask: Callable[[], Awaitable[int | None]]) -> int:
+        deadline = self._simulation.now + HEAL_SECONDS
+        while self._simulation.now < deadline:
+            try:
+                if (found := await ask()) is not None:
+                    return found
+            except OSError:
+                pass
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"Q13: not within {HEAL_SECONDS} s: {what}")

@@ -1,0 +1,56 @@
+"""Connections of a client to the brokers of a simulated cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.simulation import ClusterBroker, Simulation, WireClient
+
+GIVE_UP_SECONDS: Final = 3.0
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+
+class Connections:
+    """One connection to each broker; one request after the other."""
+
+    def __init__(self, simulation: Simulation, brokers: Sequence[ClusterBroker], name: str) -> None:
+        self._simulation = simulation
+        self._brokers = {broker.node_id: broker for broker in brokers}
+        self.name = name
+        self._chance = simulation.chance.child(f"client {name}")
+        self._wires: dict[int, WireClient] = {}
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        for wire in self._wires.values():
+            wire.close()
+        self._wires.clear()
+
+    async def ask(self, node_id: int, request: Any, version: int) -> Any:
+        """A broker's answer. Raises OSError."""
+        wire = self._wires.pop(node_id, None)
+        if wire is None:
+            wire = await WireClient.connect(self._brokers[node_id].bootstrap_server, seconds=GIVE_UP_SECONDS)
+        try:
+            answer = await wire.ask(request, version, seconds=GIVE_UP_SECONDS)
+        except OSError:
+            wire.close()
+            raise
+        self._wires[node_id] = wire
+        return answer
+
+    def _anyone(self) -> int:
+        return self._chance.pick(sorted(self._brokers))
+
+    async def find_coordinator(self, name: str, kind: int) -> int:
+        """Who coordinates a group or a transactional id. Raises OSError."""
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[name])
+        found = (await self.ask(self._anyone(), request, 6)).coordinators[0]
+        if found.error_code != ErrorCode.NONE:
+            raise ConnectionError(ErrorCode(found.error_code).name)
+        node_id: int = found.node_id
+        return node_id

@@ -1,0 +1,73 @@
+"""What must hold in every state of the metadata for partitions that are replicated (R9, R11, R13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from tests.simulation.cluster_ledger import PartitionKey
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+RECOVERING = 1
+
+
+def places(image: MetadataImage) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+    """All partitions."""
+    for topic in image.topics.values():
+        for index, partition in enumerate(topic.partitions):
+            yield topic, index, partition
+
+
+def needed_in_sync(image: MetadataImage, topic: str, replicas: int) -> int:
+    """How many must be in sync: never more than there are replicas."""
+    for resource in ((ConfigResourceType.TOPIC, topic), (ConfigResourceType.BROKER, "")):
+        value = image.configs.get(resource, {}).get(MIN_INSYNC_REPLICAS)
+        if value is not None:
+            return min(int(value), replicas)
+    return 1
+
+
+def check_image(image: MetadataImage) -> None:
+    """Each partition by itself."""
+    for topic, index, part in places(image):
+        place = f"{topic.name}-{index} at {image.offset}"
+        isr, eligible = set(part.isr), set(part.eligible_leader_replicas)
+        assert isr <= set(part.replicas), f"R13: {place}: {part.isr} are in sync, and {part.replicas} are replicas"
+        assert eligible <= set(part.replicas), f"R13: {place}: {eligible} are eligible and no replicas"
+        assert not isr & eligible, f"R13: {place}: {isr & eligible} are in sync and eligible, too"
+        if len(isr) >= needed_in_sync(image, topic.name, len(part.replicas)):
+            assert not eligible, f"R13: {place}: enough are in sync, and {eligible} are eligible"
+        if part.leader != NO_LEADER:
+            assert part.leader in isr, f"R13: {place}: {part.leader} leads and is not in sync"
+        for broker_id in isr:
+            broker = image.brokers.get(broker_id)
+            assert broker is not None, f"R11: {place}: {broker_id} is in sync and nobody knows it"
+            assert not broker.fenced, f"R11: {place}: {broker_id} is in sync and fenced"
+
+
+def elections_of_others(old: MetadataImage, new: MetadataImage) -> Iterator[PartitionKey]:
+    """Partitions whose new leader was neither in sync nor eligible before: what it lacks is lost."""
+    for topic, index, part in places(new):
+        before = old.topics.get(topic.name)
+        if before is None or before.topic_id != topic.topic_id or index >= len(before.partitions):
+            continue
+        was = before.partitions[index]
+        is_new = part.leader not in (was.leader, NO_LEADER)
+        if (is_new and (part.leader not in (*was.isr, *was.eligible_leader_replicas))) or (
+            part.leader_recovery_state == RECOVERING and was.leader_recovery_state != RECOVERING
+        ):
+            yield topic.topic_id, index
+
+
+def joined(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[TopicImage, int, int]]:
+    """Who has come to be in sync, in an epoch that went on: (topic, partition, broker)."""
+    for topic, index, part in places(new):
+        before = old.topics.get(topic.name)
+        if before is None or before.topic_id != topic.topic_id or index >= len(before.partitions):
+            continue
+        was = before.partitions[index]
+        if was is part or was.leader_epoch != part.leader_epoch:
+            continue
+        for broker_id in set(part.isr) - set(was.isr):
+            yield topic, index, broker_id

@@ -1,0 +1,252 @@
+"""What must hold for the replicas of partitions (R1 to R9, R16), seen from outside, over all brokers and their lives.
+
+The observer knows the true high watermark of each partition: the furthest that any replica had, or that a client was
+told. Every few events it looks at the production partitions of all brokers that serve, and at what has changed; now and
+then it reads what is committed in their logs, and all must have the same there (R6). Whoever leads, or may be chosen
+without loss, has all of that (R1, R2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from kwire.cluster.image import MetadataImage, PartitionImage
+from kwire.cluster.partition import Partition
+from kwire.protocol.records import iterate_headers
+from kwire.simulation import ClusterBroker, SimulatedCluster
+from tests.simulation.cluster_ledger import Ledger, PartitionKey
+from tests.simulation.image_rules import elections_of_others, joined
+
+READ_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class Truth:
+    """What is known of a partition."""
+
+    high_watermark: int = 0
+    batches: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By offset, the epoch and CRC of the batch that is committed there."""
+
+
+@dataclass(slots=True)
+class Sight:
+    """A replica when it was looked at."""
+
+    partition: Partition
+    high_watermark: int
+    end: int
+    epoch: int
+    is_led: bool
+    in_sync: int
+    needed: int
+
+
+class ReplicaRules:
+    """See the module's text."""
+
+    def __init__(self, cluster: SimulatedCluster, ledger: Ledger, *, is_lossless: bool = True) -> None:
+        """Unless lossless, an election of somebody who was neither in sync nor eligible may lose records."""
+        self._brokers = {broker.node_id: broker for broker in cluster.brokers}
+        self._ledger = ledger
+        self._is_lossless = is_lossless
+        self._truths: dict[PartitionKey, Truth] = {}
+        self._seen: dict[tuple[int, PartitionKey], Sight] = {}
+        self._compared: dict[tuple[int, PartitionKey], tuple[Partition, int]] = {}
+        self._image = MetadataImage()
+        ledger.acknowledged_at = self._acknowledged
+
+    def truth(self, key: PartitionKey) -> Truth:
+        """What is known of a partition."""
+        found = self._truths.get(key)
+        if found is None:
+            found = self._truths[key] = Truth()
+        return found
+
+    def _acknowledged(self, key: PartitionKey, offset: int) -> None:
+        truth = self.truth(key)
+        truth.high_watermark = max(truth.high_watermark, offset + 1)
+
+    @property
+    def losses(self) -> set[PartitionKey]:
+        """Partitions that may lack records: only the replicas' likeness in the end is looked at."""
+        return self._ledger.forgiven
+
+    # --- the metadata
+
+    def image_changed(self, image: MetadataImage) -> None:
+        """There is a new state of the metadata, committed."""
+        old, self._image = self._image, image
+        if not self._is_lossless:
+            for key in elections_of_others(old, image):
+                self._ledger.forgive(key)
+        for topic, index, broker_id in joined(old, image):
+            self._check_joined(topic.name, topic.topic_id, index, broker_id)
+
+    def _check_joined(self, topic: str, topic_id: UUID, index: int, broker_id: int) -> None:
+        """R9: who joins has all that is committed, and all from before the leader's epoch."""
+        found = self._candidate(broker_id, topic, topic_id, index)
+        if found is None or (topic_id, index) in self.losses:
+            return
+        truth, end = self.truth((topic_id, index)), found.log.log_end_offset
+        assert end >= truth.high_watermark, (
+            f"R9: {topic}-{index}: broker {broker_id} joins with {end} of {truth.high_watermark}"
+        )
+        leader = self._image.topics[topic].partitions[index].leader
+        leading = self._candidate(leader, topic, topic_id, index)
+        if leading is not None and leading.is_led and leading.leader_epoch == found.leader_epoch:
+            start = dict(leading.log.leader_epochs.entries()).get(leading.leader_epoch, 0)
+            assert end >= start, f"R9: {topic}-{index}: broker {broker_id} joins at {end}, before its epoch's {start}"
+
+    def _candidate(self, broker_id: int, topic: str, topic_id: UUID, index: int) -> Partition | None:
+        """A replica whose broker is the process that the metadata speak of."""
+        broker, known = self._brokers.get(broker_id), self._image.brokers.get(broker_id)
+        if broker is None or known is None or known.fenced or not broker.is_serving or broker.failure is not None:
+            return None
+        if broker.server._lifecycle.broker_epoch != known.broker_epoch:
+            return None
+        partition = broker.server.services.partitions.get(topic, index)
+        if partition is None or partition.topic_id != topic_id or partition.log.failure is not None:
+            return None
+        return partition
+
+    # --- every few events
+
+    def look(self) -> None:
+        """At all replicas; costly only where something changed."""
+        for broker_id, broker in self._brokers.items():
+            if broker.is_serving:
+                self._look_at(broker_id, broker)
+
+    def _look_at(self, broker_id: int, broker: ClusterBroker) -> None:
+        for partition in broker.server.services.partitions:
+            key = partition.topic_id, partition.index
+            log = partition.log
+            before = self._seen.get((broker_id, key))
+            if (
+                before is not None
+                and before.partition is partition
+                and before.end == log.log_end_offset
+                and before.high_watermark == partition.high_watermark
+                and before.epoch == partition.leader_epoch
+                and before.is_led == partition.is_led
+            ):
+                continue
+            if log.failure is not None:
+                continue
+            now = Sight(
+                partition,
+                partition.high_watermark,
+                log.log_end_offset,
+                partition.leader_epoch,
+                partition.is_led,
+                len(partition.image.isr),
+                min(log.config.min_insync_replicas, len(partition.image.replicas)),
+            )
+            self._seen[broker_id, key] = now
+            self._check(broker_id, key, now, before if before is not None and before.partition is partition else None)
+
+    def _check(self, broker_id: int, key: PartitionKey, now: Sight, before: Sight | None) -> None:
+        partition, truth = now.partition, self.truth(key)
+        place = f"{partition.topic}-{partition.index} on broker {broker_id}"
+        start = partition.log.log_start_offset
+        assert start <= now.high_watermark <= now.end, f"R7: {place}: {start} <= {now.high_watermark} <= {now.end}"
+        stable = partition.log.last_stable_offset(now.high_watermark)
+        assert stable <= now.high_watermark, f"R7: {place}: {stable} is stable, {now.high_watermark} is committed"
+        if now.is_led:
+            self._ledger.lead(*key, now.epoch, broker_id)
+        if key in self.losses:
+            return
+        if before is not None:
+            assert now.high_watermark >= before.high_watermark, (
+                f"R7: {place}: the high watermark went back from {before.high_watermark} to {now.high_watermark}"
+            )
+        if before is not None and before.is_led and now.is_led and before.epoch == now.epoch:
+            self._check_advance(place, now, before)
+        if now.high_watermark > truth.high_watermark:
+            truth.high_watermark = now.high_watermark
+            self._check_candidates(partition.topic, key)
+        else:
+            self._check_candidate(partition.topic, key, broker_id)
+
+    def _check_advance(self, place: str, now: Sight, before: Sight) -> None:
+        """R4: the high watermark goes on only while enough are in sync."""
+        if now.high_watermark > before.high_watermark and now.end == before.end and before.in_sync == now.in_sync:
+            needed = min(now.needed, before.needed)
+            assert now.in_sync >= needed, f"R4: {place}: commits with {now.in_sync} in sync of {needed} that are needed"
+
+    def _partition_image(self, topic: str, key: PartitionKey) -> PartitionImage | None:
+        known = self._image.topics.get(topic)
+        if known is None or known.topic_id != key[0] or key[1] >= len(known.partitions):
+            return None
+        return known.partitions[key[1]]
+
+    def _check_candidates(self, topic: str, key: PartitionKey) -> None:
+        image = self._partition_image(topic, key)
+        if image is not None:
+            for broker_id in (*image.isr, *image.eligible_leader_replicas):
+                self._check_candidate(topic, key, broker_id)
+
+    def _check_candidate(self, topic: str, key: PartitionKey, broker_id: int) -> None:
+        """R1, R2: who leads, or may be chosen without loss, has all that is committed."""
+        image = self._partition_image(topic, key)
+        if image is None or key in self.losses or broker_id not in (*image.isr, *image.eligible_leader_replicas):
+            return
+        found = self._candidate(broker_id, topic, *key)
+        if found is None:
+            return
+        end, committed = found.log.log_end_offset, self.truth(key).high_watermark
+        rule, what = ("R1", "leads") if image.leader == broker_id else ("R2", "may lead")
+        assert end >= committed, f"{rule}: {topic}-{key[1]}: broker {broker_id} {what}, has {end} of {committed}"
+
+    # --- now and then
+
+    def of_whole_logs(self) -> None:
+        """Costly: what is committed is the same on all replicas, for ever."""
+        for broker_id, broker in self._brokers.items():
+            if broker.is_serving and broker.failure is None:
+                with broker.host.device.sound():
+                    for partition in broker.server.services.partitions:
+                        if partition.log.failure is None and (partition.topic_id, partition.index) not in self.losses:
+                            self._compare(broker_id, partition, partition.high_watermark)
+        for topic in self._image.topics.values():
+            for index in range(len(topic.partitions)):
+                self._check_candidates(topic.name, (topic.topic_id, index))
+
+    def of_replicas_at_rest(self) -> None:
+        """In the end all replicas are the same to their ends."""
+        for key in self.losses:
+            self._truths.pop(key, None)
+        self._compared = {place: each for place, each in self._compared.items() if place[1] not in self.losses}
+        ends: dict[PartitionKey, dict[int, tuple[int, int]]] = {}
+        for broker_id, broker in self._brokers.items():
+            for partition in broker.server.services.partitions:
+                key = partition.topic_id, partition.index
+                log = partition.log
+                ends.setdefault(key, {})[broker_id] = log.log_start_offset, log.log_end_offset
+                self._compare(broker_id, partition, log.log_end_offset)
+        for key, found in ends.items():
+            assert len(set(found.values())) == 1, f"R6: {key}: replicas begin and end differently: {found}"
+
+    def _compare(self, broker_id: int, partition: Partition, end: int) -> None:
+        key = partition.topic_id, partition.index
+        truth, log = self.truth(key), partition.log
+        known, offset = self._compared.get((broker_id, key), (partition, 0))
+        offset = max(offset if known is partition else 0, log.log_start_offset)
+        while offset < end:
+            data = log.read(offset, READ_BYTES, limit_offset=end)
+            assert data, f"R6: {log!r} on broker {broker_id} lacks what is committed, from {offset} on"
+            offset = self._compare_batches(f"{log!r} on broker {broker_id}", truth, data, offset)
+        self._compared[broker_id, key] = partition, offset
+
+    @staticmethod
+    def _compare_batches(place: str, truth: Truth, data: Any, offset: int) -> int:
+        for _, header in iterate_headers(data):
+            here = header.partition_leader_epoch, header.crc
+            for each in range(header.base_offset, header.next_offset):
+                known = truth.batches.setdefault(each, here)
+                assert known == here, f"R6: {place} has {here} at {each}, where {known} is committed"
+            offset = header.next_offset
+        return offset
