@@ -15,7 +15,7 @@ A request names a session and an epoch:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from uuid import UUID
@@ -82,6 +82,8 @@ class FetchPlan:
     partitions: list[tuple[Key, FetchPartition]]
     session: FetchSession | None = None
     wants_session: bool = False
+    named: Container[Key] = ()
+    """What an incremental request names: the rest is fetched as before."""
 
     def name_before(self, key: Key) -> str | None:
         """The name by which the session knows a topic id that is unknown by now."""
@@ -146,7 +148,9 @@ class FetchSessions:
         session.last_used_ms = self._clock.monotonic_ms()
         self._sessions.move_to_end(session.session_id)
         return FetchPlan(
-            partitions=[(key, known.request) for key, known in session.partitions.items()], session=session
+            partitions=[(key, known.request) for key, known in session.partitions.items()],
+            session=session,
+            named={key for key, _ in named},
         )
 
     def _check_size(self, session: FetchSession) -> None:
