@@ -30,7 +30,7 @@ class Cluster:
         self.directory = directory
         self._nodes = Nodes(directory)
         for each, its_roles in zip(kinds, roles, strict=True):
-            self._nodes.add(each, its_roles, **SETTINGS, **FAST, **settings)
+            self._nodes.add(each, its_roles, **{**SETTINGS, **FAST, **settings})
 
     def __getitem__(self, node_id):
         return self._nodes.all[node_id - 1]
