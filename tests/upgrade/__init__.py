@@ -1,0 +1,1 @@
+"""Upgrades: directories of earlier kwires, older levels of the metadata."""
