@@ -179,6 +179,8 @@ class Partitions:
         moved: list[Partition] = []
         for index, partition_image in enumerate(topic.partitions):
             present = partitions.get(index)
+            if present is not None and present.image is partition_image:
+                continue  # of a wide topic, most have not changed
             if self._broker_id not in partition_image.replicas:
                 if present is not None:
                     moved.append(partitions.pop(index))

@@ -3,7 +3,8 @@
     wish (offset, epochs) -> Fetch -> append, cut back or start anew -> the next wish
 
 An answer counts only for a partition that is still followed in the epoch of the request and whose log still ends where
-it did. After an error a partition rests for replica.fetch.backoff.ms, and the others go on.
+it did. After an error a partition rests, and the others go on: at first for a moment only, as a leader often knows a
+little later than its followers that it leads, then twice as long each time up to replica.fetch.backoff.ms.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ logger = logging.getLogger("kwire.cluster.replication")
 
 LATEST: Final = -1
 EARLIEST: Final = -2
+FIRST_REST_MS: Final = 25.0
 BYTES_BETWEEN_PAUSES: Final = 1024 * 1024
 """Appended before others have their turn."""
 
@@ -75,6 +77,10 @@ class ReplicaFetcher:
         self._partitions: dict[Key, Partition] = {}
         self._resting: dict[Key, float] = {}
         """Until when, after an error."""
+        self._failures: dict[Key, int] = {}
+        """How many errors there were since the last success."""
+        self._away = 0
+        """How often the leader could not be reached since it last was."""
         self._out_of_range: list[Partition] = []
         self._woken = asyncio.Event()
 
@@ -85,6 +91,7 @@ class ReplicaFetcher:
         key = partition.topic_id, partition.index
         self._partitions[key] = partition
         self._resting.pop(key, None)
+        self._failures.pop(key, None)
         partition.on_settled = lambda: self._wish(partition)
         self._wish(partition)
 
@@ -93,6 +100,7 @@ class ReplicaFetcher:
         key = partition.topic_id, partition.index
         self._partitions.pop(key, None)
         self._resting.pop(key, None)
+        self._failures.pop(key, None)
         self._session.forget(key)
         partition.on_settled = None
 
@@ -122,9 +130,14 @@ class ReplicaFetcher:
 
     def _rest(self, partition: Partition) -> None:
         key = partition.topic_id, partition.index
-        backoff_ms = self._follower.settings["replica.fetch.backoff.ms"]
-        self._resting[key] = self._follower.clock.monotonic_ms() + backoff_ms
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self._resting[key] = self._follower.clock.monotonic_ms() + self._rest_ms(failures)
         self._session.forget(key)
+
+    def _rest_ms(self, failures: int) -> float:
+        backoff_ms: int = self._follower.settings["replica.fetch.backoff.ms"]
+        return min(FIRST_REST_MS * 2 ** min(failures, 16), backoff_ms)
 
     def _end_rests(self) -> float | None:
         """Wish again for what has rested; seconds until the next one has."""
@@ -152,7 +165,8 @@ class ReplicaFetcher:
             except Unreachable as error:
                 logger.debug("cannot fetch from broker %d: %s", self.leader_id, error)
                 self._session.reset()
-                await asyncio.sleep(self._follower.settings["replica.fetch.backoff.ms"] / 1000)
+                await asyncio.sleep(self._rest_ms(self._away) / 1000)
+                self._away += 1
             self._out_of_range.clear()
 
     async def _pause(self, seconds: float | None) -> None:
@@ -175,6 +189,7 @@ class ReplicaFetcher:
         )
         self._session.fill(request)
         response: FetchResponse = await self._ask(request)
+        self._away = 0
         if response.error_code != ErrorCode.NONE:
             logger.debug("broker %d: %s", self.leader_id, ErrorCode(response.error_code).name)
             self._session.reset()
@@ -230,6 +245,7 @@ class ReplicaFetcher:
             else:
                 self._rest(partition)
         else:
+            self._failures.pop((partition.topic_id, partition.index), None)
             self._wish(partition)
 
     # --- a leader that does not have what is asked for

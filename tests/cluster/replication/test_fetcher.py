@@ -218,8 +218,13 @@ def test_a_leader_that_does_not_say_where_its_log_is_is_asked_again(scene: Scene
 def test_after_an_error_it_rests_and_tries_again(scene: Scene, code: ErrorCode) -> None:
     scene.leader.trouble = lambda asked: code
     scene.fetcher.add(scene.follower)
-    scene.run(4.5)
-    assert 4 <= len(scene.leader.asked) <= 6
+    scene.run(0.2)
+    soon = len(scene.leader.asked)
+    assert 3 <= soon <= 5, "at first it rests for moments"
+    scene.run(2)
+    before = len(scene.leader.asked)
+    scene.run(10 * BACKOFF_MS / 1000)
+    assert 9 <= len(scene.leader.asked) - before <= 11
     scene.leader.trouble = lambda asked: ErrorCode.NONE
     scene.run()
     assert values_of(scene.follower) == [b"a", b"b", b"c"]
@@ -239,8 +244,11 @@ def test_a_new_epoch_ends_a_rest(scene: Scene) -> None:
 def test_a_leader_that_is_away_is_tried_again(scene: Scene) -> None:
     scene.leader.is_away = True
     scene.fetcher.add(scene.follower)
-    scene.run(5.5)
-    assert 5 <= scene.leader.requests <= 7
+    scene.run(2)
+    before = scene.leader.requests
+    assert before >= 6
+    scene.run(10 * BACKOFF_MS / 1000)
+    assert 9 <= scene.leader.requests - before <= 11
     scene.leader.is_away = False
     scene.run()
     assert values_of(scene.follower) == [b"a", b"b", b"c"]
@@ -280,10 +288,10 @@ def test_damaged_records_are_not_stored(scene: Scene) -> None:
 
     scene.leader.partition.log.read = read  # type: ignore[method-assign, assignment]
     scene.fetcher.add(scene.follower)
-    scene.run(0.5)
+    scene.run(0.01)
     assert scene.follower.log.log_end_offset == 0
     scene.run(2)
-    assert answers == []
+    assert (answers, scene.follower.log.log_end_offset) == ([], 3)
 
 
 def test_a_log_that_has_failed_is_followed_no_more(scene: Scene) -> None:
