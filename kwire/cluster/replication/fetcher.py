@@ -136,8 +136,8 @@ class ReplicaFetcher:
         self._session.forget(key)
 
     def _rest_ms(self, failures: int) -> float:
-        backoff_ms: int = self._follower.settings["replica.fetch.backoff.ms"]
-        return min(FIRST_REST_MS * 2 ** min(failures, 16), backoff_ms)
+        backoff_ms = float(self._follower.settings["replica.fetch.backoff.ms"])
+        return min(FIRST_REST_MS * 2.0 ** min(failures, 16), backoff_ms)
 
     def _end_rests(self) -> float | None:
         """Wish again for what has rested; seconds until the next one has."""
