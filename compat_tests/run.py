@@ -45,9 +45,20 @@ ROWS = {
     "quorum": ("quorum", lambda: KAFKA_VERSION),
     "cluster": ("cluster", lambda: KAFKA_VERSION),
     "replication": ("replication", lambda: KAFKA_VERSION),
+    "upgrade": ("upgrade", lambda: KAFKA_VERSION),
     "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
-WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "quorum", "cluster", "replication", "old-clients"}
+WITHOUT_SHORT = {
+    "compaction",
+    "configs",
+    "quotas",
+    "schemas",
+    "quorum",
+    "cluster",
+    "replication",
+    "upgrade",
+    "old-clients",
+}
 """Rows that the short form leaves out: they need Kafka's jars to compare with, or a machine that is not busy."""
 NEED_KAFKA = {"tools", "differential", "transaction-script", "log-format", "transactions", "streams"}
 """Rows whose short form starts Kafka too, or Kafka's own clients."""

@@ -28,6 +28,8 @@ class Cluster:
         kinds = kind if isinstance(kind, tuple) else (kind,) * len(roles)
         self.name = kinds[0]
         self.directory = directory
+        self.format_options = ()
+        """What each node is formatted with beside who votes."""
         self._nodes = Nodes(directory)
         for each, its_roles in zip(kinds, roles, strict=True):
             self._nodes.add(each, its_roles, **{**SETTINGS, **FAST, **settings})
@@ -67,8 +69,8 @@ class Cluster:
 
     def _options(self, node):
         if "controller" not in node.roles:
-            return ()
-        return ("--initial-controllers", initial_controllers(self.controllers))
+            return self.format_options
+        return ("--initial-controllers", initial_controllers(self.controllers), *self.format_options)
 
     def await_brokers(self, *, without=()):
         """Return when each broker that runs tells clients of all that run."""

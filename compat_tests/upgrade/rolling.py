@@ -1,0 +1,64 @@
+"""A cluster of three nodes that replicate, and the clients that are at work on it."""
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+
+from confluent_kafka.admin import NewTopic
+
+from compat_tests.cluster.clusters import SHAPES, Cluster
+from compat_tests.confluent_kafka_client import client as confluent_client
+from compat_tests.harness.waiting import eventually
+from compat_tests.upgrade.loads import DRIVERS, PARTITIONS, Load
+
+REPLICATED = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+}
+HEALTHY_SECONDS = 90
+
+
+def replicated_cluster(kind, directory, **settings):
+    """Three nodes of a kind that are broker and controller."""
+    return Cluster(kind, directory, SHAPES["combined"], **REPLICATED, **settings)
+
+
+def status(cluster):
+    """What `kwire cluster status` says, of either kind of cluster."""
+    command = [sys.executable, "-m", "kwire", "cluster", "status", "--format", "json"]
+    ended = subprocess.run(
+        [*command, "--bootstrap-server", cluster.bootstrap], capture_output=True, text=True, timeout=60, check=False
+    )
+    return json.loads(ended.stdout) if ended.stdout else {"healthy": False, "error": ended.stderr}
+
+
+def await_health(cluster):
+    """The gate between two steps of a rolling restart."""
+    eventually(lambda: status(cluster)["healthy"], "the cluster is healthy", HEALTHY_SECONDS)
+
+
+@contextmanager
+def clients_at_work(cluster, unique, drivers=DRIVERS):
+    """Producers and groups of these libraries; at the end each has all that it was promised."""
+    loads = [Load(driver(), cluster.bootstrap, unique(driver.name), unique(f"of-{driver.name}")) for driver in drivers]
+    admin = confluent_client.admin(cluster.bootstrap)
+    for load in loads:
+        confluent_client.result(admin.create_topics([NewTopic(load.topic, PARTITIONS, 3)]))
+    await_health(cluster)
+    for load in loads:
+        load.start()
+    try:
+        for load in loads:
+            load.await_progress()
+        yield loads
+        for load in loads:
+            load.await_progress()
+    finally:
+        for load in loads:
+            load.end()
+    for load in loads:
+        load.check()

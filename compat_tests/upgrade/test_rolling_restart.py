@@ -1,0 +1,28 @@
+"""One broker after the other is restarted, or killed, under load: no client tells its application of it."""
+
+import signal
+
+import pytest
+
+from compat_tests.upgrade.rolling import await_health, clients_at_work, replicated_cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tested, tmp_path_factory):
+    running = replicated_cluster(tested, tmp_path_factory.mktemp("rolling"))
+    try:
+        running.start()
+        yield running
+    finally:
+        running.end()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+def test_one_broker_at_a_time(cluster, unique, number):
+    with clients_at_work(cluster, unique) as loads:
+        for node in cluster.nodes:
+            node.end(number)
+            for load in loads:
+                load.await_progress()
+            node.start()
+            await_health(cluster)
