@@ -55,9 +55,10 @@ def hot_modules() -> list[str]:
     return sorted(str(path) for paths in found.values() for path in paths)
 
 
-if os.environ.get("KWIRE_COMPILE") == "1":
-    from mypyc.build import mypycify
+if __name__ == "__main__":
+    if os.environ.get("KWIRE_COMPILE") == "1":
+        from mypyc.build import mypycify
 
-    setup(ext_modules=mypycify(hot_modules(), opt_level="3", debug_level="0"))
-else:
-    setup()
+        setup(ext_modules=mypycify(hot_modules(), opt_level="3", debug_level="0"))
+    else:
+        setup()

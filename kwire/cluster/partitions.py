@@ -274,4 +274,5 @@ class Partitions:
 
 def _is_counted_on(image: PartitionImage, broker_id: int) -> bool:
     """Whether a replica may have records that no other one has."""
-    return broker_id in (*image.isr, *image.eligible_leader_replicas, *image.last_known_elr)
+    known = (image.isr, image.eligible_leader_replicas, image.last_known_elr)
+    return any(broker_id in brokers for brokers in known)
