@@ -60,27 +60,27 @@ class ClusterRules:
 
     def at_any_moment(self) -> None:
         """After each event; costly only when a node has another image than before."""
-        self.quorum.at_any_moment()
         host = getattr(self._timeline.loop, "host", None)
         node = self._by_host.get(host) if host is not None else None
-        failure = node.failure if node is not None else None
-        if failure is not None and not isinstance(failure, (DiskFailure, LogDirectoryError, KafkaError)):
-            raise AssertionError(f"Q6: {node.name if node else ''} found itself broken: {failure!r}") from failure
-        log = node.metadata_log if node is not None else None
-        if node is None or log is None or log.failed.done():
+        if node is None:
             return
+        self.quorum.at_any_moment()
+        log = node.metadata_log
         before = self._seen.get(node)
-        if before is None or before[0] is not log:
-            self._compare(node, log.image)
-        elif before[1] is not log.image:
-            self._check(node, before[1], log.image)
-            self._compare(node, log.image)
-        else:
+        if log is None or (before is not None and before[1] is log.image and before[0] is log):
             return
+        _check_failure(node)
+        if log.failed.done():
+            return
+        if before is not None and before[0] is log:
+            self._check(node, before[1], log.image)
+        self._compare(node, log.image)
         self._seen[node] = log, log.image
 
     def of_whole_logs(self) -> None:
         """Now and then."""
+        for node in self._by_host.values():
+            _check_failure(node)
         self.quorum.of_whole_logs()
         self.replicas.of_whole_logs()
 
@@ -108,6 +108,12 @@ class ClusterRules:
             later = new.topics.get(name)
             if later is not None and later is not topic and later.topic_id == topic.topic_id:
                 _check_epochs(topic, later)
+
+
+def _check_failure(node: AnyNode) -> None:
+    failure = node.failure
+    if failure is not None and not isinstance(failure, (DiskFailure, LogDirectoryError, KafkaError)):
+        raise AssertionError(f"Q6: {node.name} found itself broken: {failure!r}") from failure
 
 
 def _check_epochs(old: TopicImage, new: TopicImage) -> None:

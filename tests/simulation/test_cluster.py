@@ -22,6 +22,8 @@ from tests.support.requests import create_request
 ROOT = Path(__file__).parents[2]
 SEEDS = 6
 SESSION_SECONDS = 9.0
+QUIET_EVENTS_MAX = 10_000
+"""Of a cluster in 20 seconds in which nothing happens."""
 EVENTS_MAX = 50_000
 """Of a broker that asks for votes and looks for others for 20 seconds; without a pause there would be no end of it."""
 
@@ -101,6 +103,22 @@ def test_a_broker_whose_controllers_are_gone_waits_and_asks_now_and_then() -> No
         simulation.run(cluster.start())
         simulation.advance(30)
         assert waits.is_serving
+
+
+def test_a_controller_that_leads_no_more_looks_after_no_sessions() -> None:
+    with Simulation(seed=5) as simulation:
+        cluster = simulation.cluster(brokers=1, controllers=3, as_objects=True)
+        simulation.run(cluster.start())
+        first = cluster.active_controller
+        assert first is not None
+        simulation.network.isolate(first.name)
+        while cluster.active_controller in (first, None):
+            simulation.advance(0.1)
+        simulation.network.heal()
+        simulation.advance(SESSION_SECONDS)
+        events = simulation.timeline.events
+        simulation.advance(20)
+        assert simulation.timeline.events - events < QUIET_EVENTS_MAX
 
 
 def test_a_topic_that_could_not_be_deleted_is_not_said_to_be() -> None:

@@ -202,7 +202,9 @@ class BrokerControl:
     def _seconds_to_next_look(self) -> float:
         timeout_ms: int = self._settings()["broker.session.timeout.ms"]
         most_ms = timeout_ms / LOOKS_PER_SESSION
-        expiry_ms = self._sessions.next_expiry_ms() if self._sessions is not None else None
+        # Sessions are those of the time when this node led last: another one looks after them by now.
+        sessions = self._sessions if self._log.is_active else None
+        expiry_ms = sessions.next_expiry_ms() if sessions is not None else None
         if expiry_ms is None:
             return most_ms / 1000
         return min(max(expiry_ms - self._now + 1.0, 1.0), most_ms) / 1000
