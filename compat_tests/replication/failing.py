@@ -7,7 +7,7 @@ from compat_tests.harness.waiting import eventually
 from tests.cluster_processes.watch import QUESTION, VERSION
 from tests.support.raw_client import RawClient
 
-BOUNCES = 3
+BOUNCES = 2
 SECONDS = 60
 
 

@@ -9,8 +9,9 @@ VerifiableProducer and VerifiableConsumer work on it from other namespaces. Faul
 partition must go on within 30 s; when it ends, all replicas must be in sync within 30 s. At the end all is read once
 more, the history is judged (docs/histories.md), and all replicas must have the same records, byte for byte.
 
-Each run takes the next seed, and writes its row when it ends; in the same directory a campaign that was broken off goes
-on. Needs root. `--kind kafka` runs the same on Apache Kafka 4.3.1, the control group.
+The scenarios of tests/cluster_processes/scenarios.py come first. Each run takes the next seed, and writes its row when
+it ends; in the same directory a campaign that was broken off goes on. Needs root. `--kind kafka` runs the same on Apache
+Kafka 4.3.1, the control group.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from tests.cluster_processes import network
 from tests.cluster_processes.broker_cluster import VERIFIED, BrokerCluster, BrokerShape, Figures, running_brokers
 from tests.cluster_processes.broker_faults import FAULTS, Fault, possible
 from tests.cluster_processes.same_logs import compare_replicas
+from tests.cluster_processes.scenarios import SCENARIOS, play
 from tests.cluster_processes.workload import Workload
 from tests.history import final
 from tests.history.checker import Report, check
@@ -54,6 +56,8 @@ EVIDENCE = EvidencePage(
 )
 HELD_SECONDS = (0.5, 5.0)
 """How long a cluster stays harmed after it went on."""
+CLIENT_CRASHES = 0.3
+"""How often a client dies beside a fault."""
 WELL_SECONDS = (0.5, 3.0)
 SETTLE_SECONDS = 6.0
 
@@ -84,7 +88,7 @@ class Run:
             workload = Workload(cluster, directory, self.seed)
             try:
                 workload.await_beginning()
-                self._torment(cluster, chance)
+                self._torment(cluster, workload, chance)
                 journal.note("nemesis", "healed")
                 _wait(SETTLE_SECONDS)  # what the clients do in it is a part of the history
                 workload.finish()
@@ -102,7 +106,7 @@ class Run:
         self.report = check(read(*final.journals(directory)))
         self.problems += map(str, self.report.bad)
 
-    def _torment(self, cluster: BrokerCluster, chance: random.Random) -> None:
+    def _torment(self, cluster: BrokerCluster, workload: Workload, chance: random.Random) -> None:
         until, planned = time.monotonic() + self.seconds, list(self.faults)
         while not cluster.problems and (planned or (not self.faults and time.monotonic() < until)):
             fault = planned.pop(0) if planned else chance.choice(possible(self.shape))
@@ -110,6 +114,8 @@ class Run:
             self.done.append(name)
             fault(cluster, chance)
             _wait(chance.uniform(*HELD_SECONDS))
+            if chance.random() < CLIENT_CRASHES:
+                workload.crash_a_client(chance)
             cluster.heal(name)
             _wait(chance.uniform(*WELL_SECONDS))
 
@@ -142,9 +148,62 @@ def drawn(seed: int, seconds: float, *, kind: str, has_disks: bool) -> Run:
     """A run whose shape follows from the seed."""
     is_large = seed % 5 == 0
     shape = BrokerShape(
-        kind=kind, brokers=5 if is_large else 3, has_disks=has_disks and seed % 2 == 0, is_durable=seed % 4 == 0
+        kind=kind,
+        brokers=5 if is_large else 3,
+        has_disks=has_disks and seed % 2 == 0,
+        is_durable=seed % 4 == 0,
+        has_wires=seed % 3 == 0,
     )
     return Run(seed=seed, shape=shape, seconds=seconds)
+
+
+class Campaign:
+    """All that one call plays. What is done is noted in the directory; what was broken off is thrown away."""
+
+    def __init__(self, directory: Path, kind: str, *, with_evidence: bool) -> None:
+        self._directory = directory
+        self._kind = kind
+        self._noted = directory / "done.txt"
+        self._done = set(self._noted.read_text().splitlines()) if self._noted.exists() else set()
+        self._with_evidence = with_evidence
+        self.failures: list[str] = []
+
+    def play(self, name: str) -> None:
+        """A scenario of tests/cluster_processes/scenarios.py."""
+        if (place := self._begin(name)) is None:
+            return
+        commit, began = current_commit(), time.monotonic()
+        problem = play(name, self._kind, place)
+        self._end(name, place, [problem] if problem else [])
+        seconds = f"{time.monotonic() - began:.0f}"
+        self._tell(commit, self._kind, name.replace("_", " "), seconds, "", "", "", "", "", problem or "nothing")
+
+    def live(self, run: Run) -> None:
+        if (place := self._begin(str(run.seed))) is None:
+            return
+        commit = current_commit()
+        run.live(place)
+        self._end(str(run.seed), place, run.problems)
+        self._tell(commit, *run.cells())
+
+    def _begin(self, name: str) -> Path | None:
+        place = self._directory / f"{self._kind}-{name}"
+        shutil.rmtree(place, ignore_errors=True)
+        return None if f"{self._kind} {name}" in self._done else place
+
+    def _end(self, name: str, place: Path, problems: Sequence[str]) -> None:
+        if problems:
+            self.failures.append(f"{name}, kept in {place}: {'; '.join(problems[:10])}")
+            print(self.failures[-1], flush=True)
+        else:
+            shutil.rmtree(place)
+        with self._noted.open("a") as file:
+            file.write(f"{self._kind} {name}\n")
+
+    def _tell(self, *cells: object) -> None:
+        print(*cells, sep=" | ", flush=True)
+        if self._with_evidence:
+            EVIDENCE.append(*cells)
 
 
 def main() -> None:
@@ -163,30 +222,18 @@ def main() -> None:
     class_path()  # Kafka's own clients
     directory = given.directory or Path(tempfile.mkdtemp(prefix="kwire-brokers-"))
     directory.mkdir(parents=True, exist_ok=True)
-    noted = directory / "done.txt"
-    done = set(noted.read_text().splitlines()) if noted.exists() else set()
     if (reason := ext4.why_not(directory / "try")) is not None:
         print(f"without disks: {reason}")
-    failures = []
+    campaign = Campaign(directory, given.kind, with_evidence=not given.no_evidence)
+    if reason is None and given.faults is None:
+        for name in SCENARIOS:
+            campaign.play(name)
     for seed in range(given.seed, given.seed + given.runs):
-        if f"{given.kind} {seed}" in done:
-            continue
         run = drawn(seed, given.seconds, kind=given.kind, has_disks=reason is None)
         run.faults = [FAULTS[name] for name in given.faults or ()]
-        commit, place = current_commit(), directory / f"{given.kind}-{seed}"
-        shutil.rmtree(place, ignore_errors=True)  # what was broken off is thrown away
-        run.live(place)
-        print(commit, *run.cells(), sep=" | ", flush=True)
-        if run.problems:
-            failures.append(f"seed {seed}, kept in {place}: {'; '.join(run.problems[:10])}")
-            print(failures[-1], flush=True)
-        else:
-            shutil.rmtree(place)
-        with noted.open("a") as file:
-            file.write(f"{given.kind} {seed}\n")
-        if not given.no_evidence:
-            EVIDENCE.append(commit, *run.cells())
-    raise SystemExit(bool(failures))
+        campaign.live(run)
+    print(f"{len(campaign.failures)} with something bad", *campaign.failures, sep="\n  ")
+    raise SystemExit(bool(campaign.failures))
 
 
 if __name__ == "__main__":

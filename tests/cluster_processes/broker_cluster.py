@@ -18,6 +18,7 @@ from tests.cluster_processes.network import Network
 from tests.cluster_processes.nodes import PORT
 from tests.cluster_processes.probe import Probe
 from tests.cluster_processes.replicas import PartitionState, Place, newest, partitions_told_by
+from tests.cluster_processes.wire import Wires
 from tests.history.clients.common import COPIES, PARTITIONS, TOPIC
 from tests.history.journal import Journal
 from tests.history.operations import OK
@@ -50,9 +51,12 @@ class BrokerShape:
     has_disks: bool = False
     """Each has a file system of its own for its records, that can be full, fail and lose power."""
 
+    has_wires: bool = False
+    """A proxy before each can hold requests back."""
+
     def __str__(self) -> str:
-        flushed = " flushed" if self.is_durable else ""
-        return f"{self.brokers} {self.kind}{flushed}{' on disks' if self.has_disks else ''}"
+        more = {"flushed": self.is_durable, "on disks": self.has_disks, "behind proxies": self.has_wires}
+        return " ".join([f"{self.brokers} {self.kind}", *(name for name, is_so in more.items() if is_so)])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,6 +82,7 @@ class BrokerCluster:
         self.healers: list[Callable[[], None]] = []
         """What ends the harm that is being done, beyond what `heal` always does."""
         self.probe: Probe | None = None
+        self.wires: Wires | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -137,6 +142,8 @@ class BrokerCluster:
         """Make all well again; all replicas must be in sync in time, and every partition take records."""
         began = time.monotonic()
         self.network.heal()
+        if self.wires is not None:
+            self.wires.clear()
         for healer in self.healers:
             healer()
         self.healers.clear()
@@ -242,6 +249,10 @@ def running_brokers(
             )
         _format(nodes, chance)
         cluster = BrokerCluster(nodes, network, shape, journal)
+        if shape.has_wires:
+            cluster.wires = Wires(network, nodes, journal, random.Random(chance.random()))
+            stack.callback(cluster.wires.close)
+            cluster.wires.start()
         stack.callback(cluster.abandon)
         cluster.begin()
         yield cluster

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from tests.cluster_processes.broker_cluster import BrokerCluster, BrokerShape
 from tests.cluster_processes.brokers import BrokerNode
 from tests.cluster_processes.watch import QUESTION, VERSION
+from tests.cluster_processes.wire import Rule
 from tests.support.waiting import eventually
 
 Fault = Callable[[BrokerCluster, random.Random], None]
@@ -150,6 +152,52 @@ def reset_connections(cluster: BrokerCluster, chance: random.Random) -> None:
     cluster.suffer(f"resets of all connections of {node.node_id}", lambda: cluster.network.reset(node.node_id, RESETS))
 
 
+# --- requests that wait
+
+
+def delay_requests(cluster: BrokerCluster, chance: random.Random) -> None:
+    """All of them, so that those of several connections overtake each other; one of a hundred for long."""
+    rules = (Rule(share=0.01, seconds=(1.0, 4.0)), Rule(seconds=(0.0, 0.15)))
+    cluster.suffer("delays of all requests", partial(_set_rules, cluster, rules))
+
+
+def hold_transactions(cluster: BrokerCluster, chance: random.Random) -> None:
+    """What clients say about their transactions arrives when they have given up, and markers come late."""
+    _hold(cluster, {"EndTxn": 26, "WriteTxnMarkers": 27, "AddPartitionsToTxn": 24, "TxnOffsetCommit": 28}, 0.2)
+
+
+def hold_records(cluster: BrokerCluster, chance: random.Random) -> None:
+    """A batch arrives after its repetition."""
+    _hold(cluster, {"Produce": 0, "InitProducerId": 22}, 0.03)
+
+
+def hold_replication(cluster: BrokerCluster, chance: random.Random) -> None:
+    """Fetches of followers, consumers and controllers, and changes of who is in sync."""
+    _hold(cluster, {"Fetch": 1, "AlterPartition": 56, "BrokerHeartbeat": 63}, 0.02)
+
+
+def hold_changes_of_replicas(cluster: BrokerCluster, chance: random.Random) -> None:
+    """A follower is dropped, and its leader's proposals come late, and out of date."""
+    node = _leader(cluster, chance)
+    victim = cluster.nodes[chance.choice(_others(cluster, node))]
+
+    def harm() -> None:
+        _set_rules(cluster, [Rule(api_keys=frozenset({56}), seconds=(2.0, 6.0), is_hold=True)])
+        victim.kill()
+
+    cluster.suffer(f"held AlterPartition requests, and a kill -9 of {victim.node_id}", harm)
+
+
+def _hold(cluster: BrokerCluster, api_keys: Mapping[str, int], share: float) -> None:
+    rules = [Rule(api_keys=frozenset(api_keys.values()), share=share, seconds=(0.5, 6.0), is_hold=True)]
+    cluster.suffer(f"held requests: {', '.join(api_keys)}", partial(_set_rules, cluster, rules))
+
+
+def _set_rules(cluster: BrokerCluster, rules: Iterable[Rule]) -> None:
+    assert cluster.wires is not None
+    cluster.wires.rules = tuple(rules)
+
+
 # --- disks
 
 
@@ -234,13 +282,24 @@ ANYWHERE: Sequence[Fault] = (
     reset_connections,
     wipe_a_disk,
 )
+BEHIND_PROXIES: Sequence[Fault] = (
+    delay_requests,
+    hold_transactions,
+    hold_records,
+    hold_replication,
+    hold_changes_of_replicas,
+)
 ON_DISKS: Sequence[Fault] = (fill_a_disk, fail_a_disk)
-FAULTS: Mapping[str, Fault] = {fault.__name__: fault for fault in (*ANYWHERE, *ON_DISKS, cut_all_power)}
+FAULTS: Mapping[str, Fault] = {
+    fault.__name__: fault for fault in (*ANYWHERE, *BEHIND_PROXIES, *ON_DISKS, cut_all_power)
+}
 
 
 def possible(shape: BrokerShape) -> list[Fault]:
     """What may be done to such a cluster without going beyond its promise."""
     faults = [*ANYWHERE]
+    if shape.has_wires:
+        faults += [*BEHIND_PROXIES, *BEHIND_PROXIES]  # as likely as all others together
     if shape.has_disks:
         faults += ON_DISKS
         if shape.is_durable:

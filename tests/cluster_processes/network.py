@@ -39,6 +39,8 @@ class Network:
         self._hub = f"{self._name}-hub"
         self.cuts: set[tuple[int, int]] = set()
         """(source, target) whose packets are dropped where they arrive."""
+        self._port_cuts: set[tuple[int, int, int]] = set()
+        """(source, target, port of the target)"""
         try:
             self._make()
         except BaseException:
@@ -88,6 +90,11 @@ class Network:
         self._rule("-A", source, target)
         self.cuts.add((source, target))
 
+    def cut_port(self, source: int, target: int, port: int) -> None:
+        """The target hears nothing from the source on this port; elsewhere it does."""
+        self._rule("-A", source, target, "--protocol", "tcp", "--dport", str(port))
+        self._port_cuts.add((source, target, port))
+
     def cut(self, one: int, other: int) -> None:
         """Neither hears the other."""
         self.cut_one_way(one, other)
@@ -103,7 +110,15 @@ class Network:
     def heal(self) -> None:
         for source, target in sorted(self.cuts):
             self._rule("-D", source, target)
+        for source, target, port in sorted(self._port_cuts):
+            self._rule("-D", source, target, "--protocol", "tcp", "--dport", str(port))
         self.cuts.clear()
+        self._port_cuts.clear()
+
+    def redirect(self, node: int, port: int, to_port: int) -> None:
+        """What comes from others for a port of the node goes to another one of its ports, where a proxy may listen."""
+        match = ("--protocol", "tcp", "--dport", str(port), "--jump", "REDIRECT", "--to-ports", str(to_port))
+        run(*self.command(node, "iptables", "--wait", "-t", "nat", "-A", "PREROUTING", *match))
 
     def reset(self, node: int, times: int) -> None:
         """Kill every connection of a node, so often: both ends are told."""
@@ -114,8 +129,8 @@ class Network:
         """Whether both hear each other."""
         return not self.cuts & {(one, other), (other, one)}
 
-    def _rule(self, verb: str, source: int, target: int) -> None:
-        rule = ("iptables", "--wait", verb, "INPUT", "--source", self.address(source), "--jump", "DROP")
+    def _rule(self, verb: str, source: int, target: int, *match: str) -> None:
+        rule = ("iptables", "--wait", verb, "INPUT", "--source", self.address(source), *match, "--jump", "DROP")
         run(*self.command(target, *rule))
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.cluster_processes.probe import Probe
 from tests.history import final
 from tests.history.clients.common import PARTITIONS
 from tests.history.clients.reader import consumer
+from tests.history.operations import OK
 from tests.history.processes import Client, Kind
 from tests.support.waiting import eventually
 
@@ -68,6 +70,14 @@ class Workload:
             is_at_work = lambda: any(event["name"] == "producer_send_success" for event in producer.events())  # noqa: E731
             eventually(is_at_work, "VerifiableProducer is at work", RECOVERY_SECONDS)
 
+    def crash_a_client(self, chance: random.Random) -> None:
+        """kill -9; it comes back under its old id."""
+        client = chance.choice(self.clients)
+        complete = self.cluster.journal.invoke("nemesis", "fault", what=f"kill -9 of {client.id}")
+        client.kill()
+        client.start()
+        complete(OK)
+
     def finish(self) -> None:
         """Writers first, then, when all is decided, readers; the last reads come after them."""
         cluster = self.cluster
@@ -104,11 +114,19 @@ class Workload:
             program.kill()
 
 
-def read_topic(bootstrap_servers: str, topic: str) -> dict[tuple[int, int], str]:
-    """All its records from the beginning to the end."""
-    reading: Any = consumer(bootstrap_servers, "uncommitted", enable_partition_eof=True)
-    reading.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
-    found: dict[tuple[int, int], str] = {}
+def read_topic(
+    bootstrap_servers: str,
+    topic: str,
+    *,
+    partitions: int = PARTITIONS,
+    level: str = "uncommitted",
+    seconds: float = final.READ_SECONDS,
+    into: dict[tuple[int, int], str] | None = None,
+) -> dict[tuple[int, int], str]:
+    """All its records from the beginning to the end; `into` has what came of them even if that fails."""
+    reading: Any = consumer(bootstrap_servers, level, enable_partition_eof=True)
+    reading.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)])
+    found: dict[tuple[int, int], str] = {} if into is None else into
     ended: set[int] = set()
 
     def is_read() -> bool:
@@ -117,8 +135,10 @@ def read_topic(bootstrap_servers: str, topic: str) -> dict[tuple[int, int], str]
                 found[message.partition(), message.offset()] = message.value().decode()
             elif message.error().name() == "_PARTITION_EOF":
                 ended.add(message.partition())
-        return len(ended) == PARTITIONS
+        return len(ended) == partitions
 
-    eventually(is_read, f"{topic} is read to its end", final.READ_SECONDS)
-    reading.close()
+    try:
+        eventually(is_read, f"{topic} is read to its end", seconds)
+    finally:
+        reading.close()
     return found

@@ -1,0 +1,386 @@
+"""Named scenarios in which other systems, or Kafka itself, once lost or bent what was acknowledged.
+
+Each is a function that plays on a new cluster and raises AssertionError; tests/campaign/brokers.py plays them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from kwire.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kwire.protocol.messages.elect_leaders import ElectLeadersRequest
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.cluster_processes.broker_cluster import CLIENTS, BrokerCluster, BrokerShape, running_brokers
+from tests.cluster_processes.broker_faults import controller_of
+from tests.cluster_processes.brokers import CLIENT_PORT, BrokerNode
+from tests.cluster_processes.probe import SETTINGS
+from tests.cluster_processes.replicas import PartitionState
+from tests.cluster_processes.same_logs import compare_replicas
+from tests.cluster_processes.workload import read_topic
+from tests.history.clients.raw_producer import Producer as RawProducer
+from tests.history.clients.raw_producer import RefusedError
+from tests.history.clients.routes import FIND_VERSION, TRANSACTIONAL
+from tests.history.journal import Journal
+from tests.support.waiting import eventually
+
+SECONDS = 40.0
+REFUSAL_SECONDS = 6.0
+"""How long a write is tried that must not be acknowledged."""
+STILL_SECONDS = 6.0
+"""How long something must not happen: longer than a session."""
+SOME = 200
+Written = dict[tuple[int, int], str]
+"""(partition, offset) to what was acknowledged there."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """A topic of one partition, and what was acknowledged for it."""
+
+    cluster: BrokerCluster
+    topic: str = "scene"
+    min_in_sync: int = 2
+    replicas: Sequence[int] = ()
+    """The first one leads to begin with."""
+    written: Written = field(default_factory=dict)
+    refused: int = 0
+    _number: int = 0
+
+    def __post_init__(self) -> None:
+        replicas = self.replicas or list(self.cluster.nodes)[:3]
+        assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
+        configs = [CreatableTopicConfig(name="min.insync.replicas", value=str(self.min_in_sync))]
+        topic = CreatableTopic(
+            name=self.topic, num_partitions=-1, replication_factor=-1, assignments=[assignment], configs=configs
+        )
+        [made] = self.cluster.nodes[1].ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7, SECONDS).topics
+        assert made.error_code == 0, made
+        self.until(lambda state: state.is_well, "it is there")
+
+    # --- who is who
+
+    def state(self) -> PartitionState | None:
+        return self.cluster.partitions().get((self.topic, 0))
+
+    def until(self, condition: Callable[[PartitionState], bool], what: str) -> PartitionState:
+        def state() -> PartitionState | None:
+            found = self.state()
+            return found if found is not None and condition(found) else None
+
+        found = eventually(state, f"{self.topic}: {what}", SECONDS)
+        assert found is not None
+        return found
+
+    def leader(self) -> BrokerNode:
+        return self.cluster.nodes[self.until(lambda state: state.leader in self.cluster.nodes, "a leader").leader]
+
+    def followers(self) -> list[BrokerNode]:
+        leader = self.leader()
+        return [node for node in self.cluster.nodes.values() if node is not leader]
+
+    # --- writing and reading
+
+    def write(self, count: int = SOME, *, acks: str = "all", seconds: float = SECONDS) -> int:
+        """How many were acknowledged; those with acks=all are owed."""
+        told: list[tuple[int, str]] = []
+        idempotent = {"enable.idempotence": acks == "all", "acks": acks, "message.timeout.ms": int(seconds * 1000)}
+        with self.cluster.network.inside(CLIENTS[0]):
+            servers = {"bootstrap.servers": self.cluster.bootstrap_servers}
+            producer = Producer({**SETTINGS, **servers, **idempotent})
+            for _ in range(count):
+                self._number += 1
+                producer.produce(self.topic, f"{self._number}".encode(), partition=0, on_delivery=_teller(told))
+            producer.flush(seconds + 5)
+        if acks == "all":
+            self.written |= {(0, offset): value for offset, value in told}
+        return len(told)
+
+    def check(self) -> Written:
+        """All that was acknowledged is there, once; what is there."""
+        with self.cluster.network.inside(CLIENTS[0]):
+            stored = read_topic(self.cluster.bootstrap_servers, self.topic, partitions=1)
+        lost = {place: value for place, value in self.written.items() if stored.get(place) != value}
+        assert not lost, f"{len(lost)} of {len(self.written)} acknowledged records are lost, as {min(lost.items())}"
+        return stored
+
+    def end(self) -> None:
+        """All is well in the end: everybody in sync, all logs the same, nothing lost."""
+        self.cluster.heal(self.topic)
+        assert not self.cluster.problems, self.cluster.problems
+        assert self.write(10) == 10
+        self.check()
+        self.until(lambda state: state.is_well, "all in sync")
+        for node in self.cluster.nodes.values():
+            node.terminate()
+        data = {node_id: node.data for node_id, node in self.cluster.nodes.items()}
+        assert (problems := compare_replicas(data, (self.topic,), 1)) == [], problems
+
+
+def _teller(told: list[tuple[int, str]]) -> Callable[[Any, Any], None]:
+    def tell(error: Any, message: Any) -> None:
+        if error is None:
+            told.append((message.offset(), message.value().decode()))
+
+    return tell
+
+
+def _lose_power(node: BrokerNode) -> None:
+    """What was not synced is gone. The disk is mounted again."""
+    assert node.disk is not None
+    node.disk.cut()
+    node.kill()
+    node.disk.unmount()
+    node.disk.mount()
+
+
+# --- the scenarios
+
+
+def last_replica_standing(cluster: BrokerCluster) -> None:
+    """KIP-966: the last in-sync replica loses what it had not synced; another one has it all, did
+    not die meanwhile, and so may lead."""
+    scene = Scene(cluster, replicas=(4, 5, 1))  # two of three controllers stay
+    assert scene.write() == SOME
+    leader, one, other = (cluster.nodes[each] for each in (4, 5, 1))
+    one.kill()
+    scene.until(lambda state: one.node_id not in state.in_sync, "one is out of sync")
+    assert scene.write() == SOME
+    other.pause()
+    scene.until(lambda state: state.in_sync == (leader.node_id,), "the leader stands alone")
+    assert scene.write(5, seconds=REFUSAL_SECONDS) == 0, "it must not acknowledge alone"
+    _lose_power(leader)
+    leader.start()
+    leader.wait_until_ready()
+    other.resume()
+    scene.until(lambda state: state.leader == other.node_id, "who has all that was acknowledged leads")
+    scene.check()
+    scene.end()
+
+
+def jepsen_kafka_0_8(cluster: BrokerCluster) -> None:
+    """The followers cannot fetch until the leader stands alone, and then it dies. With min.insync.replicas=2 it must
+    not have acknowledged alone, and the others go on; with 1 it has, and nobody else may lead."""
+    strict = Scene(cluster)
+    leader = strict.leader()
+    weak = Scene(cluster, "weak", 1, replicas=[leader.node_id, *(node.node_id for node in strict.followers())])
+    assert strict.write() == weak.write() == SOME
+    for node in strict.followers():
+        cluster.network.cut_port(node.node_id, leader.node_id, CLIENT_PORT)
+    assert strict.write(5, seconds=REFUSAL_SECONDS) == 0, "it must not acknowledge alone"
+    assert weak.write(50) == 50, "one replica is enough"
+    for scene in (strict, weak):
+        scene.until(lambda state: state.in_sync == (leader.node_id,), "the leader stands alone")
+    leader.kill()
+    cluster.network.heal()
+    strict.until(lambda state: state.leader not in {leader.node_id, -1}, "another leader that was in sync")
+    assert strict.write() == SOME
+    state = weak.until(lambda state: state.leader != leader.node_id, "its leader is gone")
+    assert state.leader == -1, "who lacks acknowledged records must not lead"
+    leader.start()
+    leader.wait_until_ready()
+    weak.until(lambda state: state.leader == leader.node_id, "its leader is back")
+    weak.check()
+    strict.end()
+
+
+def fast_leader_changes(cluster: BrokerCluster) -> None:
+    """KIP-320: leaders that did not notice come back, again and again, with records that nobody else has."""
+    scene = Scene(cluster)
+    for _ in range(5):
+        assert scene.write(50) == 50
+        leader = scene.leader()
+        scene.write(20, acks="1", seconds=REFUSAL_SECONDS)
+        leader.pause()
+        scene.until(lambda state, gone=leader.node_id: state.leader not in {gone, -1}, "another leader")  # type: ignore[misc]
+        assert scene.write(50) == 50
+        leader.resume()
+    scene.end()
+
+
+def hijacked_transactional_id(cluster: BrokerCluster) -> None:
+    """A producer begins, its coordinator dies, and another one takes its transactional id over: what the first one
+    still writes and commits must be refused, and nobody may see it."""
+    scene = Scene(cluster)
+    for protocol in ("v1", "v2"):
+        with cluster.network.inside(CLIENTS[0]):
+            name = f"hijacked-{protocol}"
+            victim, thief = (RawProducer(name, cluster.bootstrap_servers, protocol) for _ in range(2))
+            with closing(victim), closing(thief):
+                victim.initialise()
+                victim.send(f"{scene.topic}-0", f"{protocol}: lost")
+                node = cluster.nodes[_coordinator(cluster, name)]
+                node.kill()
+                thief.initialise()
+                place = 0, thief.send(f"{scene.topic}-0", f"{protocol}: kept")
+                for attempt in (partial(victim.send, f"{scene.topic}-0", "late"), partial(victim.end, commit=True)):
+                    try:
+                        attempt()
+                    except RefusedError:
+                        continue
+                    raise AssertionError(f"{protocol}: a producer whose id was taken over was not refused")
+                thief.end(commit=True)
+                scene.written[place] = f"{protocol}: kept"
+        cluster.heal(scene.topic)
+    with cluster.network.inside(CLIENTS[0]):
+        seen = read_topic(cluster.bootstrap_servers, scene.topic, partitions=1, level="committed")
+    assert sorted(seen.values()) == ["v1: kept", "v2: kept"], seen
+    scene.end()
+
+
+def _coordinator(cluster: BrokerCluster, transactional_id: str) -> int:
+    """The broker that coordinates it."""
+    request = FindCoordinatorRequest(key_type=TRANSACTIONAL, coordinator_keys=[transactional_id])
+    [found] = cluster.nodes[1].ask(request, FIND_VERSION, SECONDS).coordinators
+    assert found.error_code == 0, found
+    return int(found.node_id)
+
+
+def one_corrupt_node(cluster: BrokerCluster) -> None:
+    """Bits flip in a segment that was written long ago, on the node that comes to lead: what is damaged must not be
+    served, must not spread, and the others must still have it."""
+    scene = Scene(cluster)
+    assert scene.write() == SOME
+    corrupt = scene.leader()
+    assert corrupt.terminate() in {0, 143}
+    segment = corrupt.data / f"{scene.topic}-0" / f"{0:020}.log"
+    damaged = bytearray(segment.read_bytes())
+    for position in range(len(damaged) // 2, len(damaged) // 2 + 200, 40):
+        damaged[position] ^= 0x10
+    segment.write_bytes(damaged)
+    corrupt.start()
+    try:
+        corrupt.wait_until_ready()
+    except AssertionError:
+        assert not corrupt.is_running, "it neither serves nor stops"
+    scene.write(50)
+    with suppress(AssertionError):  # it may stay out of it
+        scene.until(lambda state: state.is_well, "it is in sync")
+        _elect_preferred(cluster)
+    stored: Written = {}
+    with cluster.network.inside(CLIENTS[0]), suppress(AssertionError):
+        read_topic(cluster.bootstrap_servers, scene.topic, partitions=1, seconds=STILL_SECONDS, into=stored)
+    wrong = {place: value for place, value in stored.items() if scene.written.get(place, value) != value}
+    assert not wrong, f"what is damaged was served: {min(wrong.items())}"
+    corrupt.kill()
+    scene.until(lambda state: state.leader not in {corrupt.node_id, -1}, "one with a sound log leads")
+    scene.check()
+    data = {node.node_id: node.data for node in cluster.nodes.values() if node is not corrupt}
+    assert (problems := compare_replicas(data, (scene.topic,), 1)) == [], f"it spread: {problems}"
+
+
+def _elect_preferred(cluster: BrokerCluster) -> None:
+    """Of all partitions."""
+    request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=10_000)
+    with suppress(OSError):
+        cluster.nodes[controller_of(cluster)].ask(request, 2, SECONDS)
+
+
+def all_power_cut_flushed(cluster: BrokerCluster) -> None:
+    """All nodes at once, with log.flush.interval.messages=1: nothing is lost."""
+    scene = Scene(cluster)
+    assert scene.write() == SOME
+    _cut_everywhere(cluster)
+    cluster.heal("the power cut")
+    scene.check()
+    scene.end()
+
+
+def all_power_cut(cluster: BrokerCluster) -> None:
+    """All nodes at once, as Kafka flushes: an end may be lost, but replicas agree on a beginning of it."""
+    scene = Scene(cluster)
+    assert scene.write() == SOME
+    acknowledged = list(scene.written.items())
+    _cut_everywhere(cluster)
+    cluster.heal("the power cut")
+    with cluster.network.inside(CLIENTS[0]):
+        stored = read_topic(cluster.bootstrap_servers, scene.topic, partitions=1)
+    kept = [place in stored for place, _ in acknowledged]
+    assert kept == sorted(kept, reverse=True), "a hole"
+    assert all(stored[place] == value for place, value in acknowledged if place in stored), "another value"
+    scene.written.clear()
+    scene.end()
+
+
+def _cut_everywhere(cluster: BrokerCluster) -> None:
+    nodes = list(cluster.nodes.values())
+    for node in nodes:
+        assert node.disk is not None
+        node.disk.cut()
+    for node in nodes:
+        node.kill()
+    for node in nodes:
+        assert node.disk is not None
+        node.disk.unmount()
+        node.disk.mount()
+
+
+SCENARIOS: Mapping[str, tuple[Callable[[BrokerCluster], None], BrokerShape]] = {
+    play.__name__: (play, shape)
+    for play, shape in (
+        (last_replica_standing, BrokerShape(brokers=5, has_disks=True)),
+        (jepsen_kafka_0_8, BrokerShape()),
+        (fast_leader_changes, BrokerShape()),
+        (hijacked_transactional_id, BrokerShape()),
+        (one_corrupt_node, BrokerShape()),
+        (all_power_cut_flushed, BrokerShape(has_disks=True, is_durable=True)),
+        (all_power_cut, BrokerShape(has_disks=True)),
+    )
+}
+
+
+def play(name: str, kind: str, directory: Path) -> str | None:
+    """What is wrong; None if the scenario ends well."""
+    directory.mkdir(parents=True)
+    scenario, shape = SCENARIOS[name]
+    journal = Journal(directory / "run.jsonl")
+    try:
+        with running_brokers(replace(shape, kind=kind), directory, random.Random(name), journal) as cluster:
+            scenario(cluster)
+            failures = [
+                f"broker {each} failed inside: {said}"
+                for each, node in cluster.nodes.items()
+                for said in node.failures()
+            ]
+            return "; ".join(failures) or None
+    except AssertionError as error:
+        return str(error) or repr(error)
+    finally:
+        journal.close()
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("names", nargs="*", metavar="NAME", help=f"by default all of {', '.join(SCENARIOS)}")
+    arguments.add_argument("--kind", choices=("kwire", "kafka"), default="kwire")
+    arguments.add_argument("--directory", type=Path, help="where everything is kept; it must not be there yet")
+    given = arguments.parse_args()
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="kwire-scenarios-")) / "run"
+    found = {}
+    for name in given.names or SCENARIOS:
+        began = time.monotonic()
+        found[name] = play(name, given.kind, directory / name)
+        print(f"{name} on {given.kind}: {found[name] or 'well'} ({time.monotonic() - began:.0f} s)", flush=True)
+    if not given.directory:
+        shutil.rmtree(directory.parent)
+    raise SystemExit(any(found.values()))
+
+
+if __name__ == "__main__":
+    main()
