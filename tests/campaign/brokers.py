@@ -10,8 +10,8 @@ partition must go on within 30 s; when it ends, all replicas must be in sync wit
 more, the history is judged (docs/histories.md), and all replicas must have the same records, byte for byte.
 
 The scenarios of tests/cluster_processes/scenarios.py come first. Each run takes the next seed, and writes its row when
-it ends; in the same directory a campaign that was broken off goes on. Needs root. `--kind kafka` runs the same on Apache
-Kafka 4.3.1, the control group.
+it ends; in the same directory a campaign that was broken off goes on. Needs root. `--kind kafka` runs the same on
+Apache Kafka 4.3.1, the control group.
 """
 
 from __future__ import annotations
@@ -222,14 +222,15 @@ def main() -> None:
     class_path()  # Kafka's own clients
     directory = given.directory or Path(tempfile.mkdtemp(prefix="kwire-brokers-"))
     directory.mkdir(parents=True, exist_ok=True)
-    if (reason := ext4.why_not(directory / "try")) is not None:
-        print(f"without disks: {reason}")
+    no_disks = ext4.why_not(directory / "try")
+    if no_disks is not None:
+        print(f"without disks: {no_disks}")
     campaign = Campaign(directory, given.kind, with_evidence=not given.no_evidence)
-    if reason is None and given.faults is None:
+    if no_disks is None and given.faults is None:
         for name in SCENARIOS:
             campaign.play(name)
     for seed in range(given.seed, given.seed + given.runs):
-        run = drawn(seed, given.seconds, kind=given.kind, has_disks=reason is None)
+        run = drawn(seed, given.seconds, kind=given.kind, has_disks=no_disks is None)
         run.faults = [FAULTS[name] for name in given.faults or ()]
         campaign.live(run)
     print(f"{len(campaign.failures)} with something bad", *campaign.failures, sep="\n  ")
