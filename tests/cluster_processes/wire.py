@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tests.cluster_processes.brokers import CLIENT_PORT, BrokerNode
@@ -88,6 +89,7 @@ class Wire:
         self._ports = ports
         self._host = wires.network.address(node_id)
         self._loop = asyncio.new_event_loop()
+        self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_serving = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -108,12 +110,16 @@ class Wire:
 
     async def _listen(self) -> None:
         for port in self._ports:
-            await asyncio.start_server(lambda *both, port=port: self._serve(port, *both), self._host, port + BEHIND)
+            serve = partial(self._serve, port)
+            self._servers.append(await asyncio.start_server(serve, self._host, port + BEHIND))
 
     async def _cancel(self) -> None:
+        for server in self._servers:
+            server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # transports that were aborted close their sockets
 
     async def _serve(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
