@@ -53,6 +53,8 @@ class Housekeeping:
         self._logs = logs
         self._workers = workers
         self._memory = memory or MemoryReturn()
+        self._checkpointing = asyncio.Lock()
+        """Held while checkpoint files are written: two writers of one file would take it away from each other."""
 
     def tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
         """Endless work, to be run as tasks and cancelled at the end."""
@@ -96,9 +98,7 @@ class Housekeeping:
         """What a file says is decided here; waiting for the disk is a worker's."""
         while True:
             await asyncio.sleep(interval_ms / 1000.0)
-            for job in self._logs.begin_checkpoints(self.high_watermarks()):
-                await self._workers.run(job.run)
-                self._logs.finish_checkpoint(job)
+            await self._write_files(self.high_watermarks())
 
     async def _write_high_watermarks(self, interval_ms: int) -> None:
         """More often than the rest: with other replicas a log does not tell how much of it is committed."""
@@ -108,10 +108,14 @@ class Housekeeping:
             known = self.high_watermarks()
             if known == written or not any(len(each.image.replicas) > 1 for each in self._partitions):
                 continue
-            for job in self._logs.begin_checkpoints(known, only=HIGH_WATERMARK_FILE):
+            await self._write_files(known, only=HIGH_WATERMARK_FILE)
+            written = known
+
+    async def _write_files(self, high_watermarks: dict[TopicPartition, int], *, only: str | None = None) -> None:
+        async with self._checkpointing:
+            for job in self._logs.begin_checkpoints(high_watermarks, only=only):
                 await self._workers.run(job.run)
                 self._logs.finish_checkpoint(job)
-            written = known
 
     async def _remove_files(self) -> None:
         """The system takes a while to give a large file's pages back: that is a worker's time, too."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from kwire.log.config import LogConfig
 from kwire.log.errors import CorruptLogError
@@ -18,6 +19,7 @@ from tests.virtual_loop import virtual_loop
 
 SEGMENT_BYTES = 1024 * 1024
 SEGMENTS = 8
+T = TypeVar("T")
 
 
 def test_a_flipped_bit_is_found_by_a_later_pass_at_a_bounded_rate(tmp_path: Path) -> None:
@@ -76,4 +78,40 @@ def test_flushes_go_on_when_a_directory_with_several_of_them_fails(tmp_path: Pat
         task.cancel()
     assert [log.failure is not None for log in found] == [True, False, True, False]
     assert [log.recovery_point for log in found[1::2]] == [1, 1]
+    logs.close(clean=False)
+
+
+class SlowWorkers:
+    """The disk takes its time after the work."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        result = work()
+        await asyncio.sleep(0.7)
+        return result
+
+
+def test_checkpoints_that_are_due_at_once_do_not_take_each_others_files_away(tmp_path: Path) -> None:
+    logs = LogManager([str(tmp_path / "d")], surroundings())
+    logs.get_or_create("t", 0, LogConfig(), None)
+    image = SimpleNamespace(replicas=(1, 2))
+    partition = SimpleNamespace(topic="t", index=0, image=image, high_watermark=0)
+    housekeeping = Housekeeping(
+        config=cast("Any", SimpleNamespace()),
+        image=lambda: cast("Any", None),
+        partitions=cast("Any", (partition,)),
+        logs=logs,
+        workers=cast("Any", SlowWorkers()),
+    )
+    with virtual_loop() as loop:
+        tasks = [
+            loop.create_task(housekeeping._write_checkpoints(1000)),
+            loop.create_task(housekeeping._write_high_watermarks(1000)),
+        ]
+        for high_watermark in range(1, 20):
+            partition.high_watermark = high_watermark
+            loop.run_until_complete(asyncio.sleep(1))
+        assert not any(task.done() for task in tasks)
+        assert not logs.directories[0].is_offline
+        for task in tasks:
+            task.cancel()
     logs.close(clean=False)
