@@ -85,8 +85,8 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 	@touch $@
 
 # Long searches for trouble; what they find is noted in docs/evidence. KILLS=500, FRAMES=200000, STATES=200000,
-# FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root), QUORUM=1000, HISTORIES=30 or BROKERS=25 (as root) runs that
-# one alone; SEED=1
+# FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root), QUORUM=1000, CLUSTER=2000, HISTORIES=30 or BROKERS=25 (as
+# root) runs that one alone; SEED=1
 kills = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
 frames = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
 states = $(BIN)/python -m tests.campaign.states --states $(or $(STATES),200000) --seed $(or $(SEED),1000)
@@ -94,9 +94,10 @@ power = $(BIN)/python -m tests.campaign.power --cuts $(or $(POWER),300) --seed $
 flips = $(BIN)/python -m tests.campaign.flips --flips $(or $(FLIPS),2000) --seed $(or $(SEED),1)
 controllers = $(BIN)/python -m tests.campaign.controllers --runs $(or $(CONTROLLERS),20) --seed $(or $(SEED),1)
 quorum = $(BIN)/python -m tests.campaign.quorum --seeds $(or $(QUORUM),1000) --seed $(or $(SEED),101)
+cluster = $(BIN)/python -m tests.campaign.cluster --seeds $(or $(CLUSTER),2000) --seed $(or $(SEED),101)
 brokers = $(VENV)-compat/bin/python -m tests.campaign.brokers --runs $(or $(BROKERS),25) --seed $(or $(SEED),1)
 histories = $(VENV)-compat/bin/python -m tests.campaign.histories --runs $(or $(HISTORIES),30) --seed $(or $(SEED),1)
-one_alone = $(KILLS)$(FRAMES)$(STATES)$(FLIPS)$(POWER)$(CONTROLLERS)$(QUORUM)$(HISTORIES)$(BROKERS)
+one_alone = $(KILLS)$(FRAMES)$(STATES)$(FLIPS)$(POWER)$(CONTROLLERS)$(QUORUM)$(CLUSTER)$(HISTORIES)$(BROKERS)
 campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(if $(one_alone),$(if $(KILLS),$(kills)),$(kills))
 	$(if $(one_alone),$(if $(FRAMES),$(frames)),$(frames))
@@ -105,6 +106,7 @@ campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(if $(one_alone),$(if $(POWER),$(power)),$(power))
 	$(if $(one_alone),$(if $(CONTROLLERS),$(controllers)),$(controllers))
 	$(if $(one_alone),$(if $(QUORUM),$(quorum)),$(quorum))
+	$(if $(one_alone),$(if $(CLUSTER),$(cluster)),$(cluster))
 	$(if $(one_alone),$(if $(HISTORIES),$(histories)),$(histories))
 	$(if $(one_alone),$(if $(BROKERS),$(brokers)),$(brokers))
 

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import warnings
 import weakref
 from asyncio import events as running
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
@@ -219,7 +220,9 @@ def _close(task: asyncio.Task[Any]) -> None:
         if coroutine is None:
             return
         try:
-            coroutine.close()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+                coroutine.close()
         except BaseException as error:  # noqa: BLE001 a dead process has nobody to tell
             logging.getLogger("kwire.simulation").debug("a killed task ended with %r", error)
 

@@ -3,11 +3,12 @@
 `python -m tests.simulation.cluster --seed 7` runs one seed and prints what it did; --seeds 30 runs so many.
 
 Clients make and delete topics of one to three replicas, produce with acks=all, read, commit offsets and take producer
-ids, through brokers that chance picks, and an administrator moves replicas and leaders, while faults come as the seed
-has them: as many as is promised to be borne (promise.py), and in one of ten seeds more. Rules are checked all the while
-(cluster_rules.py, replica_rules.py, cluster_ledger.py). Then all is healed: within a bound every broker must be
-unfenced, every partition led, all replicas and all images equal; then everything is read back. One seed in three has
-brokers that are controllers too.
+ids, through brokers that chance picks; others write one topic with idempotent and transactional producers, read it at
+both isolation levels and share it as a group; and an administrator moves replicas and leaders, while faults come as the
+seed has them: as many as is promised to be borne (promise.py), and in one of ten seeds more. Rules are checked all the
+while (cluster_rules.py, replica_rules.py, cluster_ledger.py), and histories are judged (cluster_history.py). Then all
+is healed: within a bound every broker must be unfenced, every partition led, all replicas and all images equal; then
+everything is read back. One seed in three has brokers that are controllers too.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ from tests.simulation.cluster_admin import Administrator
 from tests.simulation.cluster_clients import SAFE_SHAPES, SHAPES, Client
 from tests.simulation.cluster_end import Healed
 from tests.simulation.cluster_faults import CLUSTER_KINDS, ClusterFaults
+from tests.simulation.cluster_history import PARTITIONS, TOPIC, History
 from tests.simulation.cluster_ledger import Ledger
 from tests.simulation.cluster_rules import ClusterRules
+from tests.simulation.history_clients import conclude, make_workers
 from tests.simulation.promise import Crashes, Promise, draw_promise
 from tests.simulation.replica_rules import ReplicaRules
 from tests.simulation.seeds import run_seeds
 
 SECONDS = 60.0
-CLIENTS = 5
+CLIENTS = 3
 CHECK_EVENTS = 1000
-LOOK_EVENTS = 16
+LOOK_EVENTS = 32
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
 @dataclass(slots=True)
@@ -47,6 +51,10 @@ class Outcome:
     deleted: int = 0
     healed_seconds: float = 0.0
     promise: str = ""
+    sends: int = 0
+    transactions: int = 0
+    shares: int = 0
+    """How often a member of the group was given partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +64,7 @@ class Draw:
     controllers: int
     """0: the brokers are the controllers."""
     as_objects: bool
-    """Three of four seeds pass the quorum's messages as objects, without the codec."""
+    """Seven of eight seeds pass the quorum's messages as objects, without the codec."""
     config: dict[str, object]
     session_seconds: float
     speed: Speed
@@ -71,7 +79,7 @@ def draw(seed: int, simulation: Simulation, promise: Promise | None = None) -> D
     promise = promise or draw_promise(seed, chance.child("promise"), has_controllers=controllers > 0)
     return Draw(
         controllers=controllers,
-        as_objects=seed % 4 != 0,
+        as_objects=seed % 8 != 0,
         config={
             "broker.session.timeout.ms": session_ms,
             "broker.heartbeat.interval.ms": session_ms // chance.pick((4, 6)),
@@ -79,6 +87,9 @@ def draw(seed: int, simulation: Simulation, promise: Promise | None = None) -> D
             "min.insync.replicas": 2 if promise.is_bounded else chance.pick((1, 2)),
             "offsets.topic.num.partitions": 3,
             "offsets.topic.replication.factor": 3,
+            "group.initial.rebalance.delay.ms": 0,
+            "transaction.state.log.num.partitions": 2,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
             "replica.lag.time.max.ms": chance.pick((1000, 3000, 10_000)),
             "replica.fetch.wait.max.ms": chance.pick((500, 1000)),
             "metadata.log.max.record.bytes.between.snapshots": chance.pick((3000, 20_000, 20_000_000)),
@@ -91,26 +102,33 @@ def draw(seed: int, simulation: Simulation, promise: Promise | None = None) -> D
     )
 
 
-async def scenario(
-    simulation: Simulation,
-    cluster: SimulatedCluster,
-    rules: ClusterRules,
-    ledger: Ledger,
-    outcome: Outcome,
-    seconds: float,
-    kinds: Sequence[str],
-    drawn: Draw,
-) -> None:
+@dataclass(slots=True)
+class Scene:
+    """All that a scenario is about."""
+
+    simulation: Simulation
+    cluster: SimulatedCluster
+    rules: ClusterRules
+    ledger: Ledger
+    history: History
+    drawn: Draw
+
+
+async def scenario(scene: Scene, outcome: Outcome, seconds: float, kinds: Sequence[str]) -> None:
+    simulation, cluster, ledger, drawn = scene.simulation, scene.cluster, scene.ledger, scene.drawn
     await cluster.start()
     crashes = Crashes(cluster, drawn.promise)
     faults = ClusterFaults(simulation, cluster, crashes, kinds=kinds, session_seconds=drawn.session_seconds)
     shapes = SAFE_SHAPES if drawn.promise.is_bounded else SHAPES
     clients = [Client(simulation, cluster.brokers, ledger, f"c{number}", shapes=shapes) for number in range(CLIENTS)]
     administrator = Administrator(simulation, cluster.brokers, ledger, "admin", shapes=shapes)
+    scene.history.topic_id = await administrator.create_for_good(TOPIC, PARTITIONS)
+    workers = make_workers(simulation, cluster.brokers, ledger, scene.history)
     end = simulation.now + seconds
     await asyncio.gather(
         faults.run(seconds=seconds, per_minute=max(drawn.per_minute, 300.0 / seconds)),
-        *(client.run(end) for client in [*clients, administrator]),
+        *(client.run(end) for client in (*clients, administrator)),
+        *(worker.run(end) for worker in workers),
     )
     outcome.faults = faults.count
     began = simulation.now
@@ -123,10 +141,12 @@ async def scenario(
     await healed.read_back(clients)
     if not ledger.forgiven:
         await healed.read_commits(clients)
-    for client in clients:
+    if not healed.has_forgiven(TOPIC, *INTERNAL_TOPICS):
+        await conclude(simulation, cluster.brokers, ledger, scene.history)
+    for client in [*clients, administrator]:
         client.close()
     await healed.until("all replicas are the same", healed.replicas_agree)
-    rules.replicas.of_replicas_at_rest()
+    scene.rules.replicas.of_replicas_at_rest()
 
 
 def run_seed(
@@ -160,10 +180,11 @@ def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | Non
         simulation.check_after_each_event(rules.at_any_moment)
         simulation.check_every(LOOK_EVENTS, replicas.look)
         simulation.check_every(CHECK_EVENTS, rules.of_whole_logs)
-        work = scenario(simulation, cluster, rules, ledger, outcome, seconds, promised.kinds(kinds), drawn)
-        simulation.run(work, seconds=10 * seconds + 600)
+        scene = Scene(simulation, cluster, rules, ledger, History(simulation), drawn)
+        simulation.run(scenario(scene, outcome, seconds, promised.kinds(kinds)), seconds=10 * seconds + 600)
         rules.of_whole_logs()
         outcome.digest, outcome.events = simulation.trace.digest, simulation.timeline.events
+        outcome.sends, outcome.transactions, outcome.shares = scene.history.counts
     outcome.operations, outcome.acknowledged = ledger.operations, ledger.acknowledged
     outcome.commits, outcome.topics, outcome.deleted = len(ledger.commits), len(ledger.topics), len(ledger.deleted)
     outcome.promise = promised.name
@@ -175,7 +196,8 @@ def describe(seed: int, seconds: float) -> str:
     return (
         f"{outcome.promise} {outcome.digest} {outcome.events} events, {outcome.operations} operations, "
         f"{outcome.faults} faults, {outcome.acknowledged} records, {outcome.commits} commits, {outcome.topics} topics, "
-        f"{outcome.deleted} deleted, healed after {outcome.healed_seconds:.1f} s"
+        f"{outcome.deleted} deleted, {outcome.sends} sends, {outcome.transactions} transactions, "
+        f"{outcome.shares} shares, healed after {outcome.healed_seconds:.1f} s"
     )
 
 

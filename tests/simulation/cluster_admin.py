@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from typing import Final
+from uuid import UUID
 
 from kwire.cluster.config_keys import ConfigResourceType
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -19,6 +21,7 @@ from kwire.protocol.messages.incremental_alter_configs import (
 )
 from tests.simulation.cluster_clients import SAFE_SHAPES, Client
 from tests.simulation.image_rules import MIN_INSYNC_REPLICAS
+from tests.support.requests import create_request
 
 OPERATIONS: Final = ("move", "move", "take_back", "elect", "elect", "change_min_insync")
 PAUSE_SECONDS: Final = 1.5
@@ -37,6 +40,16 @@ class Administrator(Client):
             if self._ledger.topics:
                 await self.do(self._chance.pick(OPERATIONS))
         self.close()
+
+    async def create_for_good(self, name: str, partitions: int) -> UUID:
+        """A topic of three replicas, of which two must be in sync, that nobody deletes; its id."""
+        while True:
+            request = create_request(name, partitions, replicas=3, min_insync_replicas=2)
+            answer = (await self.ask(self._anyone(), request, 7)).topics[0]
+            if answer.error_code == ErrorCode.NONE:
+                topic_id: UUID = answer.topic_id
+                return topic_id
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async def _reassign(self, replicas: list[int] | None) -> None:
         name, (_, index) = self._pick()

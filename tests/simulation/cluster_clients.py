@@ -5,7 +5,6 @@ What they are told goes into the ledger, and whatever contradicts it is an Asser
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -77,7 +76,7 @@ class Client(Connections):
     async def run(self, end: float) -> None:
         """Work until it is so late."""
         while self._simulation.now < end:
-            await asyncio.sleep(self._chance.exponential(PAUSE_SECONDS))
+            await self.pause(PAUSE_SECONDS, self._ledger)
             await self.do("create" if not self._ledger.topics else self._chance.pick(OPERATIONS))
         self.close()
 

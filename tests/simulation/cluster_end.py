@@ -104,6 +104,12 @@ class Healed:
             missing = set(self._ledger.records.get(key, {})) - set(self._ledger.read.get(key, {}))
             assert not missing or key in self._ledger.forgiven, f"R1: lost: {key} has nothing at {sorted(missing)}"
 
+    def has_forgiven(self, *names: str) -> bool:
+        """Whether any of these topics may lack records."""
+        topics = newest_image(self._cluster).topics
+        ids = {topics[name].topic_id for name in names if name in topics}
+        return any(topic_id in ids for topic_id, _ in self._ledger.forgiven)
+
     async def read_commits(self, clients: Sequence[Client]) -> None:
         """The offsets that each client committed for its group."""
         for (group, topic_id, index), offset in self._ledger.commits.items():

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.simulation import ClusterBroker, Simulation, WireClient
+from tests.simulation.cluster_ledger import Ledger
 
 GIVE_UP_SECONDS: Final = 3.0
+OPERATIONS_PER_SECOND: Final = 20
+"""Of all clients: a seed has more than 1,000 of them."""
+PACE: Final = 4.0
 GROUP: Final = 0
 TRANSACTION: Final = 1
 
@@ -30,18 +35,23 @@ class Connections:
             wire.close()
         self._wires.clear()
 
-    async def ask(self, node_id: int, request: Any, version: int) -> Any:
+    async def ask(self, node_id: int, request: Any, version: int, *, seconds: float = GIVE_UP_SECONDS) -> Any:
         """A broker's answer. Raises OSError."""
         wire = self._wires.pop(node_id, None)
         if wire is None:
             wire = await WireClient.connect(self._brokers[node_id].bootstrap_server, seconds=GIVE_UP_SECONDS)
         try:
-            answer = await wire.ask(request, version, seconds=GIVE_UP_SECONDS)
+            answer = await wire.ask(request, version, seconds=seconds)
         except OSError:
             wire.close()
             raise
         self._wires[node_id] = wire
         return answer
+
+    async def pause(self, mean: float, ledger: Ledger) -> None:
+        """Between two operations; longer where there have been more of them than are needed."""
+        is_ahead = ledger.operations > OPERATIONS_PER_SECOND * self._simulation.now
+        await asyncio.sleep(self._chance.exponential(PACE * mean if is_ahead else mean))
 
     def _anyone(self) -> int:
         return self._chance.pick(sorted(self._brokers))

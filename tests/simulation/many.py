@@ -1,17 +1,20 @@
-"""Many seeds of the quorum's scenario, on two cores."""
+"""Many seeds of a scenario, on two cores."""
 
 from __future__ import annotations
 
+import importlib
 import logging
 import multiprocessing
 import traceback
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-
-from tests.simulation.quorum import Outcome, run_seed
+from functools import partial
+from typing import Any, Literal
 
 WORKERS = 2
+Scenario = Literal["quorum", "cluster"]
+"""A module of tests.simulation with a function `run_seed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +22,20 @@ class Result:
     """What came of a seed: an outcome, or why it failed."""
 
     seed: int
-    outcome: Outcome | None = None
+    outcome: Any = None
     failure: str = ""
 
 
-def _run(seed: int) -> Result:
+def _run(scenario: Scenario, seed: int) -> Result:
     logging.disable(logging.CRITICAL)  # of nodes that fail as they should
     try:
-        return Result(seed, run_seed(seed))
+        return Result(seed, importlib.import_module(f"tests.simulation.{scenario}").run_seed(seed))
     except Exception as error:  # noqa: BLE001 whatever it is, it is told
         return Result(seed, failure="".join(traceback.format_exception(error)))
 
 
-def run_many(seeds: Iterable[int]) -> Iterator[Result]:
+def run_many(scenario: Scenario, seeds: Iterable[int]) -> Iterator[Result]:
     """Each seed's result, as they end. In new processes: nothing of this one can change what a seed does."""
     with ProcessPoolExecutor(WORKERS, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for job in as_completed([pool.submit(_run, seed) for seed in seeds]):
+        for job in as_completed([pool.submit(partial(_run, scenario), seed) for seed in seeds]):
             yield job.result()

@@ -16,11 +16,14 @@ from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTop
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.simulation import Simulation
 from tests.simulation.cluster import run_seed
+from tests.simulation.many import Result, run_many
 from tests.simulation.promise import NEVER_FLUSH, Promise
+from tests.simulation.regressions import regressions
 from tests.support.requests import create_request
 
 ROOT = Path(__file__).parents[2]
-SEEDS = 6
+SEEDS = range(1, 101)
+REGRESSIONS = regressions("cluster")
 SESSION_SECONDS = 9.0
 QUIET_EVENTS_MAX = 10_000
 """Of a cluster in 20 seconds in which nothing happens."""
@@ -28,13 +31,41 @@ EVENTS_MAX = 50_000
 """Of a broker that asks for votes and looks for others for 20 seconds; without a pause there would be no end of it."""
 
 
-@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
-def test_what_a_cluster_said_holds(seed: int) -> None:
-    outcome = run_seed(seed)
+@pytest.fixture(scope="module")
+def results() -> dict[int, Result]:
+    seeds = {*SEEDS, *(each.seed for each in REGRESSIONS)}
+    return {result.seed: result for result in run_many("cluster", sorted(seeds))}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_cluster_said_holds(seed: int, results: dict[int, Result]) -> None:
+    outcome = results[seed].outcome
+    assert outcome is not None, results[seed].failure
     assert outcome.faults >= 5
-    assert outcome.operations >= 500
-    assert outcome.acknowledged > 20
-    assert min(outcome.commits, outcome.topics, outcome.deleted) > 0
+    assert outcome.operations >= 1000
+    assert min(outcome.sends, outcome.transactions, outcome.shares, outcome.topics) > 0
+
+
+def test_seeds_are_of_all_kinds(results: dict[int, Result]) -> None:
+    outcomes = [result.outcome for result in results.values() if result.outcome is not None]
+    assert {outcome.promise for outcome in outcomes} == {"flushed", "written", "bounded", "beyond"}
+    assert sum(outcome.acknowledged for outcome in outcomes) > 100 * len(outcomes)
+    assert all(sum(getattr(outcome, name) for outcome in outcomes) > 0 for name in ("commits", "deleted"))
+
+
+@pytest.mark.parametrize("seed", [each.seed for each in REGRESSIONS])
+def test_what_failed_once_does_no_more(seed: int, results: dict[int, Result]) -> None:
+    assert results[seed].outcome is not None, results[seed].failure
+
+
+def test_a_failing_seed_prints_its_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: object) -> None:
+        raise AssertionError("nobody heals it")
+
+    monkeypatch.setattr("tests.simulation.cluster_end.Healed.until", never)
+    with pytest.raises(AssertionError) as caught:
+        run_seed(3, 1.0)
+    assert "python -m tests.simulation.cluster --seed 3 --seconds 1.0" in caught.value.__notes__
 
 
 def test_without_flushes_a_power_cut_is_seen() -> None:

@@ -15,7 +15,7 @@ REGRESSIONS = regressions("quorum")
 @pytest.fixture(scope="module")
 def results() -> dict[int, Result]:
     seeds = {*SEEDS, *(each.seed for each in REGRESSIONS)}
-    return {result.seed: result for result in run_many(sorted(seeds))}
+    return {result.seed: result for result in run_many("quorum", sorted(seeds))}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

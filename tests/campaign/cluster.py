@@ -1,0 +1,52 @@
+"""Seeds of the simulated cluster, one after the other: replicas, transactions, groups, and what clients were told.
+
+    python -m tests.campaign.cluster --seeds 2000 --seed 101 --directory DIRECTORY
+
+goes on from where an earlier run of the same commit in the same directory stopped, and appends a row to
+docs/evidence/cluster.md. A seed that fails prints its command line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tests.campaign.evidence import EvidencePage
+from tests.campaign.seeds import Totals, run_campaign
+from tests.simulation.cluster import SECONDS, Outcome
+
+EVIDENCE = EvidencePage(
+    "cluster.md",
+    f"# Seeds of the simulated cluster\n\nWritten by `make campaign`. A seed is {SECONDS:.0f} virtual seconds of "
+    "faults and clients,\nand the healing after them; what is looked at, docs/simulation.md tells.",
+    "commit | seeds | seconds | operations | faults | records | transactions | promises | outcome",
+)
+FIRST_SEED = 101
+"""Below are those of `make test`."""
+
+
+@dataclass(slots=True)
+class ClusterTotals(Totals):
+    """Of all seeds that are done."""
+
+    operations: int = 0
+    faults: int = 0
+    records: int = 0
+    transactions: int = 0
+    promises: dict[str, int] = field(default_factory=dict)
+
+    def count(self, outcome: Outcome) -> None:
+        self.operations += outcome.operations
+        self.faults += outcome.faults
+        self.records += outcome.acknowledged + outcome.sends
+        self.transactions += outcome.transactions
+        self.promises = dict(Counter(self.promises) + Counter([outcome.promise]))
+
+    @property
+    def cells(self) -> tuple[object, ...]:
+        promises = ", ".join(f"{name} {count}" for name, count in sorted(self.promises.items()))
+        return self.operations, self.faults, self.records, self.transactions, promises
+
+
+if __name__ == "__main__":
+    run_campaign("cluster", ClusterTotals, EVIDENCE, text=__doc__, seeds=2000, first_seed=FIRST_SEED)

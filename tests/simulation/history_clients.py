@@ -1,0 +1,69 @@
+"""Who takes part in the history of a cluster's scenario, and how it ends: what is open has to end by its timeout, and
+then everything is read once more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from kwire.simulation import ClusterBroker, Simulation
+from tests.history.operations import COMMITTED, Hanging
+from tests.simulation.cluster_history import KEYS, PARTITIONS, History
+from tests.simulation.cluster_ledger import Ledger
+from tests.simulation.history_producers import Producer, TransactionalProducer
+from tests.simulation.history_readers import MEMBERS, Member, Reader, UncommittedReader
+from tests.simulation.history_worker import RefusedError, Worker
+
+CAST: Final[tuple[tuple[str, type[Worker]], ...]] = (
+    ("p0", Producer),
+    ("tx0", TransactionalProducer),
+    ("tx1", TransactionalProducer),
+    ("r0", Reader),
+    ("u0", UncommittedReader),
+    ("m0", Member),
+    ("m1", Member),
+)
+STABLE_SECONDS: Final = 40.0
+"""Longer than a transaction's timeout and all that its abort takes."""
+
+
+def make_workers(
+    simulation: Simulation, brokers: Sequence[ClusterBroker], ledger: Ledger, history: History
+) -> list[Worker]:
+    """All of them."""
+    return [kind(simulation, brokers, ledger, history, name) for name, kind in CAST]
+
+
+async def conclude(simulation: Simulation, brokers: Sequence[ClusterBroker], ledger: Ledger, history: History) -> None:
+    """In a cluster that is healed. Raises AssertionError."""
+    last = TransactionalProducer(simulation, brokers, ledger, history, "last")
+    readers = [
+        Reader(simulation, brokers, ledger, history, "final"),
+        UncommittedReader(simulation, brokers, ledger, history, "final-uncommitted"),
+    ]
+    try:
+        await last.initialise()
+        await last.transact(commit=True)
+        await _settle(simulation, readers[0], history)
+        for reader in readers:
+            for index in range(PARTITIONS):
+                await reader.read_all(index)
+        for group in (MEMBERS, *(name for name, kind in CAST if kind is TransactionalProducer), last.name):
+            await readers[0].restore(group, list(KEYS))
+    except RefusedError as error:
+        raise AssertionError(f"Q13: a healed cluster does not serve: {error}") from error
+    for worker in (last, *readers):
+        worker.close()
+    history.judge()
+
+
+async def _settle(simulation: Simulation, reader: Reader, history: History) -> None:
+    """Nobody writes any more: what is open has to end by its timeout."""
+    given_up = simulation.now + STABLE_SECONDS
+    for index, key in enumerate(KEYS):
+        while (stable := await reader.end_of(index, COMMITTED)) < (end := await reader.end_of(index, "uncommitted")):
+            if simulation.now > given_up:
+                history.note(Hanging(process=reader.name, key=key, last_stable_offset=stable, end=end))
+                break
+            await asyncio.sleep(0.2)

@@ -1,0 +1,169 @@
+"""Producers of a history: idempotent ones, and transactional ones with an epoch for each transaction (KIP-890).
+
+They do what a careful client may: a batch or an end without an answer is sent again, with the same sequence and the
+same epoch. When they are refused they begin anew with InitProducerId.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.end_txn import EndTxnRequest
+from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kwire.protocol.records import Record, encode_batch
+from tests.history.operations import FAIL, INFO, Begin, End, Send, Store
+from tests.simulation.cluster_history import KEYS, PARTITIONS, TOPIC
+from tests.simulation.connections import GROUP, TRANSACTION
+from tests.simulation.history_worker import RefusedError, Worker
+
+TRANSACTION_TIMEOUT_MS: Final = 8000
+PAUSE_SECONDS: Final = 0.8
+SENDS_MAX: Final = 3
+INIT, PRODUCE, END, OFFSETS = 5, 13, 5, 5
+
+
+class Producer(Worker):
+    """One producer id and epoch after the other."""
+
+    transactional_id: str | None = None
+    _producer_id = -1
+    _epoch = -1
+
+    async def run(self, end: float) -> None:
+        """Work until it is so late."""
+        while self._simulation.now < end:
+            try:
+                await self.initialise()
+                while self._simulation.now < end:
+                    await self.work()
+                    await self.pause(PAUSE_SECONDS, self._ledger)
+            except RefusedError as error:
+                self._check_refusal(error)
+        self.close()
+
+    async def work(self) -> None:
+        """A record. Raises RefusedError."""
+        await self.send(None)
+
+    async def initialise(self) -> None:
+        """A producer id. Raises RefusedError."""
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
+        )
+
+        async def attempt() -> tuple[int, Any]:
+            target = await self.coordinator(self.name, TRANSACTION) if self.transactional_id else self._anyone()
+            answer = await self.ask(target, request, INIT)
+            return answer.error_code, answer
+
+        self.number()
+        answer = await self.until(attempt)
+        if self.transactional_id is None:
+            self._ledger.take_producer_id(answer.producer_id)
+        self._take(answer.producer_id, answer.producer_epoch)
+
+    def _take(self, producer_id: int, epoch: int) -> None:
+        assert (producer_id, epoch) > (self._producer_id, self._epoch) or producer_id != self._producer_id, (
+            f"T5: {self.name} has epoch {self._epoch} of {self._producer_id} and is given {epoch}"
+        )
+        self._producer_id, self._epoch = producer_id, epoch
+        self._sequences = dict.fromkeys(range(PARTITIONS), 0)
+
+    async def send(self, transaction: str | None) -> None:
+        """A record to one of the partitions. Raises RefusedError."""
+        index = self._chance.below(PARTITIONS)
+        value = f"{self.name}-{self.number()}"
+        send = self._history.begin(Send(process=self.name, key=KEYS[index], value=value, transaction=transaction))
+        batch = encode_batch(
+            [Record(key=b"k", value=value.encode(), timestamp=1_700_000_000_000)],
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=self._sequences[index],
+            transactional=transaction is not None,
+        )
+        try:
+            answer = await self.until(lambda: self._produce(index, bytes(batch)))
+        except RefusedError as error:
+            self._history.end(send, FAIL if error.is_certain else INFO)
+            raise
+        send.offset = answer.base_offset
+        self._history.end(send)
+        self._sequences[index] += 1
+
+    async def _produce(self, index: int, batch: bytes) -> tuple[int, Any]:
+        data = TopicProduceData(
+            topic_id=self._history.topic_id, partition_data=[PartitionProduceData(index=index, records=batch)]
+        )
+        request = ProduceRequest(transactional_id=self.transactional_id, acks=-1, timeout_ms=2500, topic_data=[data])
+        answer = (await self.ask(await self.leader_of(index), request, PRODUCE)).responses[0].partition_responses[0]
+        return answer.error_code, answer
+
+    def _check_refusal(self, error: RefusedError) -> None:
+        """Its own records in their order are never out of order: each one was acknowledged before the next."""
+        is_forgiven = any((self._history.topic_id, index) in self._ledger.forgiven for index in range(PARTITIONS))
+        is_disorder = error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert is_forgiven or not is_disorder, f"T1: {self.name} is told that its sequence numbers are out of order"
+
+
+class TransactionalProducer(Producer):
+    """Writes records and offsets, and commits or aborts them."""
+
+    @property
+    def transactional_id(self) -> str:  # type: ignore[override] # its name
+        return self.name
+
+    async def work(self) -> None:
+        """A transaction. Raises RefusedError."""
+        await self.transact(commit=self._chance.happens(0.75))
+
+    async def transact(self, *, commit: bool) -> None:
+        """A transaction. Raises RefusedError."""
+        name = f"{self.name}/{self.number()}"
+        about: dict[str, Any] = {"process": self.name, "transaction": name}
+        self._history.note(Begin(**about, transactional_id=self.name, protocol="v2"))
+        for _ in range(1 + self._chance.below(SENDS_MAX)):
+            await self.send(name)
+        if self._chance.happens(0.3):
+            await self._store(name)
+        end = self._history.begin(End(**about, commit=commit))
+        self.number()
+        answer = await self.until(lambda: self._end(commit=commit))
+        self._history.end(end)
+        self._take(answer.producer_id, answer.producer_epoch)
+
+    async def _end(self, *, commit: bool) -> tuple[int, Any]:
+        request = EndTxnRequest(
+            transactional_id=self.name, producer_id=self._producer_id, producer_epoch=self._epoch, committed=commit
+        )
+        answer = await self.ask(await self.coordinator(self.name, TRANSACTION), request, END)
+        return answer.error_code, answer
+
+    async def _store(self, transaction: str) -> None:
+        index, offset = self._chance.below(PARTITIONS), self.number()
+        store = Store(process=self.name, group=self.name, offsets={KEYS[index]: offset}, transaction=transaction)
+        self._history.begin(store)
+        partition = TxnOffsetCommitRequestPartition(
+            partition_index=index, committed_offset=offset, committed_metadata=None
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.name,
+            group_id=self.name,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            member_id="",
+            topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+        )
+
+        async def attempt() -> tuple[int, Any]:
+            answer = await self.ask(await self.coordinator(self.name, GROUP), request, OFFSETS)
+            return answer.topics[0].partitions[0].error_code, answer
+
+        await self.until(attempt)
+        self._history.end(store)

@@ -1,0 +1,160 @@
+"""What the clients of a history have in common: leaders, coordinators, patience, and fetching with aborts left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from kwire.cluster.image import NO_LEADER
+from kwire.protocol.control_records import decode_marker
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.protocol.records import decode_batch, iterate_headers
+from kwire.simulation import ClusterBroker, Simulation
+from tests.history.operations import ASSIGN, COMMITTED, Poll, Record
+from tests.simulation.cluster_history import TOPIC, History
+from tests.simulation.cluster_ledger import Ledger
+from tests.simulation.connections import Connections
+from tests.support.requests import fetch_request
+
+PATIENCE_SECONDS: Final = 12.0
+RETRY_SECONDS: Final = 0.1
+RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    }
+)  # fmt: skip
+NOT_DONE: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS})
+"""Answers that say that nothing was appended."""
+
+Attempt = Callable[[], Awaitable[tuple[int, Any]]]
+
+
+class RefusedError(Exception):
+    """A broker said no, or nothing for too long."""
+
+    def __init__(self, code: int, *, is_certain: bool) -> None:
+        super().__init__(ErrorCode(code).name)
+        self.code = code
+        self.is_certain = is_certain
+        """Whether nothing of it can have happened."""
+
+
+class Worker(Connections):
+    """See the module's text."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        brokers: Sequence[ClusterBroker],
+        ledger: Ledger,
+        history: History,
+        name: str,
+    ) -> None:
+        super().__init__(simulation, brokers, name)
+        self._ledger = ledger
+        self._history = history
+        self._leaders: dict[int, int] = {}
+        self._coordinators: dict[tuple[str, int], int] = {}
+        self._count = 0
+
+    async def run(self, end: float) -> None:
+        """Work until it is so late."""
+        raise NotImplementedError
+
+    def number(self) -> int:
+        """Of one more operation."""
+        self._ledger.operations += 1
+        self._count += 1
+        return self._count
+
+    async def leader_of(self, index: int) -> int:
+        """Who leads a partition. Raises OSError."""
+        if index not in self._leaders:
+            request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
+            answer = await self.ask(self._anyone(), request, 12)
+            self._leaders = {
+                part.partition_index: part.leader_id
+                for part in answer.topics[0].partitions
+                if part.leader_id != NO_LEADER
+            }
+        if index not in self._leaders:
+            raise ConnectionError("nobody leads")
+        return self._leaders[index]
+
+    async def coordinator(self, name: str, kind: int) -> int:
+        """Who coordinates. Raises OSError."""
+        place = name, kind
+        if place not in self._coordinators:
+            self._coordinators[place] = await self.find_coordinator(name, kind)
+        return self._coordinators[place]
+
+    async def until(self, attempt: Attempt) -> Any:
+        """Repeat what has no answer, or may go better later. Raises RefusedError."""
+        given_up = self._simulation.now + PATIENCE_SECONDS
+        code, is_certain = int(ErrorCode.REQUEST_TIMED_OUT), True
+        while self._simulation.now < given_up:
+            try:
+                code, answer = await attempt()
+            except OSError:
+                is_certain = False
+            else:
+                if code == ErrorCode.NONE:
+                    return answer
+                if code not in RETRIABLE:
+                    raise RefusedError(code, is_certain=False)
+                is_certain = is_certain and code in NOT_DONE
+            self._leaders.clear()
+            self._coordinators.clear()
+            await asyncio.sleep(RETRY_SECONDS)
+        raise RefusedError(code, is_certain=is_certain)
+
+    async def fetch(self, index: int, offset: int, level: str, mode: str = ASSIGN) -> tuple[list[Record], int] | None:
+        """(records, next offset) of a partition from an offset on; None if nobody says. Raises OSError."""
+        leader = await self.leader_of(index)
+        self.number()
+        is_committed = level == COMMITTED
+        request = fetch_request(
+            "", offset, partition=index, topic_id=self._history.topic_id, isolation_level=int(is_committed)
+        )
+        poll = self._history.begin(Poll(process=self.name, level=level, mode=mode))
+        response = await self.ask(leader, request, 16)
+        answer = response.responses[0].partitions[0] if response.responses else response
+        if answer.error_code != ErrorCode.NONE:
+            is_lost = answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            is_forgiven = (self._history.topic_id, index) in self._ledger.forgiven
+            assert not is_lost or is_forgiven, f"R15: {TOPIC}-{index} has nothing at {offset}, up to where it was read"
+            self._leaders.pop(index, None)
+            return None
+        aborted = answer.aborted_transactions if is_committed else None
+        found, end = records_of(bytes(answer.records or b""), offset, aborted or [])
+        poll.records = [(f"{TOPIC}-{index}", at, value.decode()) for at, value in found]
+        self._history.end(poll)
+        return poll.records, end
+
+
+def records_of(data: bytes, offset: int, aborted: Sequence[Any]) -> tuple[list[tuple[int, bytes]], int]:
+    """(offset, value) of the records from an offset on, without those of aborted transactions, and where they end."""
+    waiting = sorted(((each.first_offset, each.producer_id) for each in aborted), reverse=True)
+    open_producers: set[int] = set()
+    found = []
+    end = offset
+    for position, header in iterate_headers(data):
+        end = max(end, header.next_offset)
+        while waiting and waiting[-1][0] < header.next_offset:
+            open_producers.add(waiting.pop()[1])
+        batch = data[position : position + header.size_in_bytes]
+        if header.is_control:
+            marker = decode_marker(batch)
+            if marker is not None and not marker.is_commit:
+                open_producers.discard(header.producer_id)
+            continue
+        if header.is_transactional and header.producer_id in open_producers:
+            continue
+        found += [(record.offset, record.value or b"") for record in decode_batch(batch) if record.offset >= offset]
+    return found, end
