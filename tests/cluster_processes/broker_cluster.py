@@ -147,6 +147,9 @@ class BrokerCluster:
         for healer in self.healers:
             healer()
         self.healers.clear()
+        for node_id, node in self.nodes.items():
+            if node.has_ended_by_itself:
+                self.problems.append(f"broker {node_id} ended by itself during {what}: {node.last_words()}")
         stopped = [node for node in self.nodes.values() if not node.is_running]
         for node in stopped:
             node.start()

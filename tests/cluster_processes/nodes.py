@@ -67,6 +67,11 @@ class ControllerNode:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def has_ended_by_itself(self) -> bool:
+        """Whether it was started, and nobody has ended it since."""
+        return self._process is not None and self._process.poll() is not None
+
+    @property
     def is_answering(self) -> bool:
         return self.is_running and not self.is_paused
 
