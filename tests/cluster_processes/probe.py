@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import defaultdict
@@ -13,10 +14,13 @@ from confluent_kafka import KafkaException, Producer
 from tests.cluster_processes.network import Network
 from tests.history.clients.common import PARTITIONS, TOPIC, key_of
 from tests.history.journal import Complete, Journal
-from tests.history.operations import INFO, OK
+from tests.history.operations import FAIL, INFO, OK
 
 PAUSE_SECONDS = 0.05
 END_SECONDS = 20.0
+PATIENCE_SECONDS = 10.0
+"""A producer that gets no answer for so long is made anew, as an application's watchdog would. librdkafka may ask for
+metadata the one broker that it is connected to, which leads no more and cannot know, and on until that one is back."""
 SETTINGS = {
     "enable.idempotence": True,
     "acks": "all",
@@ -47,6 +51,8 @@ class Probe:
         """For each partition (sent, acknowledged), by time.monotonic()."""
         self.problems: list[str] = []
         self._number = 0
+        self._waiting: dict[int, float] = {}
+        """When each record was sent that is neither acknowledged nor given up, by its number."""
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -78,24 +84,34 @@ class Probe:
     def _live(self, name: str) -> None:
         with self._network.inside(self._place):
             producer = Producer({**SETTINGS, "bootstrap.servers": self._bootstrap_servers, "client.id": "probe"})
-            while not self._stop.is_set():
+            while not self._stop.is_set() and not self._is_stuck:
                 for partition in range(PARTITIONS):
                     self._send(producer, name, partition)
                 producer.poll(PAUSE_SECONDS)
                 self._stop.wait(PAUSE_SECONDS)
+            if self._is_stuck:
+                producer.purge()
             producer.flush(END_SECONDS)
 
+    @property
+    def _is_stuck(self) -> bool:
+        return time.monotonic() - min(self._waiting.values(), default=math.inf) > PATIENCE_SECONDS
+
     def _send(self, producer: Any, name: str, partition: int) -> None:
-        value = f"{name}:{self._number}"
+        number, sent = self._number, time.monotonic()
+        value = f"{name}:{number}"
         self._number += 1
         complete = self._journal.invoke(name, "send", key=key_of(TOPIC, partition), value=value)
-        report = partial(self._told, complete, partition, time.monotonic())
+        report = partial(self._told, complete, partition, number)
+        self._waiting[number] = sent
         try:
             producer.produce(TOPIC, value.encode(), partition=partition, on_delivery=report)
         except BufferError:
-            complete("fail", error="the queue is full")
+            del self._waiting[number]
+            complete(FAIL, error="the queue is full")
 
-    def _told(self, complete: Complete, partition: int, sent: float, error: Any, message: Any) -> None:
+    def _told(self, complete: Complete, partition: int, number: int, error: Any, message: Any) -> None:
+        sent = self._waiting.pop(number)
         if error is not None:
             complete(INFO, error=error.name())
             return

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("confluent_kafka", reason="histories are those of others' clients")
-
 from tests.cluster_processes.network import Network, why_not
 from tests.cluster_processes.wire import BEHIND, Rule, Wire, Wires
 from tests.history.journal import Journal
