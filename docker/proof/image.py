@@ -5,9 +5,11 @@ name: Debian 12 with its Python 3.11. It trusts the certificates that this machi
 the difference.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from compat_tests.harness.paths import CACHE, ROOT
@@ -17,6 +19,8 @@ BASE_FILES = CACHE / "docker" / "base.tar"
 SUITE = "bookworm"
 PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+MACHINE_CERTIFICATES = Path("/usr/local/share/ca-certificates")
+CONTEXT_CERTIFICATES = ROOT / "docker" / "certificates"
 PULL_SECONDS = 300
 
 #: Settings of this machine's pip that a build needs too.
@@ -70,8 +74,22 @@ def make_base_files() -> None:
         shutil.rmtree(tree, ignore_errors=True)
 
 
-def build(tag: str) -> None:
+@contextlib.contextmanager
+def own_certificates() -> Iterator[None]:
+    """The authorities of this machine's network are there for a build, and gone afterwards."""
+    copies = [CONTEXT_CERTIFICATES / path.name for path in MACHINE_CERTIFICATES.glob("*.crt")]
+    try:
+        for copy in copies:
+            shutil.copyfile(MACHINE_CERTIFICATES / copy.name, copy)
+        yield
+    finally:
+        for copy in copies:
+            copy.unlink(missing_ok=True)
+
+
+def build(tag: str, file: str = "Dockerfile") -> None:
     """Build on the machine's own network, with its pip settings."""
     settings = [part for name in PIP_SETTINGS if os.environ.get(name) for part in ("--build-arg", name)]
-    dockerfile = str(ROOT / "docker" / "Dockerfile")
-    docker("build", "--network", "host", "--force-rm", *settings, "-f", dockerfile, "-t", tag, str(ROOT))
+    dockerfile = str(ROOT / "docker" / file)
+    with own_certificates():
+        docker("build", "--network", "host", "--force-rm", *settings, "-f", dockerfile, "-t", tag, str(ROOT))

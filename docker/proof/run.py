@@ -24,6 +24,7 @@ from compat_tests.harness.outcomes import FAILED, PASSED, Outcomes, read_report
 from compat_tests.harness.paths import ROOT
 
 IMAGE = "kwire:proof"
+SPARK_IMAGE = "kwire-spark:proof"
 TESTS = ROOT / "docker" / "tests"
 ROWS = [path.stem.removeprefix("test_") for path in sorted(TESTS.glob("test_*.py"))]
 SECONDS_MAX = 600
@@ -53,7 +54,17 @@ def run_suite(row: str, run: str) -> Outcomes:
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "docker" / "pytest.ini"), "-q", "--tb=short"]
-        command += [str(TESTS / f"test_{row}.py"), "--image", IMAGE, "--run", run, "--junitxml", str(report)]
+        command += [
+            str(TESTS / f"test_{row}.py"),
+            "--image",
+            IMAGE,
+            "--spark-image",
+            SPARK_IMAGE,
+            "--run",
+            run,
+            "--junitxml",
+            str(report),
+        ]
         status, output = run_bounded(command)
         outcomes = Outcomes(tests=read_report(report) if report.exists() else {})
     if not outcomes.tests:
@@ -96,6 +107,9 @@ def prove() -> bool:
     started = time.monotonic()
     build(IMAGE)
     timed(f"{IMAGE} built", started)
+    started = time.monotonic()
+    build(SPARK_IMAGE, "spark.Dockerfile")
+    timed(f"{SPARK_IMAGE} built", started)
     table = Table(title="The image of kwire under outside clients")
     table.add_column("row")
     for heading in ("tests", "passed", "seconds"):

@@ -1,12 +1,9 @@
 """The Compose file: its broker keeps its data over stops, kills and a new container."""
 
-import os
-import subprocess
-
 import pytest
+from proof.compose import Project
 from proof.image import docker
 
-from compat_tests.harness.paths import ROOT
 from compat_tests.harness.payloads import numbered
 from compat_tests.harness.ports import free_ports
 from compat_tests.harness.readiness import is_ready
@@ -16,27 +13,17 @@ from compat_tests.kafka_python.client import as_record, create_topic, producer, 
 SECONDS = 60
 
 
-def compose_command():
-    """The plug-in of today's Docker, or the program that came before it."""
-    plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
-    return ["docker", "compose"] if plugin else ["docker-compose"]
-
-
 class Composed:
     """One Compose project on a free port of the host."""
 
     def __init__(self, image, project):
-        self.image, self.project = image, project
         (self.port,) = free_ports(1)
         self.bootstrap = f"localhost:{self.port}"
-        self.command = [*compose_command(), "-p", project, "-f", str(ROOT / "docker" / "compose.yaml")]
+        self.project = project
+        self.call = Project("compose.yaml", project, KWIRE_IMAGE=image, KWIRE_PORT=str(self.port))
 
     def __call__(self, *arguments):
-        own = {"KWIRE_IMAGE": self.image, "KWIRE_PORT": str(self.port)}
-        done = subprocess.run(
-            [*self.command, *arguments], env=os.environ | own, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        self.call(*arguments)
 
     def wait(self):
         eventually(lambda: is_ready(("localhost", self.port)), "the broker answers", SECONDS)
