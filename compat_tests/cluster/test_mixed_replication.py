@@ -1,0 +1,170 @@
+"""Partitions with replicas of both kinds: kwire and Apache Kafka follow one another, and lead in turns.
+
+Nodes 1, 2 and 3 are a controller of one kind, a broker of the same and a broker of the other; or three that are both.
+"""
+
+import re
+import signal
+import subprocess
+from collections.abc import Sequence
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from compat_tests.cluster.clusters import Cluster
+from compat_tests.confluent_kafka_client import client as confluent_client
+from compat_tests.confluent_kafka_client import transactional as confluent
+from compat_tests.harness.payloads import numbered
+from compat_tests.harness.reference import JVM, class_path
+from compat_tests.harness.transactions import alternating, count, expected
+from compat_tests.harness.waiting import eventually
+from kwire.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kwire.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopicPartitions
+from tests.support.raw_client import RawClient
+
+BROKERS = (2, 3, 4)
+ROLES = ("controller", "broker", "broker", "broker")
+SETTINGS = {
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+}
+SECONDS = 60
+PREFERRED = 0
+
+
+@pytest.fixture(scope="module", params=["kafka", "kwire"])
+def mixed(request, tested, alive, tmp_path_factory):
+    """A controller of one kind, with brokers of that kind, the other, and that kind again."""
+    alive.end()
+    other = {"kafka": tested, "kwire": "kafka"}[request.param]
+    controller = tested if request.param == "kwire" else "kafka"
+    cluster = Cluster((controller, controller, other, controller), tmp_path_factory.mktemp("mixed"), ROLES, **SETTINGS)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.end()
+
+
+@pytest.fixture
+def replicated(mixed, topic):
+    admin = AdminClient({"bootstrap.servers": mixed.bootstrap})
+    confluent_client.result(admin.create_topics([NewTopic(topic, 3, 3)]))
+    await_in_sync(mixed, topic)
+    return topic
+
+
+def partitions(cluster, topic, asked=None):
+    """Partition to (leader, in-sync replicas), as one broker tells it."""
+    bootstrap = cluster[asked].bootstrap if asked else cluster.bootstrap
+    found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=10).topics[topic]
+    return {index: (each.leader, set(each.isrs)) for index, each in found.partitions.items()}
+
+
+def await_in_sync(cluster, topic, in_sync=BROKERS):
+    def all_are() -> bool:
+        found = partitions(cluster, topic)
+        return bool(found) and all(isr == set(in_sync) for _, isr in found.values())
+
+    eventually(all_are, f"{in_sync} are in sync", SECONDS)
+
+
+def write(cluster, topic, size, **settings):
+    client = confluent_client.producer(cluster.bootstrap, enable_idempotence=True, **settings)
+    return [
+        confluent_client.offsets_of(confluent_client.send_all(client, topic, numbered(size), each)) for each in range(3)
+    ]
+
+
+def stored(cluster, topic, partition, size):
+    with confluent_client.consumer(cluster.bootstrap) as client:
+        client.assign([TopicPartition(topic, partition, 0)])
+        return [each.value() for each in confluent_client.read(client, size, SECONDS)]
+
+
+def lead(cluster, topic, order: Sequence[int]):
+    """The replicas in this order, led by the first."""
+    wanted = ReassignableTopic(
+        name=topic,
+        partitions=[ReassignablePartition(partition_index=index, replicas=list(order)) for index in range(3)],
+    )
+    with RawClient(cluster[2].bootstrap) as client:
+        answer = client.ask(AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=10_000), 0)
+        assert [each.error_code for found in answer.responses for each in found.partitions] == [0] * 3
+
+        def is_led():
+            chosen = ElectLeadersTopicPartitions(topic=topic, partitions=[0, 1, 2])
+            client.ask(ElectLeadersRequest(election_type=PREFERRED, topic_partitions=[chosen], timeout_ms=10_000), 2)
+            found = partitions(cluster, topic)
+            return all(leader == order[0] and isr == set(order) for leader, isr in found.values())
+
+        eventually(is_led, f"{order[0]} leads", SECONDS)
+
+
+def verify_replicas(cluster, topic):
+    """Apache Kafka's ReplicaVerificationTool compares what the replicas hold, batch by batch: the lags it tells."""
+    command = ["java", *JVM, "-cp", class_path(), "org.apache.kafka.tools.ReplicaVerificationTool"]
+    command += ["--broker-list", cluster.bootstrap, "--topics-include", topic, "--report-interval-ms", "1000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    said = []
+    try:
+        for line in process.stdout:
+            said.append(line)
+            if found := re.search(r"max lag is (-?\d+) for partition", line):
+                return int(found[1]), "".join(said)
+    finally:
+        process.kill()
+        process.communicate()
+    raise AssertionError("".join(said))
+
+
+def test_both_kinds_follow_and_lead_in_turns(mixed, replicated):
+    size = 20
+    for turn, order in enumerate(((2, 3, 4), (3, 4, 2), (4, 3, 2), (3, 2, 4))):
+        lead(mixed, replicated, order)
+        assert (
+            write(mixed, replicated, size, compression_type=("none", "gzip", "zstd", "lz4")[turn])
+            == [list(range(size * turn, size * (turn + 1)))] * 3
+        )
+    for partition in range(3):
+        assert stored(mixed, replicated, partition, 4 * size) == 4 * [each.value for each in numbered(size)]
+    lag, said = verify_replicas(mixed, replicated)
+    assert lag == 0, said
+    assert "differ" not in said.lower(), said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+@pytest.mark.parametrize("goes", [2, 3])
+def test_a_leader_of_either_kind_goes_and_comes_back(mixed, replicated, goes, number):
+    rest = [each for each in BROKERS if each != goes]
+    lead(mixed, replicated, [goes, *rest])
+    write(mixed, replicated, 20)
+    mixed[goes].end(number)
+    assert write(mixed, replicated, 20) == [list(range(20, 40))] * 3
+    await_in_sync(mixed, replicated, rest)
+    mixed[goes].start()
+    mixed.await_brokers()
+    await_in_sync(mixed, replicated)
+    lead(mixed, replicated, [goes, *rest])
+    assert write(mixed, replicated, 20) == [list(range(40, 60))] * 3
+    for partition in range(3):
+        assert stored(mixed, replicated, partition, 60) == 3 * [each.value for each in numbered(20)]
+
+
+def test_transactions_over_partitions_of_both_kinds(mixed, replicated, unique):
+    places = [(replicated, index) for index in range(3)]
+    plan = alternating(places, 9)
+    client = confluent.transactional(mixed.bootstrap, unique("id"))
+    for transaction in plan:
+        confluent.run(client, transaction)
+    wanted = expected(plan)
+    for order in ((2, 3, 4), (3, 4, 2)):
+        lead(mixed, replicated, order)
+        assert confluent.read_places(mixed.bootstrap, places, count(wanted)) == wanted
