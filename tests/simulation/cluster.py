@@ -31,7 +31,7 @@ from tests.simulation.replica_rules import ReplicaRules
 from tests.simulation.seeds import run_seeds
 
 SECONDS = 60.0
-CLIENTS = 3
+CLIENTS = 6
 CHECK_EVENTS = 1000
 LOOK_EVENTS = 32
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")

@@ -12,7 +12,7 @@ from kwire.simulation import ClusterBroker, Simulation, WireClient
 from tests.simulation.cluster_ledger import Ledger
 
 GIVE_UP_SECONDS: Final = 3.0
-OPERATIONS_PER_SECOND: Final = 20
+OPERATIONS_PER_SECOND: Final = 21
 """Of all clients: a seed has more than 1,000 of them."""
 PACE: Final = 4.0
 GROUP: Final = 0
