@@ -45,6 +45,7 @@ ROWS = {
     "quorum": ("quorum", lambda: KAFKA_VERSION),
     "cluster": ("cluster", lambda: KAFKA_VERSION),
     "replication": ("replication", lambda: KAFKA_VERSION),
+    "mixed": ("mixed", lambda: KAFKA_VERSION),
     "upgrade": ("upgrade", lambda: KAFKA_VERSION),
     "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
@@ -56,6 +57,7 @@ WITHOUT_SHORT = {
     "quorum",
     "cluster",
     "replication",
+    "mixed",
     "upgrade",
     "old-clients",
 }

@@ -1,0 +1,8 @@
+"""Which kind of broker is tested in clusters of both."""
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def tested(request):
+    return request.config.getoption("--broker")
