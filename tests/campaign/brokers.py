@@ -50,8 +50,8 @@ EVIDENCE = EvidencePage(
     "brokers.md",
     "# Brokers through kills, pauses, cuts, lost disks and lost power\n\n"
     "Written by `make campaign`; tests/campaign/brokers.py tells what is done and what is judged. Progress: seconds\n"
-    "from a harm that left a quorum and enough replicas until every partition acknowledged what was sent since; recovery:\n"
-    "seconds from the end of a harm until all replicas were in sync again. Median and maximum.",
+    "from a harm that left a quorum and enough replicas until every partition acknowledged what was sent since;\n"
+    "recovery: seconds from the end of a harm until all replicas were in sync again. Median and maximum.",
     "commit | cluster | seed | seconds | operations | verifiable | faults | progress | recovery | outcome",
 )
 HELD_SECONDS = (0.5, 5.0)
