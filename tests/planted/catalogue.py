@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.planted.bug import PlantedBug
 from tests.planted.cleaning_bugs import CLEANING_BUGS
+from tests.planted.cluster_bugs import CLUSTER_BUGS
 from tests.planted.crash_bugs import CRASH_BUGS
 from tests.planted.disk_bugs import DISK_BUGS
 from tests.planted.quorum_bugs import QUORUM_BUGS
@@ -18,4 +19,4 @@ LOG_BUGS: Final[dict[str, PlantedBug]] = (
 )
 """Those that ordinary tests find."""
 
-BUGS: Final[dict[str, PlantedBug]] = LOG_BUGS | CRASH_BUGS | QUORUM_BUGS.bugs
+BUGS: Final[dict[str, PlantedBug]] = LOG_BUGS | CRASH_BUGS | QUORUM_BUGS.bugs | CLUSTER_BUGS.bugs

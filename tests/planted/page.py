@@ -11,8 +11,9 @@ from typing import Final
 
 from tests.planted.bug import INVARIANTS, PlantedBug
 from tests.planted.catalogue import BUGS
-from tests.planted.quorum_bugs import QUORUM_BUGS
-from tests.planted.quorum_seeds import STARTS, Found, recorded
+from tests.planted.cluster_seeds import CLUSTER_SEARCH
+from tests.planted.quorum_seeds import QUORUM_SEARCH
+from tests.planted.seed_search import STARTS, Found, Search
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "planted-bugs.md"
 
@@ -20,7 +21,7 @@ _INTRODUCTION: Final = """\
 # Planted bugs
 
 What a suite is worth shows when the code is wrong. `tests/planted` holds {count} ways of being wrong: small changes to
-the log, the coordinator of transactions and the quorum that a test run makes for itself, of which the code in `kwire`
+the log, the coordinators, the quorum and replication that a test run makes for itself, of which the code in `kwire`
 knows nothing. Each must be found.
 
     pytest --planted-bug "an older value wins" tests/log    any run of the suite, with that bug in the code
@@ -28,20 +29,21 @@ knows nothing. Each must be found.
 
 `tests/planted/test_planted_bugs.py` does the latter in `make test`: each test that the table names must fail with its
 bug and pass without it. Bugs that need a power cut to show are planted by `tests/crash/test_planted_bugs.py`, in
-[states after a power cut](crash-states.md); those of the quorum in [the simulation](simulation.md). This page is made
-by `python -m tests.planted.page`, and a test compares.
+[states after a power cut](crash-states.md); those of the quorum and of the cluster in
+[the simulation](simulation.md). This page is made by `python -m tests.planted.page`, and a test compares.
 
 ## What they break
 """
 
 
-_QUORUM: Final = """\
-## Bugs of the quorum
+_SEEDS: Final = """\
+## Bugs of the {scenario}
 
-Each was planted into the simulated quorum (`python -m tests.simulation.quorum`), and one seed after the other was run
-until one failed: from {starts} starting seeds, of whose counts the table has the median and the largest. What a seed
-failed by is a rule of the simulation (the invariant that it looks after), an assertion of kwire's own, or a node that
-refuses to start. `python -m tests.planted.quorum_seeds` measures anew; `make test` finds again what few seeds find.
+Each was planted into the simulated {scenario} (`python -m tests.simulation.{scenario}`), and one seed after the other
+was run until one failed: from {starts} starting seeds, of whose counts the table has the median and the largest. What a
+seed failed by is a rule of the simulation (the invariant that it looks after), an assertion of kwire's own, or a node
+that refuses to start. `python -m tests.planted.{scenario}_seeds` measures anew; `make test` finds again what few seeds
+find.
 
 | bug | what is wrong | breaks | seeds, median | largest | found by |
 |---|---|---|---|---|---|
@@ -54,10 +56,11 @@ def rendered() -> str:
     lines = [_INTRODUCTION.format(count=len(BUGS))]
     lines += [f"- **{key}**: {promise}" for key, promise in INVARIANTS.items() if key in broken]
     lines += ["", "## The bugs", "| bug | what is wrong | breaks | found by |", "|---|---|---|---|"]
-    rows = _by_invariant(bug for name, bug in BUGS.items() if name not in QUORUM_BUGS.bugs)
+    searched = QUORUM_SEARCH.bugs | CLUSTER_SEARCH.bugs
+    rows = _by_invariant(bug for name, bug in BUGS.items() if name not in searched)
     lines += [f"| {bug.name} | {bug.does} | {bug.breaks} | {_finders(bug)} |" for bug in rows]
-    lines += ["", _QUORUM.format(starts=len(STARTS)).rstrip()]
-    lines += [_quorum_row(bug, recorded()) for bug in _by_invariant(QUORUM_BUGS.bugs.values())]
+    for search in (QUORUM_SEARCH, CLUSTER_SEARCH):
+        lines += ["", *_section(search)]
     return "\n".join(lines) + "\n"
 
 
@@ -65,7 +68,13 @@ def _by_invariant(bugs: Iterable[PlantedBug]) -> list[PlantedBug]:
     return sorted(bugs, key=lambda bug: list(INVARIANTS).index(bug.breaks))
 
 
-def _quorum_row(bug: PlantedBug, results: dict[str, Found]) -> str:
+def _section(search: Search) -> list[str]:
+    results = search.recorded()
+    head = _SEEDS.format(scenario=search.scenario, starts=len(STARTS)).rstrip()
+    return [head, *(_row(bug, results) for bug in _by_invariant(search.bugs.values()) if bug.name in results)]
+
+
+def _row(bug: PlantedBug, results: dict[str, Found]) -> str:
     found = results[bug.name]
     cells = (bug.name, bug.does, bug.breaks, f"{found.median:g}", found.most, ", ".join(sorted(set(found.rules))))
     return f"| {' | '.join(map(str, cells))} |"

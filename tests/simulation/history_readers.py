@@ -96,8 +96,8 @@ class Reader(Worker):
         async def attempt() -> tuple[int, Any]:
             restore.invoked = self._history.now
             answer = (await self.ask(await self.coordinator(group, GROUP), request, 9)).groups[0]
-            unstable = [part.error_code for part in answer.topics[0].partitions if part.error_code]
-            return answer.error_code or (unstable[0] if unstable else 0), answer
+            refused = [part.error_code for topic in answer.topics for part in topic.partitions if part.error_code]
+            return answer.error_code or (refused[0] if refused else ErrorCode.NONE), answer
 
         self.number()
         answer = await self.until(attempt)

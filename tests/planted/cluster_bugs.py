@@ -1,0 +1,260 @@
+"""Bugs in replication, transactions and groups, which seeds of the simulated cluster find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from kwire.cluster.controller import broker_changes, partition_changes, registration
+from kwire.cluster.image import PartitionImage
+from kwire.cluster.partition import ACKS_ALL, Partition
+from kwire.cluster.replication.in_sync import InSync, Peers
+from kwire.coordinator.runtime import CoordinatorRuntime
+from kwire.coordinator.shard import Shard
+from kwire.coordinator.transaction import ending
+from kwire.log.partition_log import PartitionLog
+from kwire.log.producer_state import ProducerState
+from kwire.log.transaction_index import AbortedTransaction
+from kwire.server.apis.fetch import Fetch
+from tests.planted.bug import Catalogue, Plant, always, nothing
+
+CLUSTER_BUGS: Final = Catalogue()
+
+
+def _bug(breaks: str) -> Callable[[Plant], Plant]:
+    return CLUSTER_BUGS.bug(breaks, "simulation/cluster.py")
+
+
+# --- what is committed
+
+
+@_bug("R4")
+def the_high_watermark_moves_below_min_insync(patch: pytest.MonkeyPatch) -> None:
+    """A leader commits with fewer in-sync replicas than min.insync.replicas asks for."""
+    patch.setattr(Partition, "has_enough_in_sync", property(always))
+
+
+@_bug("R3")
+def a_proposed_shrink_counts_at_once(patch: pytest.MonkeyPatch) -> None:
+    """The high watermark does without a late follower before the controller knows that it is out."""
+
+    def note(in_sync: InSync) -> None:
+        proposed = None if in_sync.proposal is None else in_sync.proposal.isr
+        in_sync._maximal = frozenset(in_sync._image.isr if proposed is None else proposed)
+
+    patch.setattr(InSync, "_note_maximal", note)
+
+
+@_bug("R3")
+def the_high_watermark_goes_by_the_in_sync_set_alone(patch: pytest.MonkeyPatch) -> None:
+    """Who is proposed for the in-sync set is not waited for, although the controller may have let it in."""
+
+    def note(in_sync: InSync) -> None:
+        in_sync._maximal = frozenset(in_sync._image.isr)
+
+    patch.setattr(InSync, "_note_maximal", note)
+    patch.setattr(InSync, "_is_about_to_join", lambda *_: False)
+
+
+@_bug("R4")
+def followers_count_as_up_to_date_in_a_new_epoch(patch: pytest.MonkeyPatch) -> None:
+    """A new leader takes in-sync followers to have all that it has, before any of them has fetched."""
+    make = InSync.__init__
+
+    def trusting(in_sync: InSync, image: PartitionImage, peers: Peers, *, epoch_start: int) -> None:
+        make(in_sync, image, peers, epoch_start=epoch_start)
+        for broker in image.isr:
+            if in_sync.has(broker):
+                in_sync.follower(broker).log_end_offset = epoch_start
+
+    patch.setattr(InSync, "__init__", trusting)
+
+
+@_bug("R14")
+def acknowledged_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
+    """With acks=all the answer leaves when the leader has the records."""
+
+    def is_answered(partition: Partition, last_offset: int, acks: int) -> bool:
+        return partition.durable_end > last_offset
+
+    patch.setattr(Partition, "is_answered", is_answered)
+
+
+@_bug("R7")
+def readers_see_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
+    """A consumer's fetch goes up to the leader's end."""
+    read = Fetch._read_partition
+
+    def eager(fetch: Fetch, partition: Partition, asked: Any, remaining: int) -> Any:
+        if fetch.replica_id >= 0:
+            return read(fetch, partition, asked, remaining)
+        before, partition.high_watermark = partition.high_watermark, partition.log.log_end_offset
+        try:
+            return read(fetch, partition, asked, remaining)
+        finally:
+            partition.high_watermark = before
+
+    patch.setattr(Fetch, "_read_partition", eager)
+
+
+@_bug("R17")
+def too_few_in_sync_is_found_out_after_the_append(patch: pytest.MonkeyPatch) -> None:
+    """NOT_ENOUGH_REPLICAS is answered, and the records are there."""
+    append, check = Partition.append, Partition._check_insync_replicas
+
+    def late(partition: Partition, batches: Any, acks: int, *more: Any, **named: Any) -> Any:
+        result = append(partition, batches, acks, *more, **named)
+        if acks == ACKS_ALL:
+            check(partition)
+        return result
+
+    patch.setattr(Partition, "_check_insync_replicas", nothing)
+    patch.setattr(Partition, "append", late)
+
+
+# --- how logs are brought together
+
+
+@_bug("R8")
+def a_follower_cuts_back_to_its_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """As before KIP-101: what a follower has above its own high watermark is thrown away when the leader changes."""
+    follow = Partition._follow
+
+    def cut(partition: Partition) -> None:
+        follow(partition)
+        if partition.high_watermark < partition.log.log_end_offset:
+            partition.truncate_to_leaders_end(partition.high_watermark)
+
+    patch.setattr(Partition, "_follow", cut)
+
+
+@_bug("R8")
+def leaders_do_not_compare_epochs(patch: pytest.MonkeyPatch) -> None:
+    """A fetch from the same offset is taken for one from the same log."""
+    patch.setattr(Fetch, "_diverges", lambda *_: False)
+
+
+# --- who is in sync
+
+
+@_bug("R9")
+def any_follower_joins(patch: pytest.MonkeyPatch) -> None:
+    """The leader proposes whoever fetches, however late."""
+
+    def wants_in(in_sync: InSync, broker_id: int, high_watermark: int) -> bool:
+        if in_sync.proposal is not None or broker_id in in_sync._image.isr:
+            return False
+        if not in_sync._peers.may_join(broker_id, in_sync.follower(broker_id).broker_epoch):
+            return False
+        in_sync._propose((*in_sync._image.isr, broker_id))
+        return True
+
+    patch.setattr(InSync, "wants_in", wants_in)
+
+
+@_bug("R11")
+def a_fenced_broker_stays_in_sync(patch: pytest.MonkeyPatch) -> None:
+    """Fencing a broker leaves its partitions as they are."""
+    patch.setattr(broker_changes, "_in_sync", lambda *_: [])
+
+
+@_bug("R12")
+def an_unclean_end_is_taken_for_a_clean_one(patch: pytest.MonkeyPatch) -> None:
+    """A broker that comes back after a power cut stays eligible as a leader."""
+    plan = broker_changes.plan_new_incarnation
+
+    def trusting(view: Any, broker_id: int, *, directories: Any, was_clean: bool) -> Any:
+        return plan(view, broker_id, directories=directories, was_clean=True)
+
+    patch.setattr(registration, "plan_new_incarnation", trusting)
+
+
+@_bug("R13")
+def eligible_leaders_are_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """Enough are in sync again, and those that were eligible meanwhile stay so."""
+
+    def eligible(view: Any, place: Any, wanted: Any, lost: frozenset[int]) -> tuple[int, ...]:
+        old = place.partition
+        before = set(old.eligible_leader_replicas) | set(old.isr)
+        return tuple(sorted((before & set(wanted.replicas)) - set(wanted.isr) - lost))
+
+    patch.setattr(partition_changes, "_eligible", eligible)
+
+
+# --- producers and transactions
+
+
+@_bug("T1")
+def a_new_leader_forgets_producers(patch: pytest.MonkeyPatch) -> None:
+    """What was appended for a producer last is known to the leader that appended it, and to no other."""
+    lead = Partition._lead
+
+    def forgetful(partition: Partition, image: PartitionImage) -> None:
+        for entry in partition.log.producers.entries.values():
+            entry.batches = []
+        lead(partition, image)
+
+    patch.setattr(Partition, "_lead", forgetful)
+
+
+@_bug("T3")
+def aborted_transactions_begin_one_too_late(patch: pytest.MonkeyPatch) -> None:
+    """The list of aborted transactions leaves the first record of each one out."""
+    aborted_transactions = PartitionLog.aborted_transactions
+
+    def later(log: PartitionLog, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        found = aborted_transactions(log, start_offset, end_offset)
+        return [each._replace(first_offset=each.first_offset + 1) for each in found]
+
+    patch.setattr(PartitionLog, "aborted_transactions", later)
+
+
+@_bug("T3")
+def open_transactions_are_seen(patch: pytest.MonkeyPatch) -> None:
+    """The last stable offset is the high watermark."""
+    patch.setattr(PartitionLog, "last_stable_offset", lambda log, high_watermark: high_watermark)
+
+
+@_bug("T7")
+def an_abort_leaves_the_transaction_open(patch: pytest.MonkeyPatch) -> None:
+    """A marker that aborts is stored, and the transaction counts as open from then on."""
+    update_marker = ProducerState.update_marker
+
+    def half(producers: ProducerState, header: Any, marker: Any, offset: int) -> Any:
+        first = producers._ongoing.get(header.producer_id)
+        completed = update_marker(producers, header, marker, offset)
+        if first is not None and not marker.is_commit:
+            producers._ongoing[header.producer_id] = first
+            producers.entries[header.producer_id].current_transaction_first_offset = first
+        return completed
+
+    patch.setattr(ProducerState, "update_marker", half)
+
+
+@_bug("T5")
+def transactions_share_an_epoch(patch: pytest.MonkeyPatch) -> None:
+    """EndTxn does not raise the epoch: what is late counts for the next transaction."""
+    decided = ending._decided
+
+    def same(transaction: Any, **named: Any) -> Any:
+        last = transaction.last_producer_epoch
+        is_raised = last >= 0 and transaction.producer_epoch == last + 1
+        return decided(replace(transaction, producer_epoch=last) if is_raised else transaction, **named)
+
+    patch.setattr(ending, "_decided", same)
+
+
+# --- groups
+
+
+@_bug("G4")
+def a_new_coordinator_loads_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Whoever takes a coordinator's partition over begins with no offsets and no groups."""
+
+    async def load(keeper: Any, shard: Shard[Any, Any]) -> None:
+        shard.activate()
+
+    patch.setattr(CoordinatorRuntime, "_load", load)

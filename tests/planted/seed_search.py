@@ -1,0 +1,147 @@
+"""How many seeds of a simulated scenario it takes to find each planted bug.
+
+From each of several starting seeds on, one seed after the other is run until one fails. The page of planted bugs is
+made from what is written down, and `make test` runs one seed of each bug that is known to find it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import logging
+import os
+import re
+import statistics
+import time
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from kwire.cluster.directory import DirectoryRefused
+from tests.planted.bug import PlantedBug
+from tests.simulation.many import Scenario
+
+STARTS: Final = (1000, 2000, 3000, 4000, 5000)
+SEEDS_MAX: Final = 500
+AT_ONCE: Final = 2
+PLANTS: Final = f"{os.sep}planted{os.sep}"
+RULE: Final = re.compile(r"[A-Z]\d+(?=: )")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What came of one bug."""
+
+    counts: list[int]
+    """From each start, how many seeds until one failed; SEEDS_MAX + 1 when none did."""
+    seeds: list[int]
+    """Those that failed."""
+    rules: list[str]
+    """What they failed by."""
+    quickest: int
+    """The seed that took the least time to fail."""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.counts)
+
+    @property
+    def most(self) -> int:
+        return max(self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The bugs of one scenario, and how soon its seeds find them."""
+
+    scenario: Scenario
+    bugs: dict[str, PlantedBug]
+
+    @property
+    def _path(self) -> Path:
+        return Path(__file__).with_name(f"{self.scenario}_seeds.json")
+
+    def broken_rule(self, seed: int) -> str | None:
+        """What a seed fails by; None if it does not."""
+        try:
+            importlib.import_module(f"tests.simulation.{self.scenario}").run_seed(seed)
+        except Exception as error:  # noqa: BLE001 a bug may break anything
+            _refuse_broken_plant(error)
+            return _rule(error)
+        return None
+
+    def measure(self, name: str, starts: Sequence[int] = STARTS) -> Found:
+        """Run seeds with the bug in the code, from each start on until one fails."""
+        logging.disable(logging.CRITICAL)
+        counts, seeds, rules, seconds = [], [], [], []
+        with pytest.MonkeyPatch.context() as patch:
+            self.bugs[name].plant(patch)
+            for start in starts:
+                for count in range(1, SEEDS_MAX + 1):
+                    began = time.process_time()
+                    rule = self.broken_rule(start + count - 1)
+                    if rule is not None:
+                        seconds.append(time.process_time() - began)
+                        counts.append(count)
+                        seeds.append(start + count - 1)
+                        rules.append(rule)
+                        break
+                else:
+                    counts.append(SEEDS_MAX + 1)
+        quickest = min(zip(seconds, seeds, strict=True), default=(0.0, 0))[1]
+        return Found(counts=counts, seeds=seeds, rules=rules, quickest=quickest)
+
+    def recorded(self) -> dict[str, Found]:
+        """What was measured last."""
+        content: dict[str, dict[str, Any]] = json.loads(self._path.read_text()) if self._path.exists() else {}
+        return {name: Found(**found) for name, found in content.items()}
+
+    def record(self, name: str, found: Found) -> None:
+        """Write down what was measured."""
+        results = self.recorded() | {name: found}
+        ordered = {known: asdict(results[known]) for known in self.bugs if known in results}
+        self._path.write_text(json.dumps(ordered, indent=1) + "\n")
+
+    def main(self, text: str | None) -> None:
+        """The command line."""
+        parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--bug", action="append", choices=list(self.bugs), metavar="NAME")
+        parser.add_argument("--starts", type=int, default=len(STARTS), help="how many starting seeds")
+        parser.add_argument("--at-once", type=int, default=AT_ONCE)
+        chosen = parser.parse_args()
+        names = chosen.bug or list(self.bugs)
+        with ProcessPoolExecutor(chosen.at_once) as pool:
+            measure = partial(self.measure, starts=STARTS[: chosen.starts])
+            jobs = {pool.submit(measure, name): name for name in names}
+            for job in as_completed(jobs):
+                name, found = jobs[job], job.result()
+                self.record(name, found)
+                print(f"{name}: {found.counts}, {sorted(set(found.rules))}", flush=True)
+
+
+def _rule(error: BaseException) -> str:
+    text = str(error)
+    if isinstance(error, TimeoutError):
+        return "Q13"  # the scenario does not end
+    if isinstance(error, AssertionError) and (rule := RULE.match(text)):
+        return "an assertion of kwire's own" if "found itself broken" in text else rule[0]
+    if isinstance(error, AssertionError):
+        return "an assertion of kwire's own" if "unhandled in the simulation" in text else "what a client was told"
+    return "a node does not start" if isinstance(error, DirectoryRefused) else type(error).__name__
+
+
+def _refuse_broken_plant(error: BaseException) -> None:
+    """What the plant itself raises finds nothing."""
+    first: BaseException = error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    frames = traceback.extract_tb(first.__traceback__)
+    if frames and PLANTS in frames[-1].filename:
+        raise RuntimeError("the plant itself fails") from error

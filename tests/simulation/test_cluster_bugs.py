@@ -1,0 +1,40 @@
+"""Each planted bug of the cluster was found by chance soon enough, and what few seeds find they find again."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+
+from tests.planted.cluster_seeds import CLUSTER_SEARCH
+from tests.planted.seed_search import STARTS
+from tests.support.compiled import replaces_methods
+
+MEDIAN_MAX = 200
+SEEDS_MAX = 500
+BUGS_LEAST = 15
+RESULTS = CLUSTER_SEARCH.recorded()
+AT_ONCE = [name for name, found in RESULTS.items() if found.most <= 2]
+TRIES_MAX = 30
+"""Another change of the code makes other runs of the seeds: those that are known to find a bug are tried first."""
+
+
+@replaces_methods
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    CLUSTER_SEARCH.bugs[name].plant(monkeypatch)
+    found = RESULTS[name]
+    assert any(CLUSTER_SEARCH.broken_rule(seed) for seed in chain([found.quickest], range(TRIES_MAX)))
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_chance_finds_it_soon(name: str) -> None:
+    found = RESULTS[name]
+    assert len(found.counts) == len(STARTS)
+    assert found.median <= MEDIAN_MAX
+    assert found.most <= SEEDS_MAX
+
+
+def test_all_that_is_planted_was_measured() -> None:
+    assert list(RESULTS) == list(CLUSTER_SEARCH.bugs)
+    assert len(RESULTS) >= BUGS_LEAST
