@@ -39,7 +39,7 @@ class CoordinatorRuntime(Generic[R, M]):
         write_timeout_ms: int,
         keep: Callable[[], None] = lambda: None,
     ) -> None:
-        """kwire.coordinator.shard tells what `write_timeout_ms` is for, kwire.coordinator.loading what `keep` is for."""
+        """kwire.coordinator.shard tells what `write_timeout_ms` is, kwire.coordinator.loading what `keep` is for."""
         self._write_timeout_ms = write_timeout_ms
         self._make = make
         self._clock = clock
