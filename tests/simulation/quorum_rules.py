@@ -13,6 +13,7 @@ from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.voters import ReplicaKey
 from kwire.log.disk import DiskFailure
+from kwire.log.log_manager import LogDirectoryError
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.records import iterate_headers
 from kwire.server.controller_server import ControllerServer
@@ -77,7 +78,7 @@ class Rules:
         for failed in (node.server.failed, metadata_log.failed):
             if failed.done():
                 error = failed.result()
-                if not isinstance(error, (DiskFailure, KafkaError)):
+                if not isinstance(error, (DiskFailure, KafkaError, LogDirectoryError)):
                     raise AssertionError(f"Q6: {node.name} found itself broken: {error!r}") from error
         if metadata_log.failed.done():
             return  # what it knew and could not store, nobody has heard
