@@ -117,7 +117,7 @@ class Markers:
         topics = self._image().topics
         by_leader: dict[int, set[TopicPartition]] = {}
         gone = set()
-        for topic, index in ending.remaining:
+        for topic, index in sorted(ending.remaining):  # a set's own order is another one in each process
             image = topics.get(topic)
             if image is None or index >= len(image.partitions):
                 gone.add((topic, index))
