@@ -18,8 +18,8 @@ from kwire.log.checkpoints import (
 from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.partition_log import PartitionLog
 
-LOADED_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE)
-"""Checkpoints that say how a log is opened."""
+LOADED_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE)
+"""Checkpoints that say how a log is opened, and how much of it is committed."""
 
 
 def clean_shutdown_epoch(disk: Disk, path: str) -> int | None:
@@ -54,6 +54,7 @@ class LogDirectory:
     recovery_points: dict[TopicPartition, int]
     log_starts: dict[TopicPartition, int]
     high_watermarks: dict[TopicPartition, int]
+    """What the file says now."""
     logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
     futures: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
     """Logs on their way into this directory (kwire.log.future_logs); no checkpoint names them."""
@@ -72,6 +73,8 @@ class LogDirectory:
 
     def offsets_of(self, name: str) -> dict[TopicPartition, int]:
         """What a checkpoint file should say now."""
+        if name == HIGH_WATERMARK_FILE:
+            return dict(self.high_watermarks)
         return self.recovery_points_now() if name == RECOVERY_POINT_FILE else self.log_starts_now()
 
     def forget(self, key: TopicPartition) -> None:

@@ -115,7 +115,7 @@ class LogManager:
             disk.unlink(f"{path}/{CLEAN_SHUTDOWN_FILE}")
             disk.sync_directory(path)
         leftovers.make_room(disk, path)
-        found = {name: self._checkpoint(path, name) for name in (*LOADED_FILES, HIGH_WATERMARK_FILE)}
+        found = {name: self._checkpoint(path, name) for name in LOADED_FILES}
         directory = LogDirectory(
             path=path,
             lock=lock,
@@ -243,7 +243,7 @@ class LogManager:
             directory, f"{topic}-{partition}"
         ):
             # An earlier topic of this name was deleted. After a crash its offsets would be taken for those of the new
-            # one, and its records below the old log start would be gone.
+            # one: its records below the old log start would be gone, and those below the old high watermark committed.
             directory.forget(key)
             self.guard(directory, partial(self.write_checkpoints, directory, LOADED_FILES))
         log = self.guard(
@@ -408,21 +408,28 @@ class LogManager:
             if only in (None, name)
         ]
 
-    def finish_checkpoint(self, job: CheckpointJob) -> None:
-        """Put a written file in its place, or take its directory offline; one that was overtaken is dropped."""
+    def finish_checkpoint(self, job: CheckpointJob) -> bool:
+        """Put a written file in its place, or take its directory offline; one that was overtaken is dropped.
+
+        Whether the file says now what the job was to write.
+        """
         (directory,) = (directory for directory in self.directories if directory.path == job.directory)
         if directory.is_offline:
-            return
-        overtaken = job.name in LOADED_FILES and job.number != directory.checkpoints_written
+            return False
+        overtaken = job.number != directory.checkpoints_written
         try:
             job.finish(is_overtaken=overtaken)
             if not overtaken:
                 directory.named[job.name] = job.offsets.keys()
+                if job.name == HIGH_WATERMARK_FILE:
+                    directory.high_watermarks = dict(job.offsets)
+                return True
         except DiskFullError:
             # What stands there is older and as true: a start costs more of a scan. Space may be found.
             logger.warning("The disk is full: %s/%s stays as it was", job.directory, job.name)
         except DiskFailure as failure:
             self.take_offline(directory, failure)
+        return False
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write all checkpoint files, here and now."""

@@ -130,12 +130,15 @@ class FetchSessions:
         if not _may_be_kept(request):
             del self._sessions[session.session_id]
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
         for key, partition in named:
             known = session.partitions.get(key)
             if known is None:
                 session.partitions[key] = SessionPartition(request=partition, topic=_name(key, topic_names))
             else:
                 known.request = partition
+                if is_follower:  # it may have cut its log back, and dropped what the last answer said
+                    known.high_watermark = -1
         if named:
             self._check_size(session)
         for topic in request.forgotten_topics_data:

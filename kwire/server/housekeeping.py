@@ -108,14 +108,17 @@ class Housekeeping:
             known = self.high_watermarks()
             if known == written or not any(len(each.image.replicas) > 1 for each in self._partitions):
                 continue
-            await self._write_files(known, only=HIGH_WATERMARK_FILE)
-            written = known
+            if await self._write_files(known, only=HIGH_WATERMARK_FILE):
+                written = known
 
-    async def _write_files(self, high_watermarks: dict[TopicPartition, int], *, only: str | None = None) -> None:
+    async def _write_files(self, high_watermarks: dict[TopicPartition, int], *, only: str | None = None) -> bool:
+        """Whether all of them are written: what was taken away meanwhile must not be named again."""
+        are_written = True
         async with self._checkpointing:
             for job in self._logs.begin_checkpoints(high_watermarks, only=only):
                 await self._workers.run(job.run)
-                self._logs.finish_checkpoint(job)
+                are_written = self._logs.finish_checkpoint(job) and are_written
+        return are_written
 
     async def _remove_files(self) -> None:
         """The system takes a while to give a large file's pages back: that is a worker's time, too."""

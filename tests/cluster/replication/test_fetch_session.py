@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kwire.cluster.replication.fetch_session import FetchSession
 from kwire.protocol.error_codes import KafkaError
-from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData, FetchRequest
+from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData, FetchReplicaState, FetchRequest
 from kwire.seams import SystemChance
 from kwire.server.fetch_sessions import FetchSessions, Key
 from tests.log.support import ManualClock
@@ -91,6 +91,19 @@ def test_the_leader_knows_what_is_wished(steps: list[tuple[str, tuple[UUID, int]
     assert bool(pair.follower) == bool(pair.wishes)
     pair.fetch()
     pair.fetch()
+
+
+def test_a_follower_that_asks_anew_is_told_the_high_watermark_again() -> None:
+    pair = Pair(10)
+    key = KEYS[0]
+    for offset in (5, 4):  # the second time it has cut its log back, and knows nothing of what the first answer said
+        pair.follower.wish(key, FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1))
+        request = FetchRequest(replica_state=FetchReplicaState(replica_id=2, replica_epoch=1))
+        pair.follower.fill(request)
+        plan = pair.leader.plan(request, uses_topic_ids=True)
+        session_id, news = pair.leader.conclude(plan, _nothing(plan.partitions), uses_topic_ids=True)
+        pair.follower.answered(session_id)
+        assert [told for told, _ in news] == [key]
 
 
 def test_only_what_has_changed_is_named_again() -> None:
