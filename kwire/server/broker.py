@@ -162,7 +162,8 @@ class BrokerServer:
         )
         self._partitions.start(node.metadata_log.image, is_directory_lost=bool(lost))
         node.metadata_log.watch(self._partitions.follow)
-        Replication(node, self._partitions, peers).start()
+        self._replication = Replication(node, self._partitions, peers)
+        self._replication.start()
         assignments = DirectoryAssignments(
             broker_id=self.config.node_id,
             broker_epoch=lambda: self._lifecycle.broker_epoch,

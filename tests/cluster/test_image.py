@@ -147,7 +147,7 @@ def test_features() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level"), [("transaction.version", 3), ("metadata.version", 29), ("metadata.version", 31), ("new", 1)]
+    ("name", "level"), [("transaction.version", 3), ("metadata.version", 24), ("metadata.version", 31), ("new", 1)]
 )
 def test_a_level_that_is_not_supported_is_never_taken(name: str, level: int) -> None:
     with pytest.raises(UnknownRecord, match=f"{name} is at level {level}"):

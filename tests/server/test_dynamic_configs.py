@@ -60,6 +60,7 @@ OTHERWISE_TESTED = {
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
     "min.insync.replicas",
+    "num.replica.fetchers",
     "producer.id.expiration.ms",
     "transaction.partition.verification.enable",
     "unclean.leader.election.enable",

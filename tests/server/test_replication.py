@@ -107,12 +107,15 @@ class Scene:
 
     async def throttle(self, *, bytes_per_second: int) -> None:
         """Whatever brokers send of throttled replicas."""
-        name = "leader.replication.throttled.rate"
-        config = IncrementalAlterConfigsAlterableConfig(name=name, config_operation=0, value=str(bytes_per_second))
+        await self.alter_all("leader.replication.throttled.rate", str(bytes_per_second))
+        await self.until(lambda: self.cluster.brokers[self.leader_id - 1].server.services.leader_quota.limit < 2**62)
+
+    async def alter_all(self, name: str, value: str) -> None:
+        """Alter a setting of all brokers."""
+        config = IncrementalAlterConfigsAlterableConfig(name=name, config_operation=0, value=value)
         resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=4, resource_name="", configs=[config])
         answer = await self.ask(1, IncrementalAlterConfigsRequest(resources=[resource]), 1)
         assert answer.responses[0].error_code == ErrorCode.NONE
-        await self.until(lambda: self.cluster.brokers[self.leader_id - 1].server.services.leader_quota.limit < 2**62)
 
     async def fetch(self, broker: int, offset: int = 0, **rest: Any) -> Any:
         request = fetch_request("", offset, topic_id=self.topic_id, **rest)
@@ -292,6 +295,20 @@ def test_an_old_consumer_reads_from_the_leader_only() -> None:
         for version, code in ((10, ErrorCode.NOT_LEADER_OR_FOLLOWER), (11, ErrorCode.NONE)):
             response = await scene.ask(scene.followers[0], fetch_request("t"), version)
             assert response.responses[0].partitions[0].error_code == code
+
+    play(acts)
+
+
+def test_more_fetchers_are_had_while_brokers_run() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.alter_all("num.replica.fetchers", "2")
+        answer = await scene.ask(1, create_request("wide", 6, replicas=3), 7)
+        assert answer.topics[0].error_code == ErrorCode.NONE
+        await scene.produce(b"a")
+        await scene.until(lambda: all(scene.partition(broker).high_watermark == 1 for broker in (1, 2, 3)))
+        server = scene.cluster.brokers[scene.followers[0] - 1].server
+        places = server._replication._fetchers._fetchers
+        assert {place for _, place in places} == {0, 1}
 
     play(acts)
 
