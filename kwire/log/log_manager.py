@@ -396,10 +396,7 @@ class LogManager:
     def begin_checkpoints(
         self, high_watermarks: Mapping[TopicPartition, int], *, only: str | None = None
     ) -> list[CheckpointJob]:
-        """Every directory's checkpoint files as they should be, or one of them.
-
-        A worker may run a job; finish_checkpoint follows.
-        """
+        """Every directory's checkpoint files, or one of them. A worker may run a job; finish_checkpoint follows."""
         return [
             CheckpointJob(self._disk, directory.path, name, offsets, directory.checkpoints_written)
             for directory in self.directories
@@ -409,10 +406,7 @@ class LogManager:
         ]
 
     def finish_checkpoint(self, job: CheckpointJob) -> bool:
-        """Put a written file in its place, or take its directory offline; one that was overtaken is dropped.
-
-        Whether the file says now what the job was to write.
-        """
+        """Put a written file in its place; False if it was overtaken, and is dropped, or if its directory fails."""
         (directory,) = (directory for directory in self.directories if directory.path == job.directory)
         if directory.is_offline:
             return False
