@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,11 +113,22 @@ def test_a_broker_that_is_killed_is_missed_and_awaited(tmp_path: Path) -> None:
         assert running.end(signal.SIGTERM) == 0
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """A shell lets what it runs in the background ignore Ctrl-C, and so would do all that is started from there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_it_goes_on_looking_when_the_cluster_is_gone(tmp_path: Path) -> None:
     with RunningBroker(tmp_path) as broker:
         command = ["status", "--bootstrap-server", broker.bootstrap_server, "--format", "json", "--watch"]
         looking = subprocess.Popen(
-            [sys.executable, "-m", "kwire", "cluster", *command, "--interval", "0.1"], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "kwire", "cluster", *command, "--interval", "0.1"],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         try:
             assert looking.stdout is not None
