@@ -12,6 +12,7 @@ from kwire.log.checkpoints import (
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     RECOVERY_POINT_FILE,
+    CheckpointJob,
     TopicPartition,
     parse_clean_shutdown,
 )
@@ -72,7 +73,7 @@ class LogDirectory:
         return self.failure is not None
 
     def offsets_of(self, name: str) -> dict[TopicPartition, int]:
-        """What a checkpoint file should say now."""
+        """What a checkpoint file should say now; of high watermarks, what it says already."""
         if name == HIGH_WATERMARK_FILE:
             return dict(self.high_watermarks)
         return self.recovery_points_now() if name == RECOVERY_POINT_FILE else self.log_starts_now()
@@ -82,13 +83,13 @@ class LogDirectory:
         for offsets in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks):
             offsets.pop(key, None)
 
-    def offsets_to_keep(self, high_watermarks: Mapping[TopicPartition, int]) -> dict[str, dict[TopicPartition, int]]:
-        """What each checkpoint file should say."""
-        return {
-            RECOVERY_POINT_FILE: self.recovery_points_now(),
-            LOG_START_FILE: self.log_starts_now(),
-            HIGH_WATERMARK_FILE: {key: high_watermarks[key] for key in self.logs if key in high_watermarks},
-        }
+    def checkpoint_job(self, disk: Disk, name: str, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob:
+        """The writing of a checkpoint file as it should be with these high watermarks."""
+        if name == HIGH_WATERMARK_FILE:
+            offsets = {key: high_watermarks[key] for key in self.logs if key in high_watermarks}
+        else:
+            offsets = self.offsets_of(name)
+        return CheckpointJob(disk, self.path, name, offsets, self.checkpoints_written)
 
     def log_starts_now(self) -> dict[TopicPartition, int]:
         """Also those that the first segment's name tells: that the segments before it went may not be durable yet."""

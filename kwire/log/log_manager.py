@@ -394,15 +394,14 @@ class LogManager:
             log.expire_producers(now_ms, expiration_ms)
 
     def begin_checkpoints(
-        self, high_watermarks: Mapping[TopicPartition, int], *, only: str | None = None
+        self, high_watermarks: Mapping[TopicPartition, int], names: Iterable[str] = LOADED_FILES
     ) -> list[CheckpointJob]:
-        """Every directory's checkpoint files, or one of them. A worker may run a job; finish_checkpoint follows."""
+        """Every directory's checkpoint files, or some of them. A worker may run a job; finish_checkpoint follows."""
         return [
-            CheckpointJob(self._disk, directory.path, name, offsets, directory.checkpoints_written)
+            directory.checkpoint_job(self._disk, name, high_watermarks)
             for directory in self.directories
             if not directory.is_offline
-            for name, offsets in directory.offsets_to_keep(high_watermarks).items()
-            if only in (None, name)
+            for name in names
         ]
 
     def finish_checkpoint(self, job: CheckpointJob) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from kwire.cluster.partitions import Partitions
 from kwire.log import scrubbing
 from kwire.log.checkpoints import HIGH_WATERMARK_FILE, TopicPartition
 from kwire.log.disk import DiskFailure, DiskFullError
+from kwire.log.log_directory import LOADED_FILES
 from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
@@ -98,24 +99,24 @@ class Housekeeping:
         """What a file says is decided here; waiting for the disk is a worker's."""
         while True:
             await asyncio.sleep(interval_ms / 1000.0)
-            await self._write_files(self.high_watermarks())
+            await self._write_files(self.high_watermarks(), LOADED_FILES)
 
     async def _write_high_watermarks(self, interval_ms: int) -> None:
         """More often than the rest: with other replicas a log does not tell how much of it is committed."""
         written: dict[TopicPartition, int] = {}
         while True:
             await asyncio.sleep(interval_ms / 1000.0)
-            known = self.high_watermarks()
-            if known == written or not any(len(each.image.replicas) > 1 for each in self._partitions):
+            if not any(len(each.image.replicas) > 1 for each in self._partitions):
                 continue
-            if await self._write_files(known, only=HIGH_WATERMARK_FILE):
+            known = self.high_watermarks()
+            if known != written and await self._write_files(known, (HIGH_WATERMARK_FILE,)):
                 written = known
 
-    async def _write_files(self, high_watermarks: dict[TopicPartition, int], *, only: str | None = None) -> bool:
+    async def _write_files(self, high_watermarks: dict[TopicPartition, int], names: Sequence[str]) -> bool:
         """Whether all of them are written: what was taken away meanwhile must not be named again."""
         are_written = True
         async with self._checkpointing:
-            for job in self._logs.begin_checkpoints(high_watermarks, only=only):
+            for job in self._logs.begin_checkpoints(high_watermarks, names):
                 await self._workers.run(job.run)
                 are_written = self._logs.finish_checkpoint(job) and are_written
         return are_written
