@@ -13,8 +13,10 @@ from importlib.metadata import version
 from typing import Any
 
 from kwire.cli.cluster_status import NOBODY, Broker, ClusterStatus, Partition, Quorum, Voter
+from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Unreachable
+from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -24,17 +26,18 @@ from kwire.protocol.messages.describe_quorum import (
     DescribeQuorumRequestTopicData,
     DescribeQuorumResponse,
 )
-from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.protocol.messages.list_offsets import (
+    DEBUGGER,
+    LATEST,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.server.network.node_channel import NodeChannel
 
 CLIENT_ID = "kwire-cluster-status"
-DEBUGGER = -2
-"""The replica id of who looks at replicas: followers tell where their logs end, too."""
-LATEST = -1
-TOPIC = 2
 MIN_ISR = "min.insync.replicas"
-METADATA_TOPIC = "__cluster_metadata"
 
 Place = tuple[str, int]
 """(topic, partition)"""
@@ -123,7 +126,9 @@ class Asking:
 
     async def _in_sync_min(self, address: Destination, topics: Sequence[str]) -> dict[str, int]:
         resources = [
-            DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=[MIN_ISR])
+            DescribeConfigsResource(
+                resource_type=ConfigResourceType.TOPIC, resource_name=topic, configuration_keys=[MIN_ISR]
+            )
             for topic in topics
         ]
         response = await self._channel.send(address, DescribeConfigsRequest(resources=resources))

@@ -22,13 +22,10 @@ from uuid import UUID
 
 from kwire.cluster.topic_names import NAME_LENGTH_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.fetch_session_epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, SESSION_ID_MAX, next_epoch
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData, FetchRequest
 from kwire.seams import Chance, Clock
 
-NO_SESSION = 0
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
-_EPOCH_MAX = 2**31 - 1
 PARTITIONS_MAX = 200_000
 """Partitions remembered over all sessions: about 300 bytes each."""
 EVICTION_MS = 120_000
@@ -147,7 +144,7 @@ class FetchSessions:
         if not session.partitions:
             del self._sessions[session.session_id]
             return FetchPlan(partitions=list(dict(named).items()))
-        session.epoch = session.epoch + 1 if session.epoch < _EPOCH_MAX else 1
+        session.epoch = next_epoch(session.epoch)
         session.last_used_ms = self._clock.monotonic_ms()
         self._sessions.move_to_end(session.session_id)
         return FetchPlan(
@@ -247,6 +244,6 @@ class FetchSessions:
 
     def _new_id(self) -> int:
         while True:
-            session_id = int(self._chance.uniform(1, _EPOCH_MAX))
+            session_id = int(self._chance.uniform(1, SESSION_ID_MAX))
             if session_id not in self._sessions:
                 return session_id

@@ -153,8 +153,7 @@ class ReplicaMoves:
 
     def _rate(self) -> int:
         """Bytes in a second."""
-        configs = self._dynamic_configs
-        text = configs.own.get(RATE) or configs.defaults.get(RATE)
+        text = self._dynamic_configs.text_of(RATE)
         return max(1, int(text)) if text is not None else 2**63 - 1
 
     async def _turn(self, move: Move) -> int:

@@ -9,7 +9,7 @@ from functools import partial
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
-from kwire.cluster.replication.fetcher import Follower, ReplicaFetcher
+from kwire.cluster.replication.fetcher import FetchingBroker, ReplicaFetcher
 from kwire.cluster.replication.fetchers import ReplicaFetchers
 from kwire.cluster.replication.follower import UNKNOWN_EPOCH
 from kwire.server.active_controller import ActiveController
@@ -70,7 +70,7 @@ class Replication:
         self._node = node
         self._partitions = partitions
         self._peers = peers
-        self._follower = Follower(
+        self._broker = FetchingBroker(
             broker_id=node.config.node_id,
             broker_epoch=peers.broker_epoch,
             settings=node.config.typed,
@@ -98,7 +98,7 @@ class Replication:
             image=self._image,
             channel=channel,
         )
-        fetcher = ReplicaFetcher(leader_id, follower=self._follower, ask=partial(leader.send, leader_id))
+        fetcher = ReplicaFetcher(leader_id, broker=self._broker, ask=partial(leader.send, leader_id))
         node.background.run(fetcher.run())
         return fetcher
 

@@ -9,7 +9,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kwire.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.protocol.messages.list_offsets import LATEST, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -33,7 +33,6 @@ SESSION_TIMEOUT_MS: Final = 6000
 JOIN_SECONDS: Final = 10.0
 ROUNDS_MAX: Final = 12
 """Of a member, on average, until it leaves its group."""
-LATEST: Final = -1
 
 
 class Reader(Worker):

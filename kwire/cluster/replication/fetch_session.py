@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 from uuid import UUID
 
+from kwire.protocol.fetch_session_epochs import INITIAL_EPOCH, NO_SESSION, next_epoch
 from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartition, FetchRequest, FetchTopic
-
-NO_SESSION: Final = 0
-FIRST_EPOCH: Final = 0
-_EPOCH_MAX: Final = 2**31 - 1
 
 Key = tuple[UUID, int]
 """(topic id, partition index)"""
@@ -21,7 +17,7 @@ class FetchSession:
 
     def __init__(self) -> None:
         self._session_id = NO_SESSION
-        self._epoch = FIRST_EPOCH
+        self._epoch = INITIAL_EPOCH
         self._wishes: dict[Key, FetchPartition] = {}
         self._asked: dict[Key, FetchPartition] = {}
         """What the request under way asks for."""
@@ -75,13 +71,13 @@ class FetchSession:
         if session_id == NO_SESSION:
             self.reset()
             return
-        self._epoch = 1 if self._epoch in (FIRST_EPOCH, _EPOCH_MAX) else self._epoch + 1
+        self._epoch = next_epoch(self._epoch)
         self._session_id = session_id
 
     def reset(self) -> None:
         """Begin anew: nobody knows what the leader has heard."""
         self._session_id = NO_SESSION
-        self._epoch = FIRST_EPOCH
+        self._epoch = INITIAL_EPOCH
         self._to_forget.clear()
 
 

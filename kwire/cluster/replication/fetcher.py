@@ -29,13 +29,17 @@ from kwire.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
-from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.protocol.messages.list_offsets import (
+    EARLIEST,
+    LATEST,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.cluster.replication")
 
-LATEST: Final = -1
-EARLIEST: Final = -2
 FIRST_REST_MS: Final = 25.0
 BYTES_BETWEEN_PAUSES: Final = 1024 * 1024
 """Appended before others have their turn."""
@@ -55,7 +59,7 @@ class Throttle(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Follower:
+class FetchingBroker:
     """Who fetches, and how."""
 
     broker_id: int
@@ -69,9 +73,9 @@ class Follower:
 class ReplicaFetcher:
     """Owns what is under way to one leader."""
 
-    def __init__(self, leader_id: int, *, follower: Follower, ask: Ask) -> None:
+    def __init__(self, leader_id: int, *, broker: FetchingBroker, ask: Ask) -> None:
         self.leader_id = leader_id
-        self._follower = follower
+        self._broker = broker
         self._ask = ask
         self._session = FetchSession()
         self._partitions: dict[Key, Partition] = {}
@@ -112,7 +116,7 @@ class ReplicaFetcher:
         if partition.waits_for_flush:
             self._session.forget(key)
             return
-        if self._follower.throttle.holds(partition, self._follower.broker_id):
+        if self._broker.throttle.holds(partition, self._broker.broker_id):
             self._rest(partition)
             return
         log = partition.log
@@ -122,7 +126,7 @@ class ReplicaFetcher:
             fetch_offset=log.log_end_offset,
             last_fetched_epoch=log.leader_epochs.latest_epoch,
             log_start_offset=log.log_start_offset,
-            partition_max_bytes=self._follower.settings["replica.fetch.max.bytes"],
+            partition_max_bytes=self._broker.settings["replica.fetch.max.bytes"],
         )
         if self._session.wish_of(key) != wish:
             self._session.wish(key, wish)
@@ -132,16 +136,16 @@ class ReplicaFetcher:
         key = partition.topic_id, partition.index
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        self._resting[key] = self._follower.clock.monotonic_ms() + self._rest_ms(failures)
+        self._resting[key] = self._broker.clock.monotonic_ms() + self._rest_ms(failures)
         self._session.forget(key)
 
     def _rest_ms(self, failures: int) -> float:
-        backoff_ms = float(self._follower.settings["replica.fetch.backoff.ms"])
+        backoff_ms = float(self._broker.settings["replica.fetch.backoff.ms"])
         return min(FIRST_REST_MS * 2.0 ** min(failures, 16), backoff_ms)
 
     def _end_rests(self) -> float | None:
         """Wish again for what has rested; seconds until the next one has."""
-        now_ms = self._follower.clock.monotonic_ms()
+        now_ms = self._broker.clock.monotonic_ms()
         rested = [key for key, until_ms in self._resting.items() if until_ms <= now_ms]
         for key in rested:
             del self._resting[key]
@@ -178,10 +182,10 @@ class ReplicaFetcher:
             return
 
     async def _fetch(self) -> None:
-        settings = self._follower.settings
+        settings = self._broker.settings
         request = FetchRequest(
             replica_state=FetchReplicaState(
-                replica_id=self._follower.broker_id, replica_epoch=self._follower.broker_epoch()
+                replica_id=self._broker.broker_id, replica_epoch=self._broker.broker_epoch()
             ),
             max_wait_ms=settings["replica.fetch.wait.max.ms"],
             min_bytes=settings["replica.fetch.min.bytes"],
@@ -232,7 +236,7 @@ class ReplicaFetcher:
             high_watermark=data.high_watermark,
             log_start_offset=data.log_start_offset,
         )
-        self._follower.throttle.record(partition, len(data.records or b""))
+        self._broker.throttle.record(partition, len(data.records or b""))
 
     def _guarded(self, partition: Partition, change: Callable[[], None]) -> None:
         """Change a partition and wish for more; a log that fails is followed no more, and what else fails rests."""
@@ -275,7 +279,7 @@ class ReplicaFetcher:
             partition_index=partition.index, current_leader_epoch=partition.leader_epoch, timestamp=timestamp
         )
         topic = ListOffsetsTopic(name=partition.topic, partitions=[asked])
-        response = await self._ask(ListOffsetsRequest(replica_id=self._follower.broker_id, topics=[topic]))
+        response = await self._ask(ListOffsetsRequest(replica_id=self._broker.broker_id, topics=[topic]))
         answer = response.topics[0].partitions[0]
         return answer.offset if answer.error_code == ErrorCode.NONE else None
 

@@ -12,8 +12,21 @@
 11  timestamp -6: the first offset that waits for its upload (KIP-1023)
 """
 
+from typing import Final
+
 from kwire.protocol.primitives import BrokerId, TopicName, int8, int16, int32, int64
 from kwire.protocol.schema import field, message, struct
+
+CONSUMER: Final = -1
+DEBUGGER: Final = -2
+"""Replica ids of who is no broker: one that looks at replicas may ask followers, too, for the ends of their logs."""
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+"""Timestamps that stand for places of a log."""
 
 
 @struct

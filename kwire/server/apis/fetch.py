@@ -14,6 +14,7 @@ from uuid import UUID
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.fetch_session_epochs import NO_SESSION
 from kwire.protocol.framing import encode_response
 from kwire.protocol.messages.fetch import (
     AbortedTransaction,
@@ -32,7 +33,7 @@ from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
 from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
-from kwire.server.fetch_sessions import NO_SESSION, FetchPlan, Key
+from kwire.server.fetch_sessions import FetchPlan, Key
 from kwire.server.network.output_memory import OutputMemory
 
 logger = logging.getLogger("kwire.server.fetch")

@@ -13,6 +13,14 @@ from kwire.cluster.partition import Partition
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.list_offsets import (
+    CONSUMER,
+    DEBUGGER,
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -22,15 +30,6 @@ from kwire.protocol.messages.list_offsets import (
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
-CONSUMER = -1
-DEBUGGER = -2
-"""Replica ids of who is no broker: one that looks at replicas may ask followers, too, for the ends of their logs."""
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 Found = tuple[int, int, int]

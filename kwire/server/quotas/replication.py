@@ -54,8 +54,7 @@ class ReplicationQuota:
     @property
     def limit(self) -> int:
         """Bytes in a second."""
-        configs = self._dynamic_configs
-        text = configs.own.get(self._rate_key) or configs.defaults.get(self._rate_key)
+        text = self._dynamic_configs.text_of(self._rate_key)
         return UNLIMITED if text is None else int(text)
 
     def holds(self, partition: Partition, follower_id: int) -> bool:

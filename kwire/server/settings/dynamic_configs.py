@@ -42,6 +42,10 @@ class DynamicConfigs:
         """Take over what the committed image says, once, at start."""
         self._take(*self._layers(image))
 
+    def text_of(self, name: str) -> str | None:
+        """What a setting was altered to, for this broker or else for all; None if for neither."""
+        return self.own.get(name) or self.defaults.get(name)
+
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
         """Take over a committed change."""
         if old.configs is new.configs:

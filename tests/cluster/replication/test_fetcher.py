@@ -13,7 +13,7 @@ import pytest
 
 from kwire.cluster.partition import Partition
 from kwire.cluster.raft_node import Unreachable
-from kwire.cluster.replication.fetcher import EARLIEST, Follower, ReplicaFetcher
+from kwire.cluster.replication.fetcher import FetchingBroker, ReplicaFetcher
 from kwire.cluster.replication.fetchers import ReplicaFetchers
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import (
@@ -24,6 +24,7 @@ from kwire.protocol.messages.fetch import (
     FetchResponse,
 )
 from kwire.protocol.messages.list_offsets import (
+    EARLIEST,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -102,10 +103,10 @@ class Scene:
         self.recorded: list[int] = []
         self.leader = Leader(replica(directory, image((1,)), KnownPeers(1)))
         self.follower = replica(directory, image((1,)), KnownPeers(2))
-        follower = Follower(
+        broker = FetchingBroker(
             broker_id=2, broker_epoch=lambda: 102, settings=SETTINGS, clock=VirtualClock(loop), throttle=self
         )
-        self.fetcher = ReplicaFetcher(1, follower=follower, ask=self.leader.ask)
+        self.fetcher = ReplicaFetcher(1, broker=broker, ask=self.leader.ask)
         self._task = loop.create_task(self.fetcher.run())
 
     def holds(self, partition: Partition, follower_id: int) -> bool:
