@@ -62,23 +62,20 @@ class InSync:
         self.proposal: Proposal | None = None
         now_ms = peers.now_ms()
         self._followers = {
-            broker: Follower(caught_up_ms=now_ms if broker in image.isr else NEVER_MS)
-            for broker in image.replicas
-            if broker != peers.broker_id
+            broker: Follower(caught_up_ms=now_ms if broker in image.isr else NEVER_MS) for broker in self._others()
         }
-        self._maximal = frozenset(image.isr)
+        self._note_maximal()
 
     def follow(self, image: PartitionImage) -> None:
         """Take over the metadata of the same leader epoch. A proposal is settled when they have moved on."""
         before, self._image = self._image, image
         if image.partition_epoch != before.partition_epoch:
             self.proposal = None
-        self._followers = {
-            broker: self._followers.get(broker) or Follower()
-            for broker in image.replicas
-            if broker != self._peers.broker_id
-        }
+        self._followers = {broker: self._followers.get(broker) or Follower() for broker in self._others()}
         self._note_maximal()
+
+    def _others(self) -> list[int]:
+        return [broker for broker in self._image.replicas if broker != self._peers.broker_id]
 
     def _note_maximal(self) -> None:
         proposed = () if self.proposal is None else self.proposal.isr
@@ -92,10 +89,6 @@ class InSync:
 
     def follower(self, broker_id: int) -> Follower:
         return self._followers[broker_id]
-
-    @property
-    def maximal_size(self) -> int:
-        return len(self._maximal)
 
     def committed_end(self, end: int) -> int:
         """Up to where all have the log that must, out of what the leader has up to `end`; -1 while that is unknown.

@@ -211,7 +211,7 @@ def test_a_refused_proposal_leaves_all_as_it_was(leader: Partition, peers: Known
     in_sync.refused(proposal)
     proposals.append(in_sync.proposal)
     assert proposals == [proposal, None]
-    assert in_sync.maximal_size == 3
+    assert len(in_sync._maximal) == 3
 
 
 def test_a_new_epoch_begins_with_nothing_known(leader: Partition) -> None:
