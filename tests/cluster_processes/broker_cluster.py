@@ -15,7 +15,7 @@ from kwire.protocol.uuids import uuid_to_text
 from tests.campaign.ext4 import FileSystem
 from tests.cluster_processes.brokers import BrokerNode
 from tests.cluster_processes.network import Network
-from tests.cluster_processes.nodes import PORT
+from tests.cluster_processes.nodes import PORT, revive
 from tests.cluster_processes.probe import Probe
 from tests.cluster_processes.replicas import PartitionState, Place, newest, partitions_told_by
 from tests.cluster_processes.wire import Wires
@@ -150,13 +150,7 @@ class BrokerCluster:
         for node_id, node in self.nodes.items():
             if node.has_ended_by_itself:
                 self.problems.append(f"broker {node_id} ended by itself during {what}: {node.last_words()}")
-        stopped = [node for node in self.nodes.values() if not node.is_running]
-        for node in stopped:
-            node.start()
-        for node in self.nodes.values():
-            node.resume()
-        for node in stopped:
-            node.wait_until_ready()
+        revive(self.nodes.values())
         self._await_all_in_sync(f"all replicas are in sync after {what}")
         if self.probe is not None:
             self._measure(f"recovery after {what}", time.monotonic(), RECOVERY_SECONDS, [])

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +161,18 @@ class ControllerNode:
         with self.said.open("rb") as file:
             file.seek(self._said_before)
             return file.read().decode(errors="replace")
+
+
+def revive(nodes: Iterable[ControllerNode]) -> None:
+    """Start those that do not run, let the paused go on, and return when all serve."""
+    nodes = list(nodes)
+    stopped = [node for node in nodes if not node.is_running]
+    for node in stopped:
+        node.start()
+    for node in nodes:
+        node.resume()
+    for node in stopped:
+        node.wait_until_ready()
 
 
 def failures_in(said: str) -> list[str]:

@@ -18,7 +18,7 @@ from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 from tests.campaign.ext4 import FileSystem
 from tests.cluster_processes.network import Network
-from tests.cluster_processes.nodes import CLUSTER_ID, PORT, ControllerNode
+from tests.cluster_processes.nodes import CLUSTER_ID, PORT, ControllerNode, revive
 from tests.cluster_processes.stored import compare, read_stored
 from tests.cluster_processes.watch import QUESTION, VERSION, Sighting, Watch
 from tests.cluster_processes.writers import Ledger, Writer
@@ -103,13 +103,7 @@ class Quorum:
     def heal(self, what: str) -> None:
         """Make all well again; there must be a leader in time, whoever it is."""
         self.network.heal()
-        stopped = [node for node in self.nodes.values() if not node.is_running]
-        for node in stopped:
-            node.start()
-        for node in self.nodes.values():
-            node.resume()
-        for node in stopped:
-            node.wait_until_ready()
+        revive(self.nodes.values())
         began = time.monotonic()
         self._measure(f"the end of {what}", began, lambda: self.watch.newest_since(began), counts=False)
 

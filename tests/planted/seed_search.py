@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +30,9 @@ from tests.planted.bug import PlantedBug
 from tests.simulation.many import Scenario
 
 STARTS: Final = (1000, 2000, 3000, 4000, 5000)
+MEDIAN_MAX: Final = 200
 SEEDS_MAX: Final = 500
+"""Seeds that it may take from one start to find a bug, over the starts and at most."""
 AT_ONCE: Final = 2
 PLANTS: Final = f"{os.sep}planted{os.sep}"
 RULE: Final = re.compile(r"[A-Z]\d+(?=: )")
@@ -76,6 +79,15 @@ class Search:
             _refuse_broken_plant(error)
             return _rule(error)
         return None
+
+    def finds_again(self, name: str, patch: pytest.MonkeyPatch, *, tries: int) -> bool:
+        """Plant a bug that a seed is known to find, and run that one, then others.
+
+        Another change of the code makes other runs of the seeds.
+        """
+        self.bugs[name].plant(patch)
+        seeds = chain([self.recorded()[name].quickest], range(tries))
+        return any(self.broken_rule(seed) for seed in seeds)
 
     def measure(self, name: str, starts: Sequence[int] = STARTS) -> Found:
         """Run seeds with the bug in the code, from each start on until one fails."""
