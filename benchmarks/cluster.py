@@ -14,7 +14,7 @@ from typing import Self
 
 from benchmarks.brokers import PAGE_BYTES, TICKS_PER_SECOND, KafkaAsShipped
 from compat_tests.harness.ports import HOST, free_ports
-from compat_tests.harness.process import write_properties
+from compat_tests.harness.process import REPLICATED, write_properties
 from compat_tests.harness.waiting import eventually
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.create_topics import (
@@ -32,13 +32,7 @@ NODES = 3
 CLUSTER_ID = "kwireBenchCluster00000"
 SECONDS_MAX = 180.0
 LOOK_SECONDS = 0.002
-SETTINGS = {
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    "min.insync.replicas": "2",
-    "controller.quorum.append.linger.ms": "0",
-}
+SETTINGS = {**REPLICATED, "controller.quorum.append.linger.ms": "0"}
 METADATA_VERSION = 12
 
 

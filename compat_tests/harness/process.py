@@ -35,6 +35,14 @@ SETTINGS: Mapping[str, str] = {
     "log.initial.task.delay.ms": "3600000",
 }
 
+#: Three replicas of what brokers keep for clients, of which one may be away; given to clusters of either kind.
+REPLICATED: Mapping[str, str] = {
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+}
+
 
 class BrokerProcess:
     """One broker on a fixed port and directory. Subclasses say how it is configured and called."""

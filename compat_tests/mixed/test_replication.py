@@ -16,6 +16,7 @@ from compat_tests.cluster.clusters import Cluster
 from compat_tests.confluent_kafka_client import client as confluent_client
 from compat_tests.confluent_kafka_client import transactional as confluent
 from compat_tests.harness.payloads import numbered
+from compat_tests.harness.process import REPLICATED
 from compat_tests.harness.reference import JVM, class_path
 from compat_tests.harness.transactions import alternating, count, expected
 from compat_tests.harness.waiting import eventually
@@ -29,12 +30,6 @@ from tests.support.raw_client import RawClient
 
 BROKERS = (2, 3, 4)
 ROLES = ("controller", "broker", "broker", "broker")
-SETTINGS = {
-    "min.insync.replicas": "2",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-}
 SECONDS = 60
 PREFERRED = 0
 REPORTS = 3
@@ -46,7 +41,9 @@ def mixed(request, tested, tmp_path_factory):
     """A controller of one kind, with brokers of that kind, the other, and that kind again."""
     other = {"kafka": tested, "kwire": "kafka"}[request.param]
     controller = tested if request.param == "kwire" else "kafka"
-    cluster = Cluster((controller, controller, other, controller), tmp_path_factory.mktemp("mixed"), ROLES, **SETTINGS)
+    cluster = Cluster(
+        (controller, controller, other, controller), tmp_path_factory.mktemp("mixed"), ROLES, **REPLICATED
+    )
     try:
         cluster.start()
         yield cluster

@@ -9,22 +9,17 @@ from confluent_kafka.admin import NewTopic
 
 from compat_tests.cluster.clusters import SHAPES, Cluster
 from compat_tests.confluent_kafka_client import client as confluent_client
+from compat_tests.harness.process import REPLICATED
 from compat_tests.harness.waiting import eventually
 from compat_tests.upgrade.loads import DRIVERS, PARTITIONS, Load
 
-REPLICATED = {
-    "default.replication.factor": "3",
-    "min.insync.replicas": "2",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-}
+SETTINGS = {**REPLICATED, "default.replication.factor": "3"}
 HEALTHY_SECONDS = 90
 
 
 def replicated_cluster(kind, directory, **settings):
     """Three nodes of a kind that are broker and controller."""
-    return Cluster(kind, directory, SHAPES["combined"], **REPLICATED, **settings)
+    return Cluster(kind, directory, SHAPES["combined"], **SETTINGS, **settings)
 
 
 def status(cluster):

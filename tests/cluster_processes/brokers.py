@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from compat_tests.harness.process import SETTINGS
+from compat_tests.harness.process import REPLICATED, SETTINGS
 from compat_tests.harness.reference import JVM, class_path
 from kwire.log.log_manager import LogDirectoryError
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
@@ -28,10 +28,7 @@ FAST = {
     **SETTINGS,
     "auto.create.topics.enable": "false",
     "default.replication.factor": "3",
-    "min.insync.replicas": "2",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
+    **REPLICATED,
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
     # Who is gone is noticed soon, and who is only slow on a busy machine is not taken for gone.
