@@ -299,6 +299,8 @@ class Partition:
             # One that knows the epoch may be ahead of this broker's metadata.
             knows_epoch = epoch != NO_EPOCH
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self._peers.is_superseded(broker_id, broker_epoch):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # what it had, the process after it may have lost
         if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         follower = in_sync.follower(broker_id)

@@ -44,6 +44,9 @@ class Alone:
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
         raise AssertionError(f"there is no broker {broker_id}")
 
+    def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
+        raise AssertionError(f"there is no broker {broker_id}")
+
     def changes_wanted(self, partition: Any) -> None:
         raise AssertionError(f"nobody can change {partition}")
 

@@ -36,6 +36,9 @@ class Peers(Protocol):
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether the metadata know a broker as unfenced, staying, and this very process of it."""
 
+    def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the metadata know a newer process of a broker than the one of this epoch."""
+
     def changes_wanted(self, partition: Any) -> None:
         """A partition (kwire.cluster.partition) has a proposal, which the controller must be told."""
 

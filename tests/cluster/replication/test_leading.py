@@ -98,11 +98,21 @@ def test_a_follower_joins_only_with_all_that_earlier_leaders_wrote(tmp_path: Pat
     assert peers.wanted == [partition]
 
 
-@pytest.mark.parametrize("epoch", [99, 104])
-def test_another_process_than_the_one_that_lives_does_not_join(tmp_path: Path, peers: KnownPeers, epoch: int) -> None:
+def test_another_process_than_the_one_that_lives_does_not_join(tmp_path: Path, peers: KnownPeers) -> None:
     partition = replica(tmp_path, image((1, 2)), peers)
-    fetched(partition, 3, 0, broker_epoch=epoch)
+    fetched(partition, 3, 0, broker_epoch=104)
     assert not peers.wanted
+
+
+def test_an_earlier_process_of_a_broker_counts_for_nothing(leader: Partition, peers: KnownPeers) -> None:
+    for broker in (2, 3):
+        with pytest.raises(KafkaError) as raised:
+            fetched(leader, broker, 3, broker_epoch=99)
+        assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert leader.high_watermark == 0
+    assert not peers.wanted
+    assert leader.in_sync is not None
+    assert leader.in_sync.follower(2).log_end_offset == -1
 
 
 def test_a_fenced_broker_does_not_join(tmp_path: Path, peers: KnownPeers) -> None:

@@ -40,6 +40,9 @@ class KnownPeers:
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
         return broker_id in self.epochs and broker_epoch in (UNKNOWN_EPOCH, self.epochs[broker_id])
 
+    def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
+        return broker_epoch != UNKNOWN_EPOCH and broker_epoch < self.epochs.get(broker_id, UNKNOWN_EPOCH)
+
     def changes_wanted(self, partition: Partition) -> None:
         self.wanted.append(partition)
 
