@@ -1,37 +1,43 @@
-"""Waiting until an append is committed: until the high watermark has passed it."""
+"""Waiting until something holds of a partition: that an append is committed, or that all replicas have followed."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 
 async def committed(partition: Partition, last_offset: int) -> None:
-    """Return when the high watermark is above last_offset.
-
-    Raises KafkaError: KAFKA_STORAGE_ERROR if it never will be, NOT_LEADER_OR_FOLLOWER when others decide that now.
-    """
+    """Return when the high watermark is above last_offset. Raises what `until` raises."""
     if partition.high_watermark <= last_offset:
-        await _CommitWait(partition, last_offset).future
+        await until(partition, lambda: partition.high_watermark > last_offset)
 
 
-class _CommitWait:
-    """One append that waits; its partition tells it of every flush and of the end."""
+async def until(partition: Partition, holds: Callable[[], bool], *, for_tail: bool = False) -> None:
+    """Return when this holds; looked at whenever more is committed, or, for the tail, followers have moved.
 
-    def __init__(self, partition: Partition, last_offset: int) -> None:
+    Raises KafkaError: KAFKA_STORAGE_ERROR if it never will, NOT_LEADER_OR_FOLLOWER when others decide that now.
+    """
+    await _Wait(partition, holds, for_tail=for_tail).future
+
+
+class _Wait:
+    """Its partition tells it of every step and of the end."""
+
+    def __init__(self, partition: Partition, holds: Callable[[], bool], *, for_tail: bool) -> None:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._partition = partition
-        self._last_offset = last_offset
+        self._holds = holds
         self.future.add_done_callback(lambda _: partition.stop_waiting(self))
-        partition.wait(self)
+        partition.wait(self, for_tail=for_tail)
         self.more_data(0)  # what has ended before tells nobody
 
     def more_data(self, size: int) -> None:
         if self.future.done():
             return
-        if self._partition.high_watermark > self._last_offset:
+        if self._holds():
             self.future.set_result(None)
         elif size == 0 and (self._partition.log.failure is not None or self._partition.is_removed):
             self.future.set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))

@@ -17,6 +17,7 @@ from kwire.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterableConfig,
     IncrementalAlterConfigsAlterConfigsResource,
@@ -256,6 +257,21 @@ def test_deleted_records_are_gone_everywhere_when_it_is_said() -> None:
         scene.cut_off(scene.followers[0])
         late = await scene.delete_records(3, timeout_ms=500)
         assert (late.error_code, late.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+    play(acts)
+
+
+def test_who_waits_for_deleted_records_hears_of_the_topics_end() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        leader = scene.leader_id
+        scene.cut_off(scene.followers[0])
+        waiting = asyncio.ensure_future(scene.delete_records(1, timeout_ms=2**31 - 1))
+        await scene.until(lambda: scene.partition(leader).log.log_start_offset == 1)
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000)
+        other = next(broker for broker in (1, 2, 3) if broker != leader)
+        assert (await scene.ask(other, request, 6)).responses[0].error_code == ErrorCode.NONE
+        assert (await waiting).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     play(acts)
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 
+from kwire.cluster.commits import until
 from kwire.cluster.partition import Partition
 from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.log.disk import DiskFailure
@@ -47,7 +49,7 @@ async def _when_followed(response: DeleteRecordsResponse, waiting: Waiting, time
     for partition, log_start_offset, result in waiting:
         try:
             async with asyncio.timeout_at(deadline):
-                await _Following(partition, log_start_offset).future
+                await until(partition, partial(_have_followed, partition, log_start_offset), for_tail=True)
         except TimeoutError:
             _refuse(result, ErrorCode.REQUEST_TIMED_OUT)
         except KafkaError as error:
@@ -57,24 +59,10 @@ async def _when_followed(response: DeleteRecordsResponse, waiting: Waiting, time
     return response
 
 
-class _Following:
-    """Waits until all live replicas have moved their log start as far."""
-
-    def __init__(self, partition: Partition, log_start_offset: int) -> None:
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._partition = partition
-        self._log_start_offset = log_start_offset
-        self.future.add_done_callback(lambda _: partition.stop_waiting(self))
-        partition.wait(self, for_tail=True)
-        self.more_data(0)
-
-    def more_data(self, size: int) -> None:
-        if self.future.done():
-            return
-        if not self._partition.is_led:
-            self.future.set_exception(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        elif self._partition.low_watermark >= self._log_start_offset:
-            self.future.set_result(None)
+def _have_followed(partition: Partition, log_start_offset: int) -> bool:
+    """Whether all live replicas have moved their log start as far: while this broker leads, else it cannot know."""
+    is_here = partition.is_led and not partition.is_removed
+    return is_here and partition.low_watermark >= log_start_offset
 
 
 def _refuse(result: DeleteRecordsPartitionResult, code: ErrorCode) -> None:
