@@ -1,9 +1,9 @@
 """The nodes of a cluster as processes of this machine, from their start until the last one has ended.
 
 Each has a session of its own, so that a terminal's Ctrl-C reaches only this process, which then stops them in order:
-brokers first, as they take leave of the controllers; those that are both leave the quorum when all have done so. Each
-reads a pipe that this process holds, and stops when it is closed: nothing that happens to this process leaves a node
-behind.
+brokers first, as they take leave of the controllers; those that are both leave the quorum when all have done so. One
+that hangs is killed in the end, and the others then go on to stop. Each reads a pipe that this process holds, and stops
+when it is closed: nothing that happens to this process leaves a node behind.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import asyncio
 import contextlib
 import signal
 from asyncio.subprocess import PIPE, STDOUT, Process
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from kwire.cli.cluster_plan import Node
 from kwire.cli.joint_output import JointOutput
 from kwire.cli.stopping import GO_ALONE, LET_GO
 
 STOP_SECONDS_MAX = 60.0
-"""After these, whoever still runs is killed."""
+"""When no node has come any further for so long, those that should have are killed."""
 LINE_BYTES_MAX = 1 << 16
 SERVES = "kwire: serving Kafka on "
 CONTROLS = "kwire: controlling on "
@@ -64,7 +64,7 @@ class ClusterProcesses:
                 for node in self._nodes:
                     followers.create_task(self._follow(node, self._running[node]))
         finally:
-            self._kill()
+            self._kill(self._running)
             await asyncio.gather(*(process.wait() for process in self._running.values()))
             if self._deadline is not None:
                 self._deadline.cancel()
@@ -72,10 +72,10 @@ class ClusterProcesses:
     def stop(self) -> None:
         """Tell all to stop; told a second time, kill them."""
         if self._is_stopping:
-            self._kill()
+            self._kill(self._running)
             return
         self._is_stopping = True
-        self._deadline = asyncio.get_running_loop().call_later(STOP_SECONDS_MAX, self._lose_patience)
+        self._be_patient()
         self._output.note("stopping all nodes (Ctrl-C again kills them)")
         self._terminate()
 
@@ -90,14 +90,28 @@ class ClusterProcesses:
             with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
                 self._running[node].terminate()
 
-    def _lose_patience(self) -> None:
-        self._output.trouble(f"{', '.join(node.name for node in self._running)} did not stop in time: killed")
-        self.stop()
+    def _be_patient(self) -> None:
+        """From now on, as a node has just come further."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = asyncio.get_running_loop().call_later(STOP_SECONDS_MAX, self._lose_patience)
 
-    def _kill(self) -> None:
-        for process in self._running.values():
+    def _lose_patience(self) -> None:
+        """Kill only those whose turn it was: their end lets those that wait for them go on."""
+        late = self._awaited()
+        self._output.trouble(f"{', '.join(node.name for node in late)} did not stop in time: killed")
+        self._kill(late)
+        self._be_patient()
+
+    def _awaited(self) -> list[Node]:
+        """Who is to do the next step of the stop: end its work as a broker, or end."""
+        brokers = [node for node in self._running if node.client_port is not None]
+        return [node for node in brokers if node not in self._let_go] or brokers or list(self._running)
+
+    def _kill(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
             with contextlib.suppress(ProcessLookupError):
-                process.kill()
+                self._running[node].kill()
 
     async def _follow(self, node: Node, process: Process) -> None:
         async for line in _lines(process):
@@ -123,6 +137,7 @@ class ClusterProcesses:
         """A broker is done: it may leave the quorum now, or, where all stop, together with the last one."""
         self._let_go.add(node)
         if self._is_stopping:
+            self._be_patient()
             self._release_all()
         else:
             _pipe(self._running[node]).write(GO_ALONE)
@@ -161,6 +176,7 @@ class ClusterProcesses:
             self._tell_ready()
 
     def _notice_end_of_stop(self, node: Node, status: int) -> None:
+        self._be_patient()
         # One that had not begun to listen to signals is ended by them.
         if status not in (0, -signal.SIGTERM):
             self.has_failed = True

@@ -15,6 +15,7 @@ import pytest
 
 from kwire.cli.cluster_plan import Node, Shape
 from kwire.cli.cluster_processes import ClusterProcesses
+from tests.support.processes import SECONDS
 
 NODE = """
 import signal, sys
@@ -70,6 +71,12 @@ def cluster(
 
     nodes = shape.nodes(range(1, shape.port_count + 1))
     return ClusterProcesses(nodes, command=command, again=lambda node: f"start {node.name}", **more)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not holds():
+            await asyncio.sleep(0.001)
 
 
 def test_it_says_when_all_brokers_serve_and_when_all_have_stopped(told: Told) -> None:
@@ -173,6 +180,52 @@ def test_a_node_that_does_not_stop_is_killed_in_the_end(told: Told, monkeypatch:
     asyncio.run(processes.run())
     told.index("broker-1 did not stop in time: killed")
     assert processes.has_failed
+
+
+def test_a_hanging_broker_alone_is_killed_and_the_others_leave_the_quorum(told: Told) -> None:
+    processes = cluster(3, 0, {"broker-1": ["combined"], "broker-2": ["combined"], "broker-3": ["deaf"]})
+
+    async def run() -> None:
+        told.reactions["bootstrap servers"] = processes.stop
+        running = asyncio.ensure_future(processes.run())
+        await until(lambda: len(processes._let_go) == 2)
+        processes._lose_patience()
+        await running
+
+    asyncio.run(run())
+    killed = told.index("kwire: broker-3 did not stop in time: killed")
+    assert "kwire: broker-3 was ended by SIGKILL" in told.lines[killed:]
+    ends = sorted(told.lines[killed + 1 :])
+    assert [line for line in ends if "| t" in line] == ["broker-1 | together", "broker-2 | together"]
+    assert [line for line in ends if "| s" in line] == ["broker-1 | stopped", "broker-2 | stopped"]
+    assert processes.has_failed
+
+
+def test_a_hanging_broker_does_not_keep_controllers_from_a_clean_stop(told: Told) -> None:
+    processes = cluster(2, 1, {"broker-1": ["deaf"]})
+
+    async def run() -> None:
+        told.reactions["bootstrap servers"] = processes.stop
+        running = asyncio.ensure_future(processes.run())
+        await until(lambda: processes._is_stopping and len(processes._running) == 2)
+        processes._lose_patience()
+        await running
+
+    asyncio.run(run())
+    killed = told.index("kwire: broker-1 did not stop in time: killed")
+    assert told.index("controller-3 | stopped") > killed
+    assert [line for line in told.lines if "SIGKILL" in line] == ["kwire: broker-1 was ended by SIGKILL"]
+    assert processes.has_failed
+
+
+def test_each_that_hangs_is_killed_in_its_turn(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.cli.cluster_processes.STOP_SECONDS_MAX", 0.01)
+    processes = cluster(1, 1, {"broker-1": ["deaf"], "controller-2": ["deaf"]})
+    told.reactions["bootstrap servers"] = processes.stop
+    asyncio.run(processes.run())
+    ended = told.index("broker-1 was ended by SIGKILL")
+    assert told.index("broker-1 did not stop in time: killed") < ended
+    assert told.index("controller-2 did not stop in time: killed") > ended
 
 
 def test_an_output_that_nobody_reads_stops_the_cluster_cleanly(
