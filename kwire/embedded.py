@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from typing import Literal, Protocol, Self
 
 from kwire import event_loop
 from kwire.server.broker import BrokerServer
+from kwire.server.own_processes import command_of, environment
 from kwire.server.settings.config import SettingError, make_config
 
 START_SECONDS_MAX = 30.0
@@ -191,11 +191,12 @@ class _ProcessRunner:
             raise BrokerFailedError(str(error)) from error
         overrides = [part for name, value in settings.items() for part in ("--override", f"{name}={value}")]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kwire", "server", *overrides],
+            command_of("kwire", "server", *overrides),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             text=True,
+            env=environment(),
         )
         return self._wait_for_ready(self._process)
 

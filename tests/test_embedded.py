@@ -12,6 +12,7 @@ from typing import Literal
 import pytest
 
 import kwire
+from tests.support.processes import shadow_modules
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, produce, values_in
 from tests.support.waiting import eventually
@@ -37,6 +38,15 @@ def test_it_serves_within_its_block_and_not_after(isolation: Isolation) -> None:
         RawClient(address)
     with pytest.raises(RuntimeError, match="does not run"):
         _ = broker.bootstrap_server
+
+
+def test_files_of_the_current_directory_stand_for_no_modules_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shadow_modules(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with kwire.Broker(isolation="process") as broker:
+        round_trip(broker)
 
 
 def test_several_run_side_by_side() -> None:

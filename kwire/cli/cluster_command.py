@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kwire.cli.cluster_opening import Wanted
     from kwire.cli.cluster_processes import ClusterProcesses
 
-NODE_COMMAND = (sys.executable, "-m", "kwire", "server", "--stop-with-stdin")
+NODE = ("kwire", "server", "--stop-with-stdin")
 EXIT_REFUSED = 1
 EXIT_FAILED = 3
 """A node's failure ended the cluster, or kept it from a clean stop."""
@@ -71,6 +71,7 @@ def start(
     from kwire import event_loop  # noqa: PLC0415
     from kwire.cli.cluster_opening import Wanted  # noqa: PLC0415
     from kwire.cli.cluster_processes import ClusterProcesses  # noqa: PLC0415
+    from kwire.server.own_processes import command_of  # noqa: PLC0415
 
     opened = _open(
         Wanted(data=data.resolve(), brokers=brokers, controllers=controllers, port=port, overrides=overrides)
@@ -78,7 +79,7 @@ def start(
     arguments = [*(part for each in overrides for part in ("--override", each)), *(["--verbose"] if verbose else [])]
     processes = ClusterProcesses(
         opened.nodes,
-        command=lambda node: [*NODE_COMMAND, *arguments, str(opened.properties(node))],
+        command=lambda node: command_of(*NODE, *arguments, str(opened.properties(node))),
         again=lambda node: " ".join(["kwire server", *arguments, _shown(opened.properties(node))]),
         exit_on_failure=exit_on_failure,
     )

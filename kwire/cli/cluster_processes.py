@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from kwire.cli.cluster_plan import Node
 from kwire.cli.joint_output import JointOutput
 from kwire.cli.stopping import GO_ALONE, LET_GO
+from kwire.server.own_processes import environment
 
 STOP_SECONDS_MAX = 60.0
 """When no node has come any further for so long, those that should have are killed."""
@@ -190,7 +191,7 @@ class ClusterProcesses:
 
 async def _start(command: Sequence[str]) -> Process:
     return await asyncio.create_subprocess_exec(
-        *command, stdin=PIPE, stdout=PIPE, stderr=STDOUT, start_new_session=True
+        *command, stdin=PIPE, stdout=PIPE, stderr=STDOUT, start_new_session=True, env=environment()
     )
 
 

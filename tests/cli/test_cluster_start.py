@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.support.processes import SECONDS, ServerProcess, command
+from tests.support.processes import SECONDS, ServerProcess, command, shadow_modules
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_request, create_topic, fetch, produce, values_in
 from tests.support.running_cluster import RunningCluster, started
@@ -47,6 +47,12 @@ def test_no_node_outlives_it(tmp_path: Path, number: int) -> None:
         assert running.end(number) == (-signal.SIGKILL if number == signal.SIGKILL else 0)
         eventually(lambda: not running.node_ids(), "no node is left")
     assert (tmp_path / "data" / "broker-1" / ".kafka_cleanshutdown").is_file()
+
+
+def test_files_of_the_directory_that_it_is_started_in_stand_for_no_modules(tmp_path: Path) -> None:
+    shadow_modules(tmp_path)
+    with started(tmp_path / "data", "--brokers", "1", cwd=tmp_path) as running:
+        assert running.end(signal.SIGTERM) == 0
 
 
 PARTITIONS = 6

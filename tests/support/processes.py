@@ -53,6 +53,13 @@ class ServerProcess:
         return self.process.stdout.read()
 
 
+def shadow_modules(directory: Path) -> None:
+    """Put in files of a user that have the names of modules, and a directory that has kwire's."""
+    for name in ("random", "select", "asyncio"):
+        (directory / f"{name}.py").write_text("raise AssertionError('the file of a user')")
+    (directory / "kwire").mkdir()
+
+
 @contextmanager
 def server(data_dir: Path, *arguments: str, **settings: str) -> Iterator[ServerProcess]:
     """A server on a free port with its data in data_dir; killed at the end if it still runs."""

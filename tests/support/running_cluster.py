@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kwire.server.own_processes import command_of, environment
 from tests.support.processes import SECONDS
 
 
@@ -45,9 +45,15 @@ class RunningCluster:
 
 
 @contextmanager
-def started(data: Path, *arguments: str) -> Iterator[RunningCluster]:
-    given = [sys.executable, "-m", "kwire", "cluster", "start", "--data", str(data), "--port", "0", *arguments]
-    process = subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def started(data: Path, *arguments: str, cwd: Path | None = None) -> Iterator[RunningCluster]:
+    process = subprocess.Popen(
+        command_of("kwire", "cluster", "start", "--data", str(data), "--port", "0", *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=cwd,
+        env=environment(),
+    )
     try:
         yield RunningCluster(process, data)
     finally:

@@ -10,16 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from kwire.log.compaction.plan import CleanedGroup, Progress, RoundEnd, RoundPlan
 from kwire.log.compaction.round import run_round
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
 from kwire.log.errors import CorruptLogError
+from kwire.server.own_processes import command_of, environment
 
 CHILD_MODULE: Final = "kwire.server.compaction.child"
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -103,17 +101,12 @@ class InlineRounds:
 
 
 async def _start() -> asyncio.subprocess.Process:
-    package_root = str(Path(__file__).parents[3])
-    inherited = os.environ.get("PYTHONPATH")
     return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",  # or any directory that the server was started in could bring its own modules
-        "-m",
-        CHILD_MODULE,
+        *command_of(CHILD_MODULE),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=LINE_BYTES_MAX,
-        env=os.environ | {"PYTHONPATH": package_root if not inherited else f"{package_root}{os.pathsep}{inherited}"},
+        env=environment(),
     )
 
 
