@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -34,6 +35,7 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.server.network.addresses import shown_address
 from kwire.server.network.node_channel import NodeChannel
 
 CLIENT_ID = "kwire-cluster-status"
@@ -85,7 +87,7 @@ class Asking:
                 async with asyncio.timeout(self._timeout_seconds):
                     asked = await self._ask_one(address)
             except (Unreachable, TimeoutError) as error:
-                troubles.append(f"{address.host}:{address.port}: {_reason(error)}")
+                troubles.append(f"{shown_address(address.host, address.port)}: {_reason(error)}")
             else:
                 return _status(asked, await self._ends(asked))
         raise CannotAsk(f"no broker answers: {'; '.join(troubles)}")
@@ -171,6 +173,10 @@ def _reason(error: Exception) -> str:
         return "no answer in time"
     if isinstance(cause, asyncio.IncompleteReadError):
         return "it hung up"
+    if isinstance(cause, socket.gaierror):
+        return f"its name cannot be looked up ({(cause.strerror or str(cause)).lower()})"
+    if isinstance(cause, UnicodeError):
+        return "it is no name that could be looked up"
     if isinstance(cause, OSError) and cause.errno:
         return os.strerror(cause.errno).lower()
     return str(cause) or type(cause).__name__
@@ -230,7 +236,7 @@ def _broker(broker: Any, partitions: Sequence[Partition], ends: _Ends) -> Broker
     is_known = ends.trouble is None
     return Broker(
         broker_id=broker_id,
-        address=f"{broker.host}:{broker.port}",
+        address=shown_address(broker.host, broker.port),
         rack=broker.rack,
         is_fenced=broker.is_fenced,
         trouble=ends.trouble,
@@ -267,7 +273,7 @@ def _voter(state: Any, leader: Any, listeners: Sequence[Any]) -> Voter:
     is_heard = leader is not None and state.last_fetch_timestamp >= 0
     return Voter(
         node_id=state.replica_id,
-        address=f"{listeners[0].host}:{listeners[0].port}" if listeners else None,
+        address=shown_address(listeners[0].host, listeners[0].port) if listeners else None,
         is_leader=is_leader,
         lag=None
         if leader is None or state.log_end_offset < 0

@@ -6,6 +6,8 @@ import socket
 from collections.abc import Iterable
 from contextlib import ExitStack
 
+from kwire.server.network.addresses import shown_address
+
 
 def free_ports(host: str, count: int) -> tuple[int, ...]:
     """So many different ports that nobody listens on."""
@@ -16,7 +18,7 @@ def free_ports(host: str, count: int) -> tuple[int, ...]:
 
 def taken_addresses(addresses: Iterable[tuple[str, int]]) -> list[str]:
     """host:port of those that cannot be listened on now."""
-    return [f"{host}:{port}" for host, port in addresses if port and not _is_free(host, port)]
+    return [shown_address(host, port) for host, port in addresses if port and not _is_free(host, port)]
 
 
 def _is_free(host: str, port: int) -> bool:

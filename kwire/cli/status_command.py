@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +19,21 @@ if TYPE_CHECKING:
 EXIT_UNHEALTHY = 1
 PORT = 9092
 CLEAR = "\033[H\033[2J"
+_ADDRESS = re.compile(r"(?:\[([^][]+)\]|([^][:]+))(?::([0-9]{1,5}))?")
+"""host:port, host, [address]:port or [address]: only within brackets it is plain where an IPv6 address ends."""
+
+
+class _Seconds(click.FloatRange):
+    """FloatRange alone takes what is no number: it is neither below nor above anything."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value} is no number.", param, ctx)
+        return seconds
+
+
+SECONDS = _Seconds(0.1, 3600)
 
 
 @click.command()
@@ -37,12 +54,8 @@ CLEAR = "\033[H\033[2J"
     help="Lines for people, or one JSON object a look.",
 )
 @click.option("--watch", is_flag=True, help="Look again and again, until it is stopped (Ctrl-C).")
-@click.option(
-    "--interval", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True, help="Seconds, of --watch."
-)
-@click.option(
-    "--timeout", type=click.FloatRange(0.1, 3600), default=10.0, show_default=True, help="Seconds to wait for a broker."
-)
+@click.option("--interval", type=SECONDS, default=2.0, show_default=True, help="Seconds, of --watch.")
+@click.option("--timeout", type=SECONDS, default=10.0, show_default=True, help="Seconds to wait for a broker.")
 def status(servers: str, form: str, *, watch: bool, interval: float, timeout: float) -> None:
     """Show how a cluster does: kwire's, or Apache Kafka's.
 
@@ -58,12 +71,10 @@ def status(servers: str, form: str, *, watch: bool, interval: float, timeout: fl
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.strip().rpartition(":")
-    if not colon:
-        host, port = port, str(PORT)
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        refuse(f"--bootstrap-server {text}: is no host:port")
-    return host.strip("[]"), int(port)
+    found = _ADDRESS.fullmatch(text.strip())
+    if found is None or not 0 < (port := int(found[3] or PORT)) < 1 << 16:
+        refuse(f"--bootstrap-server {text}: is no host:port; an IPv6 address is written as [::1]:{PORT}")
+    return found[1] or found[2], port
 
 
 async def _run(addresses: list[tuple[str, int]], form: str, timeout_seconds: float, interval: float | None) -> int:

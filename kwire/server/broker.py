@@ -37,6 +37,7 @@ from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
 from kwire.server.long_answers import LongAnswers
+from kwire.server.network.addresses import shown_address
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.node import Node
@@ -299,7 +300,7 @@ class BrokerServer:
     def bootstrap_server(self) -> str:
         """host:port of the first listener, as clients are told."""
         end = self._image().brokers[self.config.node_id].endpoints[0]
-        return f"{end.host}:{end.port}"
+        return shown_address(end.host, end.port)
 
     @property
     def cluster_id(self) -> str:

@@ -23,6 +23,7 @@ from kwire.server.context import DistantClient, RequestContext
 from kwire.server.controller_registration import ControllerRegistration
 from kwire.server.dispatch import Dispatcher
 from kwire.server.long_answers import LongAnswers
+from kwire.server.network.addresses import shown_address
 from kwire.server.network.listeners import Listeners
 from kwire.server.node import Node
 from kwire.server.quorum_settings import controller_endpoints
@@ -55,7 +56,7 @@ class ControllerRole:
     def addresses(self) -> list[str]:
         """host:port of each listener."""
         addresses = self._node.config.controller_listeners
-        return [f"{address.host}:{self.listeners.port_of(address)}" for address in addresses]
+        return [shown_address(address.host, self.listeners.port_of(address)) for address in addresses]
 
     async def serve(self) -> None:
         """Answer other nodes; before this one takes part: peers that it asks for their votes may ask back."""

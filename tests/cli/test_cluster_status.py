@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -156,11 +157,46 @@ def test_nobody_to_ask_is_one_line() -> None:
     assert ended.stdout == ""
 
 
-@pytest.mark.parametrize("server", ["", "nope:x", ":9092", "host:0", "host:70000", "a:1,,b:2"])
+@pytest.mark.parametrize("server", ["", "nope:x", ":9092", "host:0", "host:70000", "a:1,,b:2", "::1", "[::1", "[]:1"])
 def test_what_is_no_address_is_refused(server: str) -> None:
     ended = status("--bootstrap-server", server)
     assert ended.exit_code == 2
     assert ended.stderr.startswith("kwire: --bootstrap-server ")
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--interval"])
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "0", "-1"])
+def test_what_is_no_number_of_seconds_is_refused(option: str, seconds: str) -> None:
+    ended = status("--bootstrap-server", "127.0.0.1:1", option, seconds)
+    assert ended.exit_code == 2
+    assert ended.stderr.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': {seconds}")
+
+
+def test_a_name_that_cannot_be_looked_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", look_up)
+    ended = status("--bootstrap-server", "nobody")
+    assert ended.exit_code == 2
+    why = "its name cannot be looked up (name or service not known)"
+    assert ended.stderr == f"kwire: no broker answers: nobody:9092: {why}\n"
+
+
+def test_what_can_be_no_name_is_told() -> None:
+    ended = status("--bootstrap-server", "a..b")
+    assert ended.exit_code == 2
+    assert ended.stderr == "kwire: no broker answers: a..b:9092: it is no name that could be looked up\n"
+
+
+def test_ipv6_addresses_are_in_brackets(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path, {"listeners": "PLAINTEXT://[::1]:0"}) as broker:
+        assert broker.bootstrap_server.startswith("[::1]:")
+        (shown,) = told(broker.bootstrap_server)["brokers"]
+    assert shown["address"] == broker.bootstrap_server
+    ended = status("--bootstrap-server", "[::1]:1")
+    assert ended.stderr == "kwire: no broker answers: [::1]:1: connection refused\n"
 
 
 def test_a_healthy_cluster_is_shown_in_three_parts() -> None:

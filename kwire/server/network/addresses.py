@@ -22,6 +22,11 @@ def address_of(host: str, *, flags: int = 0) -> str | None:
     return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
 
 
+def shown_address(host: str, port: int) -> str:
+    """host:port as people and clients write it: an IPv6 address in brackets (RFC 3986)."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class AddressBook:
     """The addresses of the hosts that one setting names."""
 

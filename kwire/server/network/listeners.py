@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kwire.server.network.addresses import shown_address
 from kwire.server.network.connection import RECEIVE_BUFFER_BYTES
 from kwire.server.network.connection_limits import limits_of
 from kwire.server.network.listener import ConnectionTable, Handle, Listener, sweep_connections
@@ -81,6 +82,6 @@ class Listeners:
 
 def _cannot_listen(address: ListenerAddress, error: OSError) -> SettingError:
     return SettingError(
-        f"listeners: cannot listen on {address.host}:{address.port} ({error.strerror or error}); "
+        f"listeners: cannot listen on {shown_address(address.host, address.port)} ({error.strerror or error}); "
         "free the port or choose another, or port 0 for any free one"
     )

@@ -55,7 +55,7 @@ class NodeChannel:
                 if connection is None:
                     connection = await _Connection.open(address, self._client_id, self._software_version)
                 response = await connection.ask(request)
-        except (OSError, ProtocolError, EncodeError) as error:
+        except (OSError, ProtocolError, EncodeError, UnicodeError) as error:  # the last: what is no host's name at all
             if connection is not None:
                 connection.close()
             logger.debug("no answer from node %d at %s:%d: %s", destination.node_id, *address, error)
