@@ -12,6 +12,11 @@ from kwire.cluster.image import MetadataImage
 from kwire.cluster.replay import Replay
 from kwire.cluster.snapshots import decode_snapshot, file_name, snapshots_in
 from kwire.log.disk import RealDisk
+from kwire.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from kwire.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -118,13 +123,27 @@ def test_kafka_observes_the_quorum(nodes, tested):
     assert observer.process.poll() is None, observer.output()
 
 
+def change_users(bootstrap):
+    """Give alice a second credential, and take bob's."""
+    request = AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name="bob", mechanism=1)],
+        upsertions=[
+            ScramCredentialUpsertion(name="alice", mechanism=2, iterations=8192, salt=b"7q", salted_password=b"secret")
+        ],
+    )
+    with RawClient(bootstrap) as client:
+        answer = client.ask(request, 0)
+    assert {each.user: each.error_code for each in answer.results} == {"alice": 0, "bob": 0}
+
+
 @pytest.mark.parametrize("snapshots", [False, True])
 def test_it_observes_a_quorum_of_kafka(nodes, tested, snapshots):
     often = {"metadata.log.max.record.bytes.between.snapshots": "2000"} if snapshots else {}
     leader = nodes.add("kafka", "broker,controller", **often)
     observer = nodes.add(tested)
     nodes.write()
-    leader.format("--standalone")
+    user = "SCRAM-SHA-256=[name={},password=secret]"
+    leader.format("--standalone", "--add-scram", user.format("alice"), "--add-scram", user.format("bob"))
     observer.format("--no-initial-controllers")
     leader.start()
     eventually(lambda: describe(leader), "Kafka leads")
@@ -134,6 +153,7 @@ def test_it_observes_a_quorum_of_kafka(nodes, tested, snapshots):
         [NewTopic(name, 3, 1, config={"retention.ms": "9999"}) for name in names]
     ).values():
         future.result(60)
+    change_users(leader.bootstrap)
     if snapshots:
         eventually(lambda: len(snapshots_in(RealDisk(), str(leader.metadata))) > 1, "Kafka has made a snapshot")
     observer.start()
@@ -145,6 +165,8 @@ def test_it_observes_a_quorum_of_kafka(nodes, tested, snapshots):
     assert ours.configs == theirs.configs
     assert ours.features == theirs.features
     assert ours.brokers == theirs.brokers
+    assert ours.scram == theirs.scram
+    assert {user: list(kept) for user, kept in ours.scram.items()} == {"alice": [1, 2]}
     assert observer.process.poll() is None, observer.output()
 
 

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from kwire.cluster.client_quotas import QuotaEntity, make_entity
 from kwire.cluster.features import REGISTERED
+from kwire.cluster.scram import ScramCredential, ScramCredentials
 from kwire.protocol.messages import metadata_records as records
 
 NO_LEADER = -1
@@ -118,6 +119,7 @@ class MetadataImage:
     topic_names: Mapping[UUID, str] = field(default_factory=_empty)
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=_empty)
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=_empty)
+    scram: ScramCredentials = field(default_factory=_empty)
     next_producer_id: int = 0
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
@@ -147,7 +149,7 @@ class _Delta:
         self.changed: dict[str, Any] = {}
         self._partitions: dict[UUID, list[PartitionImage]] = {}
         """The partitions of topics that the batch changes; made into tuples once, at the end."""
-        self._values: dict[tuple[str, Any], dict[str, Any]] = {}
+        self._values: dict[tuple[str, Any], dict[Any, Any]] = {}
         """What the batch changes inside a map, by its name and key; put back once, at the end."""
 
     def finish(self) -> dict[str, Any]:
@@ -178,7 +180,7 @@ class _Delta:
         changed: dict[Any, Any] = self.changed[name]
         return changed
 
-    def values_of(self, name: str, key: Any) -> dict[str, Any]:
+    def values_of(self, name: str, key: Any) -> dict[Any, Any]:
         """What a map of maps has at a key, to be changed; without any the key is taken out."""
         values = self._values.get((name, key))
         if values is None:
@@ -296,6 +298,16 @@ def _client_quota(delta: _Delta, record: records.ClientQuotaRecord) -> None:
         values[record.key] = record.value
 
 
+def _scram_credential(delta: _Delta, record: records.UserScramCredentialRecord) -> None:
+    delta.values_of("scram", record.name)[record.mechanism] = ScramCredential(
+        salt=record.salt, stored_key=record.stored_key, server_key=record.server_key, iterations=record.iterations
+    )
+
+
+def _remove_scram_credential(delta: _Delta, record: records.RemoveUserScramCredentialRecord) -> None:
+    delta.values_of("scram", record.name).pop(record.mechanism, None)
+
+
 def _endpoints(listeners: Iterable[records.BrokerEndpoint | records.ControllerEndpoint]) -> tuple[Endpoint, ...]:
     return tuple(
         Endpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
@@ -381,6 +393,8 @@ _CHANGES: Mapping[type, Callable[[_Delta, Any], None]] = {
     records.RemoveTopicRecord: _remove_topic,
     records.ConfigRecord: _config,
     records.ClientQuotaRecord: _client_quota,
+    records.UserScramCredentialRecord: _scram_credential,
+    records.RemoveUserScramCredentialRecord: _remove_scram_credential,
     records.RegisterBrokerRecord: _register_broker,
     records.BrokerRegistrationChangeRecord: _broker_change,
     records.UnregisterBrokerRecord: _unregister_broker,

@@ -1,7 +1,7 @@
 """The records that make an image anew: what a snapshot of the metadata log holds (KIP-630).
 
 They come in Kafka's order, so that each names only what came before it: features, brokers and controllers, topics with
-their partitions, configurations, quotas, the next producer id.
+their partitions, configurations, quotas, the next producer id, SCRAM credentials.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from kwire.cluster.features import METADATA_VERSION
 from kwire.cluster.image import BrokerRegistration, ControllerRegistration, MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.scram import ScramCredential
 from kwire.protocol.messages.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -25,6 +26,7 @@ from kwire.protocol.messages.metadata_records import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 
 
@@ -47,6 +49,9 @@ def records_of(image: MetadataImage) -> Iterator[Any]:
             yield ClientQuotaRecord(entity=parts, key=key, value=quota)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
+    for user, credentials in image.scram.items():
+        for mechanism, credential in credentials.items():
+            yield _scram_credential(user, mechanism, credential)
 
 
 def _broker(broker: BrokerRegistration) -> RegisterBrokerRecord:
@@ -82,6 +87,17 @@ def _controller(controller: ControllerRegistration) -> RegisterControllerRecord:
             ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
             for name, low, high in controller.features
         ],
+    )
+
+
+def _scram_credential(user: str, mechanism: int, credential: ScramCredential) -> UserScramCredentialRecord:
+    return UserScramCredentialRecord(
+        name=user,
+        mechanism=mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
     )
 
 

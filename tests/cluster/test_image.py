@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.image import Endpoint, MetadataImage, UnknownRecord
+from kwire.cluster.scram import ScramCredential
 from kwire.protocol.messages import metadata_records as records
 
 A, B = UUID(int=1), UUID(int=2)
@@ -135,6 +136,33 @@ def test_many_configs_of_one_resource_are_soon_applied() -> None:
     image = after(*batch)
     assert time.monotonic() - began < 3, "one copy of the configurations for a batch, not one for each record"
     assert len(image.config_of(4, "1")) == 20_000
+
+
+def credential(user: str, mechanism: int, **changes: Any) -> records.UserScramCredentialRecord:
+    fields: dict[str, Any] = {"salt": b"salt", "stored_key": b"stored", "server_key": b"served", "iterations": 4096}
+    return records.UserScramCredentialRecord(name=user, mechanism=mechanism, **(fields | changes))
+
+
+def test_scram_credentials_come_change_and_go_by_user_and_mechanism() -> None:
+    first = after(credential("a", 1), credential("a", 2, salt=b"other"), credential("b", 1))
+    assert {user: list(each) for user, each in first.scram.items()} == {"a": [1, 2], "b": [1]}
+    kept = ScramCredential(salt=b"other", stored_key=b"stored", server_key=b"served", iterations=4096)
+    assert first.scram["a"][2] == kept
+    gone = records.RemoveUserScramCredentialRecord
+    second = after(credential("a", 1, iterations=9000), gone(name="b", mechanism=1), base=first)
+    assert {user: list(each) for user, each in second.scram.items()} == {"a": [1, 2]}
+    assert second.scram["a"][1].iterations == 9000
+    assert first.scram["a"][1].iterations == 4096, "an image never changes"
+    third = after(
+        gone(name="a", mechanism=2), gone(name="a", mechanism=1), gone(name="never", mechanism=1), base=second
+    )
+    assert third.scram == {}
+
+
+def test_the_keys_of_a_credential_are_shown_nowhere() -> None:
+    image = after(credential("a", 1))
+    assert repr(image.scram["a"][1]) == "ScramCredential(iterations=4096)"
+    assert not any(word in repr(image) for word in ("salt", "stored", "served"))
 
 
 def test_features() -> None:

@@ -11,7 +11,9 @@ from kwire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     MetadataRecord,
     RegisterBrokerRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
+    UserScramCredentialRecord,
     decode_metadata_record,
 )
 
@@ -25,6 +27,8 @@ VERSION_POSITION = 2
         (RegisterBrokerRecord(broker_id=1, incarnation_id=UUID(int=1), broker_epoch=2, log_dirs=[UUID(int=9)]), 3, 4),
         (BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=2, fenced=1), 2, 3),
         (TopicRecord(name="t", topic_id=UUID(int=3)), 0, 0),
+        (UserScramCredentialRecord(name="u", mechanism=1, salt=b"s", iterations=4096), 0, 0),
+        (RemoveUserScramCredentialRecord(name="u", mechanism=2), 0, 0),
     ],
 )
 def test_older_levels_have_older_records(record: MetadataRecord, before: int, since: int) -> None:

@@ -78,6 +78,12 @@ def everything() -> MetadataImage:
             value=1.5,
         ),
         records.ProducerIdsRecord(broker_id=1, broker_epoch=7, next_producer_id=2000),
+        *(
+            records.UserScramCredentialRecord(
+                name="alice", mechanism=mechanism, salt=b"salt", stored_key=b"s", server_key=b"k", iterations=8192
+            )
+            for mechanism in (1, 2)
+        ),
     ]
     return MetadataImage().apply(batch, offset=41, epoch=3)
 

@@ -1,11 +1,13 @@
-"""DescribeUserScramCredentials: which users have SCRAM credentials. Nobody has any (KIP-554)."""
+"""DescribeUserScramCredentials: which users have SCRAM credentials, by mechanism; never their keys (KIP-554)."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+from kwire.cluster.scram import ScramCredentials
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
@@ -17,26 +19,35 @@ from kwire.server.dispatch import Api
 def handle(
     request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> DescribeUserScramCredentialsResponse:
-    names = Counter(user.name for user in request.users or ())
     if not context.allows_cluster():
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.meaning)
+    users = context.services.image.scram
+    names = Counter([user.name for user in request.users or ()] or list(users))
     return DescribeUserScramCredentialsResponse(
-        error_message="", results=[_nobody(name, is_repeated=names[name] > 1) for name in names]
+        error_message="", results=[_result(users, name, is_repeated=count > 1) for name, count in names.items()]
     )
 
 
-def _nobody(name: str, *, is_repeated: bool) -> DescribeUserScramCredentialsResult:
+def _result(users: ScramCredentials, name: str, *, is_repeated: bool) -> DescribeUserScramCredentialsResult:
     if is_repeated:
         return DescribeUserScramCredentialsResult(
             user=name,
             error_code=ErrorCode.DUPLICATE_RESOURCE,
             error_message=f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}",
         )
+    if name not in users:
+        return DescribeUserScramCredentialsResult(
+            user=name,
+            error_code=ErrorCode.RESOURCE_NOT_FOUND,
+            error_message=f"Attempt to describe a user credential that does not exist: {name}",
+        )
     return DescribeUserScramCredentialsResult(
         user=name,
-        error_code=ErrorCode.RESOURCE_NOT_FOUND,
-        error_message=f"Attempt to describe a user credential that does not exist: {name}",
+        credential_infos=[
+            CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
+            for mechanism, credential in sorted(users[name].items(), key=lambda item: item[0])
+        ],
     )
 
 

@@ -1,4 +1,4 @@
-"""APIs of users, ACLs and delegation tokens, none of which are there yet: brokers and controllers say so alike."""
+"""APIs of users, ACLs and delegation tokens: brokers and controllers answer alike, mostly that there are none yet."""
 
 from __future__ import annotations
 
