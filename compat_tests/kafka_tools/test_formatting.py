@@ -19,6 +19,8 @@ from kwire.cluster.initial_features import OF_KAFKA
 from kwire.cluster.snapshots import decode_snapshot
 from kwire.log.disk import RealDisk
 from kwire.protocol.messages.control_records import VotersRecord
+from kwire.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from tests.support.raw_client import RawClient
 
 #: What kwire does not have yet is off in the directories that are compared.
 OFF = [f"--feature={name}=0" for name in sorted(OF_KAFKA - FORMATTED.keys() - {METADATA_VERSION, "kraft.version"})]
@@ -37,6 +39,29 @@ NODES = {
         "controller.quorum.voters": "1@127.0.0.1:9193",
     },
 }
+SALT = 'salt="MWx2NHBkbnc0ZndxN25vdGN4bTB5eTFrN3E="'
+ALICE = f"SCRAM-SHA-256=[name=alice,iterations=8192,{SALT},password=alice-secret]"
+BOB = f'SCRAM-SHA-512=[name="bob",{SALT},password="bob=secret"]'
+SALTED = f'SCRAM-SHA-512=[name=carol,iterations=16384,{SALT},saltedpassword="YCE="]'
+BOTH_PASSWORDS = f"SCRAM-SHA-256=[name=dave,{SALT},password=x,saltedpassword=YCE=]"
+UNUSUAL = " SCRAM-SHA-256=[name=eve,name=a=b c,salt=,password= x,iterations=+4096,,] "
+NO_USERS = (
+    "",
+    "SCRAM-SHA-1=[name=a,password=x]",
+    "SCRAM-SHA-256=name=a,password=x]",
+    "SCRAM-SHA-256=[name=a,password=x",
+    "SCRAM-SHA-256=[]",
+    "SCRAM-SHA-256=[,]",
+    "SCRAM-SHA-256=[password=x]",
+    "SCRAM-SHA-256=[name=a]",
+    "SCRAM-SHA-256=[name=a, password=x]",
+    "SCRAM-SHA-256=[name=a,saltedpassword=YCE=]",
+    "SCRAM-SHA-256=[name=a,password=x,salt=N3E==]",
+    "SCRAM-SHA-256=[name=a,password=x,salt=N3E=,iterations=4_096]",
+    "SCRAM-SHA-256=[name=a,password=x,iterations=4095]",
+    "SCRAM-SHA-512=[name=a,password=x,iterations=16385]",
+    "SCRAM-SHA-256=[name=a,password=x,foo=1,bar=2]",
+)
 TOOLS = {
     "kafka": lambda: ["java", *JVM, "-cp", class_path(), "kafka.tools.StorageTool"],
     "kwire": lambda: [sys.executable, "-m", "kwire"],
@@ -99,6 +124,9 @@ def without_ids(record, made_up):
         ("broker", ["-I", ONE]),
         ("static", []),
         ("static", ["-N"]),
+        ("combined", ["--standalone", "--add-scram", ALICE, "-S", BOB]),
+        ("broker", ["-S", SALTED, "-S", BOTH_PASSWORDS, "-S", UNUSUAL]),
+        ("static", ["--add-scram", BOB, "--add-scram", BOB.replace("secret", "other")]),
     ],
 )
 def test_the_same_files_are_written(tmp_path, node, options):
@@ -124,6 +152,8 @@ def test_the_same_files_are_written(tmp_path, node, options):
         ("controller", ["-s", "-f", "kraft.version=0"]),
         ("controller", ["-s", "-f", "metadata.version=30", "-r", "4.3"]),
         ("controller", ["-s", "-f", "nope.version=1"]),
+        *(("controller", ["-s", "-S", argument]) for argument in NO_USERS),
+        ("controller", ["-s", "-S", ALICE, "-S", "SCRAM-SHA-256"]),
     ],
 )
 def test_the_same_is_refused_in_the_same_words(tmp_path, node, options):
@@ -150,7 +180,7 @@ class KafkaOnKwires(ApacheKafka):
 
     def prepare(self):
         self.write_settings()
-        ended = run("kwire", self.properties, "--standalone")
+        ended = run("kwire", self.properties, "--standalone", "-S", ALICE, "-S", BOB)
         assert ended.returncode == 0, ended
 
 
@@ -166,8 +196,16 @@ class KwireOnKafkas(KwireBroker):
                 f"listeners=PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{port}\n"
                 f"controller.quorum.bootstrap.servers=127.0.0.1:{port}\n"
             )
-        ended = run("kafka", self.properties, "--standalone")
+        ended = run("kafka", self.properties, "--standalone", "-S", ALICE, "-S", BOB)
         assert ended.returncode == 0, ended
+
+
+def users(broker):
+    """Mechanisms and iterations of all users."""
+    with RawClient(broker.bootstrap) as client:
+        answer = client.ask(DescribeUserScramCredentialsRequest(users=None), 0)
+    assert answer.error_code == 0
+    return {each.user: [(info.mechanism, info.iterations) for info in each.credential_infos] for each in answer.results}
 
 
 @pytest.mark.parametrize("kind", [KafkaOnKwires, KwireOnKafkas])
@@ -176,8 +214,10 @@ def test_each_broker_serves_what_the_other_formatted(tmp_path, kind):
     try:
         broker.start()
         create_topic(broker.bootstrap, "formed")
+        assert users(broker) == {"alice": [(1, 8192)], "bob": [(2, 4096)]}
         broker.restart()
         create_topic(broker.bootstrap, "again")
+        assert users(broker) == {"alice": [(1, 8192)], "bob": [(2, 4096)]}
     finally:
         broker.stop()
     assert (tmp_path / "data" / "formed-0").is_dir()

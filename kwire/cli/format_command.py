@@ -32,12 +32,22 @@ EXIT_REFUSED = 1
 @click.option(
     "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature's level to begin with."
 )
+@click.option(
+    "-S",
+    "--add-scram",
+    "scram",
+    multiple=True,
+    metavar="MECHANISM=[...]",
+    help="A user to begin with, as in 'SCRAM-SHA-256=[name=alice,password=alice-secret]' or "
+    '\'SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]\'.',
+)
 def format_directories(
     properties: Path | None,
     cluster_id: str | None,
     initial_controllers: str | None,
     release_version: str | None,
     features: tuple[str, ...],
+    scram: tuple[str, ...],
     *,
     standalone: bool,
     no_initial_controllers: bool,
@@ -66,6 +76,7 @@ def format_directories(
             ignore_formatted=ignore_formatted,
             release_version=release_version,
             features=features,
+            scram=scram,
         ),
     )
 

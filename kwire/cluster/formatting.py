@@ -8,7 +8,7 @@ directory that is still blank.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +26,7 @@ from kwire.log.disk import Disk, DiskFailure
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.messages.control_records import KRaftVersionRecord
-from kwire.protocol.messages.metadata_records import FeatureLevelRecord
+from kwire.protocol.messages.metadata_records import FeatureLevelRecord, UserScramCredentialRecord
 
 
 def make_durably(disk: Disk, directory: str) -> None:
@@ -77,6 +77,7 @@ def write_directory(
     meta: MetaProperties,
     *,
     features: Mapping[str, int],
+    credentials: Sequence[UserScramCredentialRecord] = (),
     voters: VoterSet | None,
     now_ms: int,
 ) -> MetaProperties:
@@ -86,7 +87,8 @@ def write_directory(
     if disk.exists(metadata):
         # An interrupted formatting may have meant other voters, or none.
         disk.remove_directory(metadata)
-    disk.replace(f"{directory}/{BOOTSTRAP_CHECKPOINT}", _bootstrap_checkpoint(features, now_ms), sync=True)
+    records = [*_feature_records(features), *credentials]
+    disk.replace(f"{directory}/{BOOTSTRAP_CHECKPOINT}", _bootstrap_checkpoint(records, now_ms), sync=True)
     if voters is not None:
         disk.make_directory(metadata)
         disk.replace(f"{metadata}/{FIRST_SNAPSHOT}", _first_snapshot(voters, now_ms), sync=True)
@@ -113,8 +115,7 @@ def _feature_records(features: Mapping[str, int]) -> list[Any]:
     return [FeatureLevelRecord(name=name, feature_level=level) for name, level in features.items()]
 
 
-def _bootstrap_checkpoint(features: Mapping[str, int], now_ms: int) -> bytes:
-    records = _feature_records(features)
+def _bootstrap_checkpoint(records: Sequence[Any], now_ms: int) -> bytes:
     return b"".join(encode_snapshot(records, epoch=0, now_ms=now_ms, last_contained_timestamp_ms=0))
 
 

@@ -6,7 +6,7 @@ completes. What is formatted already is never written to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -15,8 +15,10 @@ from kwire.cluster.features import METADATA_VERSION
 from kwire.cluster.formatting import make_durably, write_directory
 from kwire.cluster.initial_features import RELEASE_NAMES
 from kwire.cluster.quorum.voters import VoterSet
+from kwire.cluster.scram import ScramMechanism
 from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.log_manager import LOCK_FILE
+from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
 from kwire.seams import Chance, Clock
 
 Say = Callable[[str], None]
@@ -38,6 +40,8 @@ class NodeFormat:
     features: Mapping[str, int]
     voters: VoterSet | None
     """Whom the metadata log begins with; None when it does not say, as with configured voters or for an observer."""
+    credentials: tuple[UserScramCredentialRecord, ...] = ()
+    """What the first users of the cluster are known by."""
 
     @property
     def directories(self) -> list[str]:
@@ -56,6 +60,13 @@ class NodeFormat:
     def is_voter(self) -> bool:
         return self.voters is not None and self.node_id in self.voters.ids
 
+    def in_words(self) -> Iterator[str]:
+        """What the cluster begins with; of credentials only whose they are."""
+        for name, level in self.features.items():
+            yield f"{name}={level}"
+        for each in self.credentials:
+            yield f"{ScramMechanism(each.mechanism).sasl_name} of {each.name}"
+
     def directory_id(self, directory: str, chance: Chance) -> UUID:
         """A new id, but for a voter: it is known by the one that the voter set has for it."""
         voter = self.voters.get(self.node_id) if self.voters is not None else None
@@ -72,7 +83,7 @@ def format_node(
     if not blank:
         say("All of the log directories are already formatted.")
         return
-    say("Bootstrap metadata: " + ", ".join(f"{name}={level}" for name, level in wanted.features.items()))
+    say("Bootstrap metadata: " + ", ".join(wanted.in_words()))
     release = RELEASE_NAMES[wanted.features[METADATA_VERSION]]
     for directory in blank:
         say(f"Formatting {wanted.kind_of(directory)} {directory} with {METADATA_VERSION} {release}.")
@@ -145,6 +156,7 @@ def _format(wanted: NodeFormat, directory: str, *, disk: Disk, chance: Chance, n
                 directory_id=wanted.directory_id(directory, chance),
             ),
             features=wanted.features,
+            credentials=wanted.credentials,
             voters=wanted.voters if directory == wanted.metadata_dir else None,
             now_ms=now_ms,
         )

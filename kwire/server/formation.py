@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kwire.cluster.initial_controllers import InvalidVoterError, initial_voter, parse_initial_controllers
 from kwire.cluster.initial_features import InvalidFeatureError, initial_levels, metadata_version_of, parse_levels
+from kwire.cluster.initial_scram import InvalidScramError, parse_scram
 from kwire.cluster.node_formatting import FormatRefused, NodeFormat, Say, format_node
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, VoterSet
 from kwire.log.disk import Disk
@@ -36,6 +37,8 @@ class FormatOptions:
     release_version: str | None = None
     features: tuple[str, ...] = ()
     """name=level."""
+    scram: tuple[str, ...] = ()
+    """The first users' credentials, as initial_scram.py reads them."""
 
 
 def format_storage(
@@ -58,7 +61,8 @@ def plan_format(config: BrokerConfig, options: FormatOptions, *, chance: Chance)
         asked = parse_levels(options.features)
         voters = _first_voters(config, options, chance)
         features = initial_levels(asked, release, is_dynamic=not config.quorum_voters)
-    except (InvalidFeatureError, InvalidVoterError) as error:
+        credentials = parse_scram(options.scram, chance)
+    except (InvalidFeatureError, InvalidScramError, InvalidVoterError) as error:
         raise FormatRefused(str(error)) from None
     return NodeFormat(
         cluster_id=options.cluster_id,
@@ -67,6 +71,7 @@ def plan_format(config: BrokerConfig, options: FormatOptions, *, chance: Chance)
         metadata_dir=config.metadata_dir,
         features=features,
         voters=voters,
+        credentials=tuple(credentials),
     )
 
 

@@ -13,6 +13,7 @@ from kwire.cluster.directory import load_meta_properties
 from kwire.cluster.snapshots import decode_snapshot
 from kwire.log.disk import RealDisk
 from kwire.protocol.messages.control_records import VotersRecord
+from kwire.protocol.messages.metadata_records import FeatureLevelRecord
 from kwire.protocol.uuids import uuid_from_text
 from kwire.server.settings.config import SettingError
 from tests.support.requests import create_topic
@@ -21,6 +22,7 @@ from tests.support.running import RunningBroker
 CLUSTER = "vqbMkXcHSCi2oJQ2pWmTnw"
 ONE = "1@127.0.0.1:9193:JEXY6aqzQY-32P5TStzaFg"
 TWO = "2@127.0.0.2:9193:MvDxzVmcRsaTz33bUuRU6A"
+ALICE = 'SCRAM-SHA-256=[name=alice,iterations=8192,salt="N3E=",password=alice-secret]'
 CHECKPOINT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 
 SERVERS = "controller.quorum.bootstrap.servers=127.0.0.1:9193"
@@ -76,6 +78,13 @@ NOT_ON_BROKERS = "You can only use --standalone on a controller."
         ("static", ["-f", "x=1"], "Unsupported feature: x."),
         ("static", ["-f", "x"], "equals sign not found"),
         ("static", ["-r", "9.9"], "Unknown metadata.version '9.9'"),
+        ("static", ["-r", "3.4", "-S", ALICE], "Unknown metadata.version '3.4'"),
+        ("controller", ["-s", "-S", "alice"], "Failed to find equals sign in SCRAM argument 'alice'"),
+        (
+            "broker",
+            ["--add-scram", ALICE, "--add-scram", "SCRAM-SHA-256=[name=bob]"],
+            "You must supply one of 'passwor",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(tmp_path: Path, node: str, options: list[str], words: str) -> None:
@@ -123,6 +132,21 @@ def test_else_there_is_none(tmp_path: Path, node: str, options: list[str]) -> No
     assert ended.exit_code == 0, ended.output
     found = sorted(path.name for path in (tmp_path / "data").iterdir() if path.name != ".lock")
     assert found == ["bootstrap.checkpoint", "meta.properties"]
+
+
+@pytest.mark.parametrize(("node", "options"), [("combined", ["-s"]), ("broker", []), ("static", [])])
+def test_users_are_in_the_records_that_a_cluster_begins_with(tmp_path: Path, node: str, options: list[str]) -> None:
+    bob = "SCRAM-SHA-512=[name=bob,password=bob-secret]"
+    ended = format_(tmp_path, NODES[node], *options, "-S", ALICE, "--add-scram", bob)
+    assert ended.exit_code == 0, ended.output
+    assert "SCRAM-SHA-256 of alice, SCRAM-SHA-512 of bob\n" in ended.stdout
+    assert "secret" not in ended.output
+    records = decode_snapshot((tmp_path / "data" / "bootstrap.checkpoint").read_bytes()).records
+    levels, users = records[:-2], records[-2:]
+    assert all(isinstance(each, FeatureLevelRecord) for each in levels)
+    kept = [(each.name, each.mechanism, each.iterations) for each in users]
+    assert kept == [("alice", 1, 8192), ("bob", 2, 4096)]
+    assert users[0].salt == b"7q"
 
 
 @pytest.mark.parametrize(

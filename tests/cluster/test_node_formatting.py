@@ -13,13 +13,14 @@ from kwire.cluster.directory import DirectoryRefused, MetaProperties, is_blank, 
 from kwire.cluster.features import FORMATTED
 from kwire.cluster.formatting import bootstrap_records, write_identity
 from kwire.cluster.initial_controllers import parse_initial_controllers
+from kwire.cluster.initial_scram import parse_scram
 from kwire.cluster.node_formatting import FormatRefused, NodeFormat, format_node
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.snapshots import decode_snapshot
 from kwire.log.disk import Data, DiskFailure, RealDisk
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.messages.control_records import KRaftVersionRecord
-from kwire.protocol.messages.metadata_records import FeatureLevelRecord
+from kwire.protocol.messages.metadata_records import FeatureLevelRecord, UserScramCredentialRecord
 from kwire.protocol.uuids import uuid_from_text
 from kwire.seams import SystemChance
 from tests.log.support import ManualClock
@@ -39,6 +40,7 @@ def node(
     cluster_id: str = "c",
     metadata: str = "b",
     features: Mapping[str, int] = FORMATTED,
+    credentials: tuple[UserScramCredentialRecord, ...] = (),
 ) -> NodeFormat:
     """A node with the log directories a and b."""
     return NodeFormat(
@@ -47,6 +49,7 @@ def node(
         log_dirs=(str(tmp_path / "b"), str(tmp_path / "a")),
         metadata_dir=str(tmp_path / metadata),
         features=features,
+        credentials=credentials,
         voters=voters,
     )
 
@@ -114,6 +117,16 @@ def test_features_are_in_each_directory(tmp_path: Path) -> None:
     for name in ("a", "b"):
         records = bootstrap_records(RealDisk(), str(tmp_path / name))
         assert records == [FeatureLevelRecord(name="metadata.version", feature_level=30)]
+
+
+def test_users_are_in_each_directory_behind_the_features(tmp_path: Path) -> None:
+    users = parse_scram(["SCRAM-SHA-256=[name=a,password=x]", "SCRAM-SHA-512=[name=a,password=x]"], SystemChance())
+    said = format_(node(tmp_path, features={"metadata.version": 30}, credentials=tuple(users)))
+    assert said[0] == "Bootstrap metadata: metadata.version=30, SCRAM-SHA-256 of a, SCRAM-SHA-512 of a"
+    for name in ("a", "b"):
+        records = bootstrap_records(RealDisk(), str(tmp_path / name))
+        assert records == [FeatureLevelRecord(name="metadata.version", feature_level=30), *users]
+    assert decode_snapshot((tmp_path / "b" / CHECKPOINT).read_bytes()).records == []
 
 
 def test_the_metadata_may_have_a_directory_of_its_own(tmp_path: Path) -> None:

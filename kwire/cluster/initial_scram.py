@@ -1,0 +1,139 @@
+"""SCRAM credentials of a new cluster as they are written on a command line: MECHANISM=[name=...,password=...].
+
+As in SCRAM-SHA-256=[name=alice,iterations=8192,salt="MWx2NHBkbnc0ZndxN25vdGN4bTB5eTFrN3E=",password=alice-secret] or,
+with `saltedpassword` instead of `password`, of a password that is not told. The rules and words are those of Kafka's
+storage tool: white space counts, quotes around a value go, of a key that is named again the last value counts, and a
+password counts before a saltedpassword.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+
+from kwire.cluster.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism, make_credential, salt_password
+from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
+from kwire.seams import Chance
+
+ITERATIONS = 4096
+"""Where the command line does not say."""
+_MECHANISMS = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
+_INTEGER_MAX = 2**31 - 1
+_NAME_BYTES_MAX = 2**15 - 1
+"""What a string of a record holds."""
+
+
+class InvalidScramError(ValueError):
+    """The text names no credential; the message says why, and never the password."""
+
+
+def parse_scram(arguments: Sequence[str], chance: Chance) -> list[UserScramCredentialRecord]:
+    """The records of the credentials, in their order. Raises InvalidScramError.
+
+    A salt that is not given is made up.
+    """
+    return [_credential(argument, chance) for argument in arguments]
+
+
+def _credential(argument: str, chance: Chance) -> UserScramCredentialRecord:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        raise InvalidScramError("An argument of add-scram is not UTF-8") from None
+    mechanism, text = _mechanism(argument.strip())
+    values = dict(_component(component) for component in _components(text))
+    name = values.pop("name", None)
+    if name is None:
+        raise InvalidScramError("You must supply 'name' to add-scram")
+    given_salt = values.pop("salt", None)
+    salt = None if given_salt is None else _bytes("salt", given_salt)
+    iterations = _integer(values.pop("iterations", str(ITERATIONS)))
+    password, given_salted = values.pop("password", None), values.pop("saltedpassword", None)
+    salted = _salted_password(password, given_salted, has_salt=salt is not None)
+    if values:
+        raise InvalidScramError("Unknown SCRAM configurations: " + ", ".join(sorted(values)))
+    _check(mechanism, name, iterations)
+    salt = chance.uuid().bytes if salt is None else salt
+    if password is not None:
+        salted = salt_password(mechanism, password, salt=salt, iterations=iterations)
+    credential = make_credential(mechanism, salted, salt=salt, iterations=iterations)
+    return UserScramCredentialRecord(
+        name=name,
+        mechanism=mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
+    )
+
+
+def _mechanism(argument: str) -> tuple[ScramMechanism, str]:
+    """The mechanism, and what stands in its brackets."""
+    name, equals, text = argument.partition("=")
+    if not equals:
+        raise InvalidScramError(f"Failed to find equals sign in SCRAM argument '{argument}'")
+    mechanism = _MECHANISMS.get(name)
+    if mechanism is None:
+        raise InvalidScramError(f"The add-scram mechanism {name} is not supported.")
+    if not text.startswith("["):
+        raise InvalidScramError("Expected configuration string to start with [")
+    if not text.endswith("]"):
+        raise InvalidScramError("Expected configuration string to end with ]")
+    return mechanism, text[1:-1]
+
+
+def _components(text: str) -> list[str]:
+    """What stands between commas; none are missed at the end, where Java's String.split leaves them out."""
+    stripped = text.rstrip(",")
+    return stripped.split(",") if stripped or not text else []
+
+
+def _component(component: str) -> tuple[str, str]:
+    name, equals, value = component.partition("=")
+    if not equals:
+        raise InvalidScramError(f"No equals sign found in SCRAM component: {component}")
+    return name, value[1:-1] if re.fullmatch('".*"', value, re.DOTALL) else value
+
+
+def _bytes(key: str, text: str) -> bytes:
+    """From base64, with its padding or without, as Java reads it."""
+    if _BASE64.fullmatch(text) is None:
+        raise InvalidScramError(f"Failed to decode given {key}: {text}")
+    return base64.b64decode(text + "=" * (-len(text) % 4))
+
+
+def _integer(text: str) -> int:
+    if re.fullmatch(r"[+-]?[0-9]{1,19}", text) is None or not -_INTEGER_MAX - 1 <= int(text) <= _INTEGER_MAX:
+        raise InvalidScramError(f"Failed to parse iterations count: {text}")
+    return int(text)
+
+
+def _salted_password(password: str | None, salted: str | None, *, has_salt: bool) -> bytes:
+    """The salted password that was given; nothing of it where a password stands for it."""
+    if password is not None:
+        if not password:
+            raise InvalidScramError("The 'password' of add-scram must not be empty")
+        return b""
+    if salted is None:
+        raise InvalidScramError("You must supply one of 'password' or 'saltedpassword' to add-scram")
+    if not has_salt:
+        raise InvalidScramError("You must supply 'salt' with 'saltedpassword' to add-scram")
+    value = _bytes("saltedPassword", salted)
+    if not value:
+        raise InvalidScramError("The 'saltedpassword' of add-scram must not be empty")
+    return value
+
+
+def _check(mechanism: ScramMechanism, name: str, iterations: int) -> None:
+    if iterations < ITERATIONS_MIN:
+        raise InvalidScramError(
+            f"The 'iterations' value must be >= {ITERATIONS_MIN} for add-scram using {mechanism.name}"
+        )
+    if iterations > ITERATIONS_MAX:
+        raise InvalidScramError(
+            f"The 'iterations' value must be <= {ITERATIONS_MAX} for add-scram using {mechanism.name}"
+        )
+    if len(name.encode()) > _NAME_BYTES_MAX:
+        raise InvalidScramError(f"The 'name' value must have at most {_NAME_BYTES_MAX} bytes for add-scram")
