@@ -49,8 +49,9 @@ def open_metadata_log(
             segment_ms=segment_ms,
         ),
         surroundings=surroundings,
-        topic_id=METADATA_TOPIC_ID,
     )
+    if log.topic_id is None:
+        log.assign_topic_id(METADATA_TOPIC_ID)
     raft_log = RaftLog(log, disk=disk, clock=surroundings.clock)
     raft_log.open()
     try:

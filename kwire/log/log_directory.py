@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -16,8 +17,10 @@ from kwire.log.checkpoints import (
     TopicPartition,
     parse_clean_shutdown,
 )
-from kwire.log.disk import Disk, DiskFailure, DiskLock
+from kwire.log.disk import Disk, DiskFailure, DiskFullError, DiskLock
 from kwire.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
 
 LOADED_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE)
 """Checkpoints that say how a log is opened, and how much of it is committed."""
@@ -82,6 +85,22 @@ class LogDirectory:
         """The partition is gone; the files may still name it."""
         for offsets in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks):
             offsets.pop(key, None)
+
+    def close_logs(self, *, clean: bool) -> bool:
+        """Give the files of all logs back; whether all that was in them is durable, which only a clean close asks."""
+        for future in self.futures.values():
+            future.close(clean=False)
+        is_clean = clean
+        for log in self.logs.values():
+            is_clean = is_clean and log.failure is None
+            try:
+                log.close(clean=clean)
+            except DiskFullError as full:
+                logger.error("%s-%s is not closed cleanly: %s", log.topic, log.partition, full)  # noqa: TRY400
+                is_clean = False
+            except DiskFailure:  # the directory is offline, and says why
+                is_clean = False
+        return is_clean
 
     def checkpoint_job(self, disk: Disk, name: str, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob:
         """The writing of a checkpoint file as it should be with these high watermarks."""

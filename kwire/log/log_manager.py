@@ -217,12 +217,23 @@ class LogManager:
     def get_or_create(self, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None) -> PartitionLog:
         """The partition's log; a new one goes to the directory with the fewest logs, one that stayed closed to its own.
 
+        What is found may be of an earlier topic of this name, and is if a power cut took its id: no flush came after
+        that was written, so nothing in there was ever durable. It is set aside.
+
         Raises CorruptLogError, DiskFailure, or KafkaError if there is no space for it.
         """
-        if (log := self.get(topic, partition)) is not None:
-            if log.topic_id is None and topic_id is not None:
-                log.assign_topic_id(topic_id)  # a power cut took what was in its partition.metadata
+        log = self.get(topic, partition) or self._open_somewhere(topic, partition, config, topic_id)
+        if topic_id is not None and log.topic_id is None and log.log_end_offset == 0:
+            log.assign_topic_id(topic_id)
+        if topic_id in (None, log.topic_id):
             return log
+        path = self.set_aside(topic, partition)
+        logger.warning("%s-%d: not known to be of this topic; set aside as %s", topic, partition, path)
+        return self._open_somewhere(topic, partition, config, topic_id)
+
+    def _open_somewhere(
+        self, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None
+    ) -> PartitionLog:
         online = [directory for directory in self.directories if not directory.is_offline]
         if not online:
             raise LogDirectoryError("log.dirs: every log directory is offline")
@@ -452,29 +463,13 @@ class LogManager:
         high_watermarks: Mapping[TopicPartition, int] = MappingProxyType({}),
     ) -> None:
         """Close every log; a clean close flushes them, writes the checkpoints and, last of all, says so in a file."""
-        unclean = {directory.path for directory in self.directories if not self._close_logs(directory, clean=clean)}
+        unclean = {directory.path for directory in self.directories if not directory.close_logs(clean=clean)}
         if clean:
             self.checkpoint(high_watermarks)
             for directory in self.directories:
                 if not directory.is_offline and directory.path not in unclean:
                     self._mark_clean(directory, broker_epoch)
         self._release()
-
-    def _close_logs(self, directory: LogDirectory, *, clean: bool) -> bool:
-        """Whether all of them are durable."""
-        for future in directory.futures.values():
-            future.close(clean=False)
-        is_clean = clean
-        for log in directory.logs.values():
-            is_clean = is_clean and log.failure is None
-            try:
-                log.close(clean=clean)
-            except DiskFullError as full:
-                logger.error("%s-%s is not closed cleanly: %s", log.topic, log.partition, full)  # noqa: TRY400
-                is_clean = False
-            except DiskFailure:  # the directory is offline, and says why
-                is_clean = False
-        return is_clean
 
     def _mark_clean(self, directory: LogDirectory, broker_epoch: int) -> None:
         try:

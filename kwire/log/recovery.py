@@ -74,7 +74,10 @@ def open_log(
     recovery_point: int = 0,
     was_clean_shutdown: bool = False,
 ) -> PartitionLog:
-    """The log in directory, which is made if it is not there; without a known start, the leader epochs tell it."""
+    """The log in directory, which is made if it is not there; without a known start, the leader epochs tell it.
+
+    The topic's id is given to a log that has neither one nor records.
+    """
     disk = surroundings.disk
     is_new = not disk.is_directory(directory)
     if is_new:
@@ -116,7 +119,7 @@ def open_log(
     else:
         _recover(log)
     _settle(log, was_clean_shutdown=was_clean_shutdown)
-    if topic_id is not None and log.topic_id is None:
+    if topic_id is not None and log.topic_id is None and log.log_end_offset == 0:
         log.assign_topic_id(topic_id)
     if log.unflushed_records >= config.flush_messages:
         log.flush()  # what is read must be durable here, and what was recovered is about to be read

@@ -225,7 +225,9 @@ class NodeScript:
             return loop.run_until_complete(self._check(disk, at, probe))
 
     async def _check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
-        node = await start_node(disk, seed=100 * self._seed + 99, now_ms=NOW_MS + LATER_MS)
+        (directory,) = CONFIG.log_dirs
+        names = len(disk.list(directory)) if disk.is_directory(directory) else 0  # a start after a start draws anew
+        node = await start_node(disk, seed=100 * (self._seed + 1000 * names) + 99, now_ms=NOW_MS + LATER_MS)
         problems = []
         if (
             self._cluster_id is not None

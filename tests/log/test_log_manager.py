@@ -60,6 +60,26 @@ def test_a_topic_id_that_a_power_cut_took_is_written_again(tmp_path):
     third.close(clean=False)
 
 
+@pytest.mark.parametrize("is_loaded", [True, False])
+@pytest.mark.parametrize("content", [b"", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAw\n"])
+def test_records_that_are_not_known_to_be_of_the_topic_are_set_aside(tmp_path, content, is_loaded):
+    manager = managed(tmp_path)
+    topic_id = uuid.uuid4()
+    log = manager.get_or_create("t", 0, CONFIG, topic_id)
+    log.append(batch(b"a"), leader_epoch=0)
+    manager.checkpoint({("t", 0): 1})
+    manager.close(clean=False)
+    (tmp_path / "d0" / "t-0" / "partition.metadata").write_bytes(content)
+    again = managed(tmp_path)
+    if is_loaded:
+        again.load_all(config_of)
+    assert values(again.get_or_create("t", 0, CONFIG, topic_id)) == []
+    assert again.checkpointed_high_watermark("t", 0) == 0
+    (stray,) = (tmp_path / "d0").glob("t-0.*-stray")
+    assert (stray / "00000000000000000000.log").stat().st_size > 0
+    again.close(clean=False)
+
+
 def test_the_clean_mark_is_written_last_and_removed_first(tmp_path):
     disk = FaultyDisk()
     manager = managed(tmp_path, surroundings(disk))

@@ -92,13 +92,13 @@ def the_clean_mark_comes_before_the_flush(patch: pytest.MonkeyPatch) -> None:
 @_bug("S12", "log/test_full_disk.py::test_a_close_that_finds_no_space_is_not_clean")
 def a_log_that_could_not_be_flushed_counts_as_clean(patch: pytest.MonkeyPatch) -> None:
     """The mark is written although a log's last flush failed."""
-    close_logs = LogManager._close_logs
+    close_logs = LogDirectory.close_logs
 
-    def close_and_hope(manager: LogManager, directory: LogDirectory, *, clean: bool) -> bool:
-        close_logs(manager, directory, clean=clean)
+    def close_and_hope(directory: LogDirectory, *, clean: bool) -> bool:
+        close_logs(directory, clean=clean)
         return clean
 
-    patch.setattr(LogManager, "_close_logs", close_and_hope)
+    patch.setattr(LogDirectory, "close_logs", close_and_hope)
 
 
 @_bug("S16", "log/test_disk.py::test_a_failed_append_leaves_the_old_end")
