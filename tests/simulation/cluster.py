@@ -146,7 +146,7 @@ async def scenario(scene: Scene, outcome: Outcome, seconds: float, kinds: Sequen
     for client in [*clients, administrator]:
         client.close()
     await healed.until("all replicas are the same", healed.replicas_agree)
-    scene.rules.replicas.of_replicas_at_rest()
+    scene.rules.replicas.of_replicas_at_rest(healed.closed)
 
 
 def run_seed(

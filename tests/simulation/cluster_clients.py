@@ -26,7 +26,7 @@ from kwire.protocol.messages.offset_fetch import (
 from kwire.protocol.records import decode_all
 from kwire.simulation import ClusterBroker, Simulation
 from tests.simulation.cluster_ledger import CommitKey, Ledger, PartitionKey
-from tests.simulation.connections import GROUP, Connections
+from tests.simulation.connections import GROUP, Connections, Leader
 from tests.support.requests import batch, create_request, fetch_request, produce_request
 
 PAUSE_SECONDS: Final = 0.1
@@ -69,7 +69,7 @@ class Client(Connections):
         super().__init__(simulation, brokers, name)
         self._ledger = ledger
         self._shapes = shapes
-        self._leaders: dict[PartitionKey, int] = {}
+        self._leaders: dict[PartitionKey, Leader] = {}
         self._coordinator: int | None = None
         self._count = 0
 
@@ -97,7 +97,7 @@ class Client(Connections):
         metadata = await self.ask(self._anyone(), MetadataRequest(topics=None), 12)
         self._check(metadata)
         self._leaders = {
-            (topic.topic_id, part.partition_index): part.leader_id
+            (topic.topic_id, part.partition_index): Leader(part.leader_id, part.leader_epoch)
             for topic in metadata.topics
             for part in topic.partitions
             if part.leader_id != NO_LEADER
@@ -135,7 +135,8 @@ class Client(Connections):
             return
         name = self._chance.pick(sorted(self._ledger.topics))
         topic_id, _ = self._ledger.topics.pop(name)
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=10_000)
+        # By id: a broker that has no answer asks the next controller again, and the name may be another topic's then.
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=10_000)
         answer = (await self.ask(self._anyone(), request, 6)).responses[0]
         if answer.error_code == ErrorCode.NONE:
             assert answer.topic_id == topic_id, f"{answer.topic_id} was deleted instead of {topic_id}"
@@ -155,7 +156,7 @@ class Client(Connections):
         topic_id, count = self._ledger.topics[name]
         return name, (topic_id, self._chance.below(count))
 
-    async def leader_of(self, key: PartitionKey) -> int | None:
+    async def leader_of(self, key: PartitionKey) -> Leader | None:
         """Who leads a partition, so far as this client knows."""
         if key not in self._leaders:
             await self.look()
@@ -170,7 +171,7 @@ class Client(Connections):
         value = f"{self.name}-{self._count}".encode()
         self._ledger.send(key, value)
         request = produce_request("", batch(value), partition=key[1], topic_id=key[0])
-        answer = (await self.ask(leader, request, 13)).responses[0].partition_responses[0]
+        answer = (await self.ask(leader.broker_id, request, 13)).responses[0].partition_responses[0]
         if answer.error_code == ErrorCode.NONE:
             self._ledger.acknowledge(key, answer.base_offset, value)
         else:
@@ -189,8 +190,8 @@ class Client(Connections):
         leader = await self.leader_of(key)
         if leader is None:
             return None
-        request = fetch_request("", offset, partition=key[1], topic_id=key[0])
-        response = await self.ask(leader, request, 16)
+        request = fetch_request("", offset, partition=key[1], topic_id=key[0], leader_epoch=leader.epoch)
+        response = await self.ask(leader.broker_id, request, 16)
         answer = response.responses[0].partitions[0] if response.responses else response
         if answer.error_code != ErrorCode.NONE:
             is_gone = key[0] not in {topic_id for topic_id, _ in self._ledger.topics.values()}

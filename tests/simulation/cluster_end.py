@@ -49,14 +49,14 @@ class Healed:
 
     def serves(self) -> bool:
         """Whether, besides, every partition is led, and all replicas are in sync."""
-        closed = self._closed
+        closed = self.closed
         return self.lives() and all(
             _is_at_rest(partition) or (topic.name, index) in closed
             for topic, index, partition in places(newest_image(self._cluster))
         )
 
     @property
-    def _closed(self) -> set[tuple[str, int]]:
+    def closed(self) -> set[tuple[str, int]]:
         """Partitions that stay closed on a broker whose disk is gone: only beyond what is promised."""
         if not self._ledger.forgiven:
             return set()
@@ -80,7 +80,7 @@ class Healed:
         for broker in self._cluster.brokers:
             for partition in broker.server.services.partitions:
                 end = partition.log.log_end_offset
-                if (partition.topic, partition.index) in self._closed:
+                if (partition.topic, partition.index) in self.closed:
                     continue
                 committed = end if self._ledger.forgiven else partition.high_watermark
                 ends.setdefault((partition.topic, partition.index), set()).add((committed, end))

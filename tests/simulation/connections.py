@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -17,6 +17,14 @@ OPERATIONS_PER_SECOND: Final = 21
 PACE: Final = 4.0
 GROUP: Final = 0
 TRANSACTION: Final = 1
+
+
+class Leader(NamedTuple):
+    """As some broker had it."""
+
+    broker_id: int
+    epoch: int
+    """Without it, a broker that only follows by now would answer as well, and may have little."""
 
 
 class Connections:

@@ -102,7 +102,8 @@ class Producer(Worker):
             topic_id=self._history.topic_id, partition_data=[PartitionProduceData(index=index, records=batch)]
         )
         request = ProduceRequest(transactional_id=self.transactional_id, acks=-1, timeout_ms=2500, topic_data=[data])
-        answer = (await self.ask(await self.leader_of(index), request, PRODUCE)).responses[0].partition_responses[0]
+        leader = await self.leader_of(index)
+        answer = (await self.ask(leader.broker_id, request, PRODUCE)).responses[0].partition_responses[0]
         return answer.error_code, answer
 
     def _check_refusal(self, error: RefusedError) -> None:

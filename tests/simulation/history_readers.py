@@ -78,7 +78,8 @@ class Reader(Worker):
         request = ListOffsetsRequest(replica_id=-1, isolation_level=int(level == COMMITTED), topics=topics)
 
         async def attempt() -> tuple[int, Any]:
-            answer = (await self.ask(await self.leader_of(index), request, 7)).topics[0].partitions[0]
+            leader = await self.leader_of(index)
+            answer = (await self.ask(leader.broker_id, request, 7)).topics[0].partitions[0]
             return answer.error_code, answer
 
         offset: int = (await self.until(attempt)).offset

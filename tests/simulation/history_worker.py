@@ -15,7 +15,7 @@ from kwire.simulation import ClusterBroker, Simulation
 from tests.history.operations import ASSIGN, COMMITTED, Poll, Record
 from tests.simulation.cluster_history import TOPIC, History
 from tests.simulation.cluster_ledger import Ledger
-from tests.simulation.connections import Connections
+from tests.simulation.connections import Connections, Leader
 from tests.support.requests import fetch_request
 
 PATIENCE_SECONDS: Final = 12.0
@@ -59,7 +59,7 @@ class Worker(Connections):
         super().__init__(simulation, brokers, name)
         self._ledger = ledger
         self._history = history
-        self._leaders: dict[int, int] = {}
+        self._leaders: dict[int, Leader] = {}
         self._coordinators: dict[tuple[str, int], int] = {}
         self._count = 0
 
@@ -73,13 +73,13 @@ class Worker(Connections):
         self._count += 1
         return self._count
 
-    async def leader_of(self, index: int) -> int:
+    async def leader_of(self, index: int) -> Leader:
         """Who leads a partition. Raises OSError."""
         if index not in self._leaders:
             request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
             answer = await self.ask(self._anyone(), request, 12)
             self._leaders = {
-                part.partition_index: part.leader_id
+                part.partition_index: Leader(part.leader_id, part.leader_epoch)
                 for part in answer.topics[0].partitions
                 if part.leader_id != NO_LEADER
             }
@@ -120,10 +120,15 @@ class Worker(Connections):
         self.number()
         is_committed = level == COMMITTED
         request = fetch_request(
-            "", offset, partition=index, topic_id=self._history.topic_id, isolation_level=int(is_committed)
+            "",
+            offset,
+            partition=index,
+            topic_id=self._history.topic_id,
+            leader_epoch=leader.epoch,
+            isolation_level=int(is_committed),
         )
         poll = self._history.begin(Poll(process=self.name, level=level, mode=mode))
-        response = await self.ask(leader, request, 16)
+        response = await self.ask(leader.broker_id, request, 16)
         answer = response.responses[0].partitions[0] if response.responses else response
         if answer.error_code != ErrorCode.NONE:
             is_lost = answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE

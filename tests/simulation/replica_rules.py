@@ -8,6 +8,7 @@ without loss, has all of that (R1, R2).
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -215,14 +216,16 @@ class ReplicaRules:
             for index in range(len(topic.partitions)):
                 self._check_candidates(topic.name, (topic.topic_id, index))
 
-    def of_replicas_at_rest(self) -> None:
-        """In the end all replicas are the same to their ends."""
+    def of_replicas_at_rest(self, closed: AbstractSet[tuple[str, int]]) -> None:
+        """In the end all replicas are the same to their ends, but for what is closed somewhere, by topic and index."""
         for key in self.losses:
             self._truths.pop(key, None)
         self._compared = {place: each for place, each in self._compared.items() if place[1] not in self.losses}
         ends: dict[PartitionKey, dict[int, tuple[int, int]]] = {}
         for broker_id, broker in self._brokers.items():
             for partition in broker.server.services.partitions:
+                if (partition.topic, partition.index) in closed:
+                    continue
                 key = partition.topic_id, partition.index
                 log = partition.log
                 ends.setdefault(key, {})[broker_id] = log.log_start_offset, log.log_end_offset
