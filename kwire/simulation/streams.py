@@ -219,7 +219,7 @@ class StreamTransport(asyncio.Transport):
             return
         self._vanish()
         self._error = error
-        if self._is_closing or not self._is_paused:
+        if self._is_started and (self._is_closing or not self._is_paused):
             self._loop.call_soon(self._fail)
 
     def _vanish(self) -> None:
