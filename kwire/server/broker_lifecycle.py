@@ -160,15 +160,21 @@ class BrokerLifecycle:
         return known is not None and known.incarnation_id == self._incarnation_id
 
     async def unfence(self) -> None:
-        """Return when the metadata say that this broker lives: it may lead."""
+        """Return when the metadata say that this broker lives: it may lead.
+
+        Heartbeats go on until then: what the controllers decided may be over before it is heard of here.
+        """
         while True:
-            response = await self._beat()
-            if response is not None and not response.is_fenced:
-                break
-            await asyncio.sleep(EAGER_SECONDS)
-        await self._metadata_log.reached(
-            lambda image: self._is_registered_in(image) and not image.brokers[self._config.node_id].fenced
-        )
+            await self._beat()
+            try:
+                async with asyncio.timeout(EAGER_SECONDS):
+                    await self._metadata_log.reached(self._is_unfenced_in)
+            except TimeoutError:
+                continue
+            return
+
+    def _is_unfenced_in(self, image: MetadataImage) -> bool:
+        return self._is_registered_in(image) and not image.brokers[self._config.node_id].fenced
 
     # --- living
 
