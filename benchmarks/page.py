@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: the table and the plot between its two marks; what stands around them is written by hand."""
+"""docs/benchmarks.md: tables between their marks, and the plot; what stands around them is written by hand."""
 
 import platform
 import subprocess
@@ -10,23 +10,23 @@ from compat_tests.harness.paths import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 PLOT = ROOT / "docs" / "benchmarks.svg"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
-def write(samples: report.Samples, rounds: int) -> None:
-    """Put a run's figures into the page."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{measured(samples, rounds)}\n{END}{after}")
-    plot(samples)
+def write(section: str, samples: report.Samples, how_often: str) -> None:
+    """Put a run's figures into the page, between the two marks of a section."""
+    begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
+    before, mark, rest = PAGE.read_text().partition(begin)
+    assert mark, f"{PAGE} has no {begin}"
+    _, _, after = rest.partition(end)
+    PAGE.write_text(f"{before}{begin}\n{measured(samples, how_often)}\n{end}{after}")
 
 
-def measured(samples: report.Samples, rounds: int) -> str:
+def measured(samples: report.Samples, how_often: str) -> str:
     ask = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     lines = [
         (
-            f"Commit {commit}, {datetime.now(UTC):%Y-%m-%d}, {rounds} rounds. CPython {platform.python_version()},"
+            f"Commit {commit}, {datetime.now(UTC):%Y-%m-%d}, {how_often}. CPython {platform.python_version()},"
             f" {platform.system()} {platform.release()}."
         ),
         "",

@@ -46,14 +46,16 @@ ONCE: Mapping[str, Callable[[], Figures]] = {
     "compaction": compaction.compactions,
     "transactions": transactions.transactions,
     "million-offsets": offsets.million_offsets,
+    "three-brokers": replicated.three_brokers,
     "cluster": replicated.cluster,
     "takeover": replicated.takeovers,
     "30-takeovers": replicated.thirty_takeovers,
     "3000-partitions": replicated.many_partitions,
 }
-ALONE = ("30-takeovers",)
-"""Rows that take too long for a whole run."""
-
 """What is measured once in a run, on brokers and directories of its own, with repetitions of its own."""
+ALONE = ("three-brokers", "cluster", "takeover", "30-takeovers", "3000-partitions")
+"""Rows that would make a whole run too long."""
+THRICE = ("perf-100", "perf-1000")
+"""Rows of the first three rounds only: they take longest."""
 FIRST = ("start", "perf-100", "perf-1000", "small")
 """Rows that measure a fresh broker or warm it up themselves. All others find it warm, in a whole run or alone."""

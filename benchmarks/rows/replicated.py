@@ -26,7 +26,7 @@ MANY = 3000
 SESSION_MS = 2000
 HEARTBEAT_MS = 500
 TAKEOVERS = 6
-"""In a whole run; the row alone does thirty."""
+"""For a quick look."""
 PRODUCE_VERSION = 11
 
 
@@ -155,6 +155,11 @@ def many_partitions() -> Figures:
             figures["3,000 partitions in sync again after a restart, s"][name].append(time.perf_counter() - began)
             figures["3,000 partitions of 3 replicas, memory, MB"][name].append(run.resident_megabytes())
     return figures
+
+
+def three_brokers() -> Figures:
+    """All of it, for the page."""
+    return {**cluster(), **thirty_takeovers(), **many_partitions()}
 
 
 def _await_lost(run: ClusterRun, node: ClusterNode) -> None:
