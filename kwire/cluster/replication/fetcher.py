@@ -271,7 +271,7 @@ class ReplicaFetcher:
         elif start > log_end:
             self._guarded(partition, lambda: partition.start_anew_at(start))
         else:
-            self._wish(partition)
+            self._rest(partition)  # it may go on saying so, and nothing else would hold the next request back
 
     async def _offset(self, partition: Partition, timestamp: int) -> int | None:
         """The leader's first or last offset; None if it does not say."""

@@ -206,6 +206,22 @@ def test_a_leader_that_does_not_say_where_its_log_is_is_asked_again(scene: Scene
     assert scene.follower.log.log_end_offset == 10
 
 
+def test_a_leader_that_contradicts_itself_is_asked_again_after_a_rest(scene: Scene) -> None:
+    def refuse_what_is_there(asked: FetchPartition) -> ErrorCode:
+        assert len(scene.leader.asked) < 100, "it asks without a rest"
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+
+    scene.leader.trouble = refuse_what_is_there
+    scene.fetcher.add(scene.follower)
+    scene.run(2)
+    before = len(scene.leader.asked)
+    scene.run(10 * BACKOFF_MS / 1000)
+    assert 9 <= len(scene.leader.asked) - before <= 11
+    scene.leader.trouble = lambda asked: ErrorCode.NONE
+    scene.run()
+    assert values_of(scene.follower) == [b"a", b"b", b"c"]
+
+
 @pytest.mark.parametrize(
     "code",
     [
