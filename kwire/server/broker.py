@@ -240,8 +240,9 @@ class BrokerServer:
         lost = sorted(set(known.directories).difference(self._node.storage.directory_ids.values())) if known else []
         for directory_id in lost:
             logger.error(
-                "log.dirs: the directory with directory.id=%s is not there; partitions that are in no other one stay "
-                "closed until it is back or their topics are deleted",
+                "log.dirs: the directory with directory.id=%s is not there; a replica that is in no other one is "
+                "copied anew from its leader, but stays closed while the metadata count on what it had: until that is "
+                "back, enough others are in sync, or this broker is to have no replica any more",
                 uuid_to_text(directory_id),
             )
         return lost
