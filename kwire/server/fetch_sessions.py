@@ -10,6 +10,10 @@ A request names a session and an epoch:
     id n, epoch > 0   incremental: the named partitions are added or changed, the forgotten ones dropped, and all that
                       the session has are fetched; the answer has those with data, an error, or a high watermark or
                       log start that moved
+
+When there is no room, a session gives way that was idle for long; else one that a new one is worth more than, as in
+Kafka: any of a consumer to a follower, and whoever has been here for long to one with more partitions. A follower's
+never gives way to a consumer: without it, each of its fetches would name all that it follows.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from kwire.seams import Chance, Clock
 PARTITIONS_MAX = 200_000
 """Partitions remembered over all sessions: about 300 bytes each."""
 EVICTION_MS = 120_000
-"""A session idle for so long may be dropped for a new one."""
+"""A session idle for longer may be dropped for any new one; one in use that was opened longer ago, for a larger one."""
 
 Key = tuple[str | UUID, int]
 """(topic name, or topic id from version 13 on; partition index)"""
@@ -67,7 +71,9 @@ class FetchSession:
 
     session_id: int
     uses_topic_ids: bool
+    is_follower: bool
     epoch: int = 1
+    created_ms: float
     last_used_ms: float
     partitions: OrderedDict[Key, SessionPartition] = field(default_factory=OrderedDict)
 
@@ -79,6 +85,7 @@ class FetchPlan:
     partitions: list[tuple[Key, FetchPartition]]
     session: FetchSession | None = None
     wants_session: bool = False
+    is_follower: bool = False
     named: Container[Key] = ()
     """What an incremental request names: the rest is fetched as before."""
 
@@ -118,16 +125,16 @@ class FetchSessions:
             for topic in request.topics
             for partition in topic.partitions
         ]
+        is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             unique = list(dict(named).items())
             wants_session = request.session_epoch == INITIAL_EPOCH and _may_be_kept(request)
-            return FetchPlan(partitions=unique, wants_session=wants_session)
+            return FetchPlan(partitions=unique, wants_session=wants_session, is_follower=is_follower)
         session = self._checked(request, uses_topic_ids=uses_topic_ids)
         if not _may_be_kept(request):
             del self._sessions[session.session_id]
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
         for key, partition in named:
             known = session.partitions.get(key)
             if known is None:
@@ -155,6 +162,8 @@ class FetchSessions:
 
     def _check_size(self, session: FetchSession) -> None:
         """A session that grew too large is dropped: its client begins anew, without one."""
+        if session.is_follower:
+            self._crowd_out_consumers(0)
         if self._partition_count() > PARTITIONS_MAX:
             del self._sessions[session.session_id]
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -216,12 +225,15 @@ class FetchSessions:
         *,
         uses_topic_ids: bool,
     ) -> int:
-        if not self._make_room():
+        if not self._make_room(len(plan.partitions), is_follower=plan.is_follower):
             return NO_SESSION
-        if self._partition_count() + len(plan.partitions) > PARTITIONS_MAX:
-            return NO_SESSION
+        now_ms = self._clock.monotonic_ms()
         session = FetchSession(
-            session_id=self._new_id(), uses_topic_ids=uses_topic_ids, last_used_ms=self._clock.monotonic_ms()
+            session_id=self._new_id(),
+            uses_topic_ids=uses_topic_ids,
+            is_follower=plan.is_follower,
+            created_ms=now_ms,
+            last_used_ms=now_ms,
         )
         requests = dict(plan.partitions)
         for key, data in answers:
@@ -231,16 +243,53 @@ class FetchSessions:
         self._sessions[session.session_id] = session
         return session.session_id
 
-    def _make_room(self) -> bool:
-        if len(self._sessions) < self._slots:
-            return True
-        if not self._sessions:
+    def _make_room(self, size: int, *, is_follower: bool) -> bool:
+        """Have a slot, and room for so many partitions; False if too little gives way."""
+        yielding: FetchSession | None = None
+        if len(self._sessions) >= self._slots:
+            yielding = self._yielding_to(size, is_follower=is_follower)
+            if yielding is None:
+                return False
+        freed = 0 if yielding is None else len(yielding.partitions)
+        if not is_follower and self._partition_count() - freed + size > PARTITIONS_MAX:
             return False
-        oldest = next(iter(self._sessions.values()))
-        if self._clock.monotonic_ms() - oldest.last_used_ms < EVICTION_MS:
-            return False
-        del self._sessions[oldest.session_id]
+        if yielding is not None:
+            del self._sessions[yielding.session_id]
+        if is_follower:
+            self._crowd_out_consumers(size)
+            return self._partition_count() + size <= PARTITIONS_MAX
         return True
+
+    def _yielding_to(self, size: int, *, is_follower: bool) -> FetchSession | None:
+        """The session that gives way to a new one of so many partitions: of those worth less, the one worth least."""
+        if not self._sessions:
+            return None
+        oldest = next(iter(self._sessions.values()))
+        if self._clock.monotonic_ms() - oldest.last_used_ms > EVICTION_MS:
+            return oldest
+        yielding: FetchSession | None = None
+        worth = is_follower, size
+        for session in self._sessions.values():
+            is_old = session.last_used_ms - session.created_ms > EVICTION_MS
+            may_yield = is_old or (is_follower and not session.is_follower)
+            its_worth = session.is_follower, len(session.partitions)
+            if may_yield and its_worth < worth:
+                yielding, worth = session, its_worth
+        return yielding
+
+    def _crowd_out_consumers(self, size: int) -> None:
+        """Make room for so many partitions of a follower, at the cost of those consumers that have most."""
+        excess = self._partition_count() + size - PARTITIONS_MAX
+        if excess <= 0:
+            return
+        consumers = [session for session in self._sessions.values() if not session.is_follower]
+        if sum(len(session.partitions) for session in consumers) < excess:
+            return  # followers alone have too many
+        for session in sorted(consumers, key=lambda each: -len(each.partitions)):
+            if excess <= 0:
+                return
+            excess -= len(session.partitions)
+            del self._sessions[session.session_id]
 
     def _new_id(self) -> int:
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -132,8 +133,14 @@ def request(topic: str, session: tuple[int, int]) -> FetchRequest:
     return fetch_request(topic, session=session)
 
 
-def open_one(sessions: FetchSessions, topic: str) -> int:
-    plan = sessions.plan(request(topic, FULL), uses_topic_ids=False)
+def open_one(sessions: FetchSessions, topic: str, *, size: int = 1, replica_id: int = -1) -> int:
+    """A session of so many partitions, of a consumer or of a follower; its id, 0 if there is no room for it."""
+    asked = request(topic, FULL)
+    asked.replica_id = replica_id
+    asked.topics[0].partitions = [
+        replace(partition, partition=index) for partition in asked.topics[0].partitions for index in range(size)
+    ]
+    plan = sessions.plan(asked, uses_topic_ids=False)
     answers = [(key, FetchPartitionData(partition_index=key[1])) for key, _ in plan.partitions]
     return sessions.conclude(plan, answers, uses_topic_ids=False)[0]
 
@@ -146,7 +153,7 @@ def test_a_full_cache_gives_up_only_sessions_that_were_idle_long() -> None:
     clock.now_ms += EVICTION_MS - 1
     sessions.plan(request("", (first, 1)), uses_topic_ids=False)
     assert open_one(sessions, "c") == 0
-    clock.now_ms += 1
+    clock.now_ms += 2
     third = open_one(sessions, "c")
     assert third > 0
     with pytest.raises(KafkaError) as gone:
@@ -154,6 +161,66 @@ def test_a_full_cache_gives_up_only_sessions_that_were_idle_long() -> None:
     assert gone.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     sessions.plan(request("", (first, 2)), uses_topic_ids=False)
     assert len(sessions) == 2
+
+
+def lives(sessions: FetchSessions, session_id: int, epoch: int = 1) -> bool:
+    """Whether a session takes its next fetch."""
+    try:
+        sessions.plan(request("", (session_id, epoch)), uses_topic_ids=False)
+    except KafkaError as error:
+        assert error.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        return False
+    return True
+
+
+def test_consumers_make_room_for_followers_and_never_the_other_way() -> None:
+    sessions = FetchSessions(slots=2, chance=SystemChance(1), clock=ManualClock())
+    large, small = open_one(sessions, "a", size=5), open_one(sessions, "b", size=2)
+    first = open_one(sessions, "c", replica_id=2)
+    assert first > 0
+    assert not lives(sessions, small), "the smallest goes first"
+    second = open_one(sessions, "c", replica_id=3)
+    assert second > 0
+    assert not lives(sessions, large)
+    assert open_one(sessions, "d", size=9) == 0
+    assert open_one(sessions, "c", size=9, replica_id=4) == 0, "a follower does not drive out another one either"
+    assert lives(sessions, first)
+    assert lives(sessions, second)
+
+
+def test_sessions_in_use_for_long_give_way_to_larger_ones() -> None:
+    clock = ManualClock()
+    sessions = FetchSessions(slots=3, chance=SystemChance(1), clock=clock)
+    follower = open_one(sessions, "a", replica_id=2)
+    small, large = open_one(sessions, "b", size=2), open_one(sessions, "b", size=3)
+    for epoch in (1, 2):
+        assert open_one(sessions, "c", size=9) == 0, "those here are new"
+        clock.now_ms += EVICTION_MS * 6 // 10
+        assert all(lives(sessions, session, epoch) for session in (follower, small, large))
+    assert open_one(sessions, "c", size=2) == 0, "it is not larger"
+    assert open_one(sessions, "c", size=3) > 0
+    assert [lives(sessions, session, 3) for session in (follower, small, large)] == [True, False, True]
+    assert open_one(sessions, "c", size=4, replica_id=3) > 0
+    assert open_one(sessions, "c", size=4, replica_id=4) > 0
+    assert open_one(sessions, "c", size=4, replica_id=5) > 0
+    assert not lives(sessions, follower, 4), "the last one drives out an older and smaller follower"
+
+
+def test_followers_find_room_for_their_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 6)
+    sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
+    small, large = open_one(sessions, "a"), open_one(sessions, "b", size=5)
+    follower = open_one(sessions, "c", size=5, replica_id=2)
+    assert follower > 0
+    assert not lives(sessions, large), "what has most is given up"
+    assert lives(sessions, small)
+    assert open_one(sessions, "d", size=2, replica_id=3) == 0, "followers have too many among themselves"
+    assert lives(sessions, small, 2), "nothing is given up in vain"
+    sessions.plan(request("e", (follower, 1)), uses_topic_ids=False)
+    assert not lives(sessions, small, 3), "a follower's session that grows finds room too"
+    with pytest.raises(KafkaError) as dropped:
+        sessions.plan(request("f", (follower, 2)), uses_topic_ids=False)
+    assert dropped.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_partitions_are_bounded_over_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
