@@ -1,7 +1,11 @@
-"""Answers that may be there at once or come later: no coroutine is made for those that are there."""
+"""Answers that may be there at once or come later: no task is made for those that are there.
+
+What comes later is a task, not a coroutine: there is nothing left to be done but to wait, which ends with its client.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, Union
@@ -15,7 +19,7 @@ Answer = Union[T, Awaitable[T]]  # noqa: UP007 mypy takes the other spelling for
 def when_answered(answer: Answer[T], finish: Callable[[T], U]) -> Answer[U]:
     """finish(answer), now or when it comes."""
     if inspect.isawaitable(answer):
-        return _later(answer, finish)
+        return asyncio.ensure_future(_later(answer, finish))
     return finish(answer)
 
 
@@ -26,7 +30,7 @@ async def _later(answer: Awaitable[T], finish: Callable[[T], U]) -> U:
 def when_all_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], U]) -> Answer[U]:
     """finish(all answers, in their order), now or when the last has come."""
     if any(inspect.isawaitable(answer) for answer in answers):
-        return _all_later(answers, finish)
+        return asyncio.ensure_future(_all_later(answers, finish))
     there: list[Any] = list(answers)
     return finish(there)
 
@@ -38,7 +42,9 @@ async def _all_later(answers: Sequence[Answer[T]], finish: Callable[[list[T]], U
         for answer in answers:
             there.append(await answer if inspect.isawaitable(answer) else answer)  # noqa: PERF401 one by one
     finally:
-        for left in answers[len(there) :]:
+        for left in answers[len(there) :]:  # the client has gone: nobody will wait for them
             if inspect.iscoroutine(left):
-                left.close()  # the client has gone: nobody will wait for it
+                left.close()
+            elif isinstance(left, asyncio.Future):
+                left.cancel()
     return finish(there)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Handler = Callable[[Any, RequestContext], Any]
 """Gets (request, context); returns the response, None for no answer, or an awaitable of either.
 
-A future that a handler hands back is cancelled when its client leaves; a coroutine runs to its end.
+A future that a handler hands back, a task too, is cancelled when its client leaves; a coroutine runs to its end.
 """
 
 

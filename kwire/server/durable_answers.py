@@ -82,10 +82,15 @@ class Admission:
         if self._at_gate == 0:
             return DurableAnswer(self._exchange, self._appends, self._partitions).future if self._appends else None
         self._all_through = asyncio.get_running_loop().create_future()
-        return self._later(self._all_through)
+        return asyncio.ensure_future(self._later(self._all_through))
 
     async def _later(self, all_through: asyncio.Future[None]) -> ProduceExchange:
-        await all_through
+        try:
+            await asyncio.shield(all_through)
+        except asyncio.CancelledError:
+            # The client has gone, but its batches are held at the gate, and stored if they come through.
+            await all_through
+            raise
         if self._appends:
             durable = DurableAnswer(self._exchange, self._appends, self._partitions)
             durable.look()

@@ -40,14 +40,15 @@ def test_who_is_waited_for_no_more_leaves_nothing_behind() -> None:
     async def main() -> None:
         first: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         second = later(2)
-        answers: list[Answer[int]] = [first, second]
-        both = when_all_answered(answers, total)
-        assert inspect.iscoroutine(both)
-        task = asyncio.ensure_future(both)
+        third: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        answers: list[Answer[int]] = [first, second, third]
+        all_of_them = when_all_answered(answers, total)
+        assert isinstance(all_of_them, asyncio.Future), "else its client's leaving would not end it"
         await asyncio.sleep(0)
-        task.cancel()
+        all_of_them.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await task
+            await all_of_them
         assert inspect.getcoroutinestate(second) == inspect.CORO_CLOSED
+        assert (first.cancelled(), third.cancelled()) == (True, True)
 
     asyncio.run(main())

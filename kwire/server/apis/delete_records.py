@@ -41,7 +41,8 @@ def handle(
             for topic in request.topics
         ]
     )
-    return _when_followed(response, waiting, request.timeout_ms) if waiting else response
+    # A task, as all is done but to wait: it goes when its client does, however long that would have waited.
+    return asyncio.ensure_future(_when_followed(response, waiting, request.timeout_ms)) if waiting else response
 
 
 async def _when_followed(response: DeleteRecordsResponse, waiting: Waiting, timeout_ms: int) -> DeleteRecordsResponse:

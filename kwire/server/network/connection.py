@@ -42,15 +42,18 @@ class CloseConnection(Exception):  # noqa: N818 an instruction, not an error
 class Answer:
     """A place in the line of answers: filled at once, or when its request is done."""
 
-    __slots__ = ("buffers", "done", "frame_size", "holds_back", "throttle_ms", "waiting_for")
+    __slots__ = ("buffers", "done", "frame_size", "holds_back", "only_waits", "throttle_ms", "waiting_for")
 
     def __init__(self, frame_size: int, *, holds_back: bool) -> None:
         self.buffers: Buffers | None = None
         self.done = False
         self.frame_size = frame_size
         self.holds_back = holds_back
+        self.only_waits = False
+        """Whether nothing is left to be done but to wait: nobody does when the client has gone."""
         self.throttle_ms = 0
         self.waiting_for: asyncio.Future[Any] | None = None
+        """What is still under way of the request, whose frame counts as stored until then."""
 
 
 class Pending:
@@ -166,13 +169,15 @@ class Connection:
         self._partial = None
         if self._mute_timer is not None:
             self._mute_timer.cancel()
-        for answer in self._answers:
-            if answer.waiting_for is not None and not isinstance(answer.waiting_for, asyncio.Task):
-                answer.waiting_for.cancel()
+        being_served = [answer for answer in self._answers if answer.waiting_for is not None]
         self._answers.clear()
-        self._listener.memory.give(self, self._stored_bytes)
-        self._stored_bytes = 0
+        still_stored = sum([answer.frame_size for answer in being_served])
+        self._listener.memory.give(self, self._stored_bytes - still_stored)
+        self._stored_bytes = still_stored
         self._listener.memory.forget(self)
+        for answer in being_served:
+            if answer.only_waits and answer.waiting_for is not None:
+                answer.waiting_for.cancel()
         self._listener.output.release(self)
         self._listener.disconnected(self)
 
@@ -317,9 +322,12 @@ class Connection:
         self._look_ready()
         future: asyncio.Future[Any] = asyncio.ensure_future(pending.awaitable)
         answer.waiting_for = future
+        answer.only_waits = future is pending.awaitable
         future.add_done_callback(lambda done: self._finished(answer, pending, done))
 
     def _finished(self, answer: Answer, pending: Pending, future: asyncio.Future[Any]) -> None:
+        answer.waiting_for = None
+        self._unstore(answer.frame_size)
         if self._transport is None:
             error = None if future.cancelled() else future.exception()
             if error is not None and not isinstance(error, CloseConnection):
@@ -336,7 +344,6 @@ class Connection:
             return
         answer.done = True
         self.last_active = self._listener.now()
-        self._unstore(answer.frame_size)
         if answer.holds_back:
             self._held_back = False
         while self._answers and self._answers[0].done:

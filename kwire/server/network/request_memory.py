@@ -61,7 +61,7 @@ class RequestMemory:
             reader.resume_for_memory()
 
     def forget(self, reader: Reader) -> None:
-        """The reader is gone; it has given everything back."""
+        """The reader is gone; what of its requests is still being served it gives back later."""
         if reader in self._waiting:
             self._waiting.remove(reader)
         if self._bearer is reader:

@@ -1,0 +1,153 @@
+"""Clients that hang up while their requests are served: what ends with them, what goes on, and what it holds."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+
+from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
+from kwire.server.durable_answers import Admission, Append
+from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Pending
+from kwire.server.network.connection_limits import ConnectionLimits
+from kwire.server.network.listener import ConnectionTable, Listener
+from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.request_memory import RequestMemory
+from tests.cluster.replication.world import KnownPeers, append, image, replica
+
+FRAME = b"x" * 300_000
+
+
+class Scene:
+    """A listener whose requests are all served by what a test says, each on a connection of its own."""
+
+    def __init__(self, serve: Callable[[], Awaitable[Any]]) -> None:
+        self.memory = RequestMemory(10 * len(FRAME))
+        limits = ConnectionLimits(
+            request_bytes_max=len(FRAME), connections_max=100, connections_max_per_ip=100, idle_ms_max=-1
+        )
+        self._table = ConnectionTable()
+        self._serve = serve
+        self._listener = Listener(
+            name="L",
+            limits=limits,
+            memory=self.memory,
+            output=OutputMemory(2**20),
+            table=self._table,
+            receive_buffer=bytearray(RECEIVE_BUFFER_BYTES),
+        )
+
+    def _pending(self) -> Pending:
+        return Pending(self._serve(), lambda answer: ([struct.pack(">i", 1) + answer], 0), pipelined=True)
+
+    async def send_and_hang_up(self) -> None:
+        """Return when the broker knows that the client has gone."""
+        _, writer = await asyncio.open_connection("127.0.0.1", self._listener.port)
+        writer.write(struct.pack(">i", len(FRAME)) + FRAME)
+        await until(lambda: self.memory.used_bytes >= len(FRAME) and any(each.busy for each in self._table.connections))
+        writer.close()
+        await until(lambda: not self._table.connections)
+
+    async def __aenter__(self) -> Self:
+        await self._listener.bind("127.0.0.1", 0)
+        await self._listener.serve(lambda connection, frame: self._pending())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._listener.stop_accepting()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("as_task", [False, True])
+def test_what_only_waits_ends_with_its_client(*, as_task: bool) -> None:
+    async def main() -> None:
+        waits: list[asyncio.Future[bytes]] = []
+
+        async def wait(inner: asyncio.Future[bytes]) -> bytes:
+            return await inner
+
+        def serve() -> Awaitable[bytes]:
+            inner: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            waits.append(asyncio.ensure_future(wait(inner)) if as_task else inner)
+            return waits[-1]
+
+        async with Scene(serve) as scene:
+            for _ in range(3):
+                await scene.send_and_hang_up()
+                await until(waits[-1].cancelled)
+                await until(lambda: scene.memory.used_bytes == 0)
+
+    asyncio.run(main())
+
+
+def test_what_changes_something_runs_to_its_end_and_counts_as_held_until_then() -> None:
+    async def main() -> None:
+        ends: list[asyncio.Future[bytes]] = []
+        done: list[bytes] = []
+
+        async def change(end: asyncio.Future[bytes]) -> bytes:
+            done.append(await end)
+            return b"y"
+
+        def serve() -> Awaitable[bytes]:
+            ends.append(asyncio.get_running_loop().create_future())
+            return change(ends[-1])
+
+        async with Scene(serve) as scene:
+            for count in (1, 2, 3):
+                await scene.send_and_hang_up()
+                assert scene.memory.used_bytes == count * len(FRAME)
+            for end in ends:
+                end.set_result(b"z")
+            await until(lambda: scene.memory.used_bytes == 0)
+            assert done == [b"z"] * 3
+
+    asyncio.run(main())
+
+
+def test_batches_at_a_gate_are_held_until_they_are_through_though_their_client_has_gone() -> None:
+    async def main() -> None:
+        appends: list[Append] = []
+        partitions: Any = None  # nothing was appended yet
+        admission = Admission(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
+        answer = admission.answer()
+        assert isinstance(answer, asyncio.Task)
+        await asyncio.sleep(0)
+        answer.cancel()
+        done, _ = await asyncio.wait([answer], timeout=0)
+        assert not done, "what is at the gate has the request's bytes"
+        admission.settled()
+        with pytest.raises(asyncio.CancelledError):
+            await answer
+
+    asyncio.run(main())
+
+
+def test_batches_that_are_through_the_gate_are_not_waited_for_when_their_client_goes(tmp_path: Path) -> None:
+    async def main() -> None:
+        partition = replica(tmp_path, image((1, 2)), KnownPeers())
+        append(partition, b"a")
+        partitions: Any = SimpleNamespace(get=lambda topic, index: partition)
+        appends: list[Append] = [(partition, ProducedPartition(0, None), 0)]
+        admission = Admission(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
+        answer = admission.answer()
+        assert isinstance(answer, asyncio.Task)
+        admission.settled()
+        await until(lambda: len(partition._waiters) == 1)
+        answer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await answer
+        assert not partition._waiters
+        assert partition.log.log_end_offset == 1
+
+    asyncio.run(main())
