@@ -287,6 +287,12 @@ class Partition:
 
     # --- followers, as their leader sees them
 
+    def standings_changed(self) -> None:
+        """Other brokers were fenced, came or went: who is waited for may be another set now."""
+        if self.in_sync is not None:
+            self._advance_over_in_sync()
+            self._tell_of_tail(0)
+
     def follower_fetched(
         self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, epoch: int
     ) -> None:
@@ -441,6 +447,7 @@ class Partition:
             self._lead(image)
         elif is_led:
             self._follow_in_sync(image)
+            self._tell_of_tail(0)
         elif was_led or is_new_epoch:
             self._follow()
         if is_new_epoch or was_led != is_led:

@@ -164,6 +164,9 @@ class Partitions:
                     watcher(topic)
         if old.configs is not new.configs:
             self._reconfigure(old, new)
+        if old.brokers is not new.brokers:
+            for partition in self:
+                partition.standings_changed()
 
     def config_of(self, topic: str, image: MetadataImage) -> LogConfig:
         """What a topic's logs do, by its own settings and the broker's.

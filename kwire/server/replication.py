@@ -48,6 +48,10 @@ class BrokerPeers:
             return False
         return broker_epoch in (UNKNOWN_EPOCH, broker.broker_epoch)
 
+    def lives(self, broker_id: int) -> bool:
+        broker = self._node.metadata_log.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
+
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
         broker = self._node.metadata_log.image.brokers.get(broker_id)
         return broker is not None and UNKNOWN_EPOCH != broker_epoch < broker.broker_epoch

@@ -12,6 +12,11 @@ import pytest
 
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kwire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -25,6 +30,7 @@ from kwire.protocol.messages.incremental_alter_configs import (
 )
 from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.records import decode_all
+from kwire.server.delayed_fetch import DelayedFetch
 from kwire.simulation import SimulatedCluster, Simulation, WireClient
 from tests.support.requests import batch, create_request, fetch_request, produce_request
 
@@ -102,9 +108,13 @@ class Scene:
         return answer.responses[0].partition_responses[0]
 
     async def delete_records(self, offset: int, timeout_ms: int = 30_000) -> Any:
-        asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
-        request = DeleteRecordsRequest(topics=[asked], timeout_ms=timeout_ms)
-        return (await self.ask(self.leader_id, request, 2)).topics[0].partitions[0]
+        request = delete_records_request(offset, timeout_ms)
+        return (await self.ask(self.leader_id, request, 2, seconds=200)).topics[0].partitions[0]
+
+    @property
+    def waits_for_followers(self) -> bool:
+        """Whether a client waits at the leader for more than data."""
+        return any(not isinstance(waiter, DelayedFetch) for waiter in self.leader._tail_waiters)
 
     async def throttle(self, *, bytes_per_second: int) -> None:
         """Whatever brokers send of throttled replicas."""
@@ -121,6 +131,11 @@ class Scene:
     async def fetch(self, broker: int, offset: int = 0, **rest: Any) -> Any:
         request = fetch_request("", offset, topic_id=self.topic_id, **rest)
         return (await self.ask(broker, request, 16)).responses[0].partitions[0]
+
+
+def delete_records_request(offset: int, timeout_ms: int) -> DeleteRecordsRequest:
+    asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
+    return DeleteRecordsRequest(topics=[asked], timeout_ms=timeout_ms)
 
 
 def play(acts: Callable[[Scene], Awaitable[None]], **configs: Any) -> None:
@@ -272,6 +287,57 @@ def test_who_waits_for_deleted_records_hears_of_the_topics_end() -> None:
         other = next(broker for broker in (1, 2, 3) if broker != leader)
         assert (await scene.ask(other, request, 6)).responses[0].error_code == ErrorCode.NONE
         assert (await waiting).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    play(acts)
+
+
+def test_deleted_records_are_not_waited_for_where_a_broker_was_fenced() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        late = scene.followers[0]
+        scene.cluster.brokers[late - 1].kill()
+        await scene.produce(b"b", acks=1)
+        waiting = asyncio.ensure_future(scene.delete_records(1, timeout_ms=2**31 - 1))
+        await scene.until(lambda: late not in scene.leader.image.isr and scene.waits_for_followers)
+        answer = await waiting
+        assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 1)
+
+    play(acts)
+
+
+def test_deleted_records_are_not_waited_for_where_there_is_no_replica_any_more() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        leader, late, other = scene.leader_id, *scene.followers
+        scene.cut_off(late)
+        await scene.produce(b"b", acks=1)
+        waiting = asyncio.ensure_future(scene.delete_records(1, timeout_ms=2**31 - 1))
+        await scene.until(lambda: late not in scene.leader.image.isr and scene.waits_for_followers)
+        wanted = ReassignablePartition(partition_index=0, replicas=[leader, other])
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[wanted])])
+        assert (await scene.ask(other, request, 0)).responses[0].partitions[0].error_code == ErrorCode.NONE
+        answer = await waiting
+        assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 1)
+
+    play(acts)
+
+
+def test_who_hangs_up_waits_for_no_followers_any_more() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        scene.cut_off(scene.followers[0])
+        server = scene.cluster.brokers[scene.leader_id - 1]
+        memory = server.server._listeners.first.memory
+        request = delete_records_request(1, 2**31 - 1)
+        request.topics += [DeleteRecordsTopic(name=f"unknown-{index}", partitions=[]) for index in range(10_000)]
+        wires = [await WireClient.connect(server.bootstrap_server) for _ in range(3)]
+        asked = [asyncio.ensure_future(wire.ask(request, 2)) for wire in wires]
+        await scene.until(lambda: memory.used_bytes > 300_000 and scene.waits_for_followers)
+        for wire, answer in zip(wires, asked, strict=True):
+            wire.close()
+            answer.cancel()
+        await scene.until(lambda: not scene.waits_for_followers and memory.used_bytes == 0)
+        assert scene.leader.log.log_start_offset == 1, "what was deleted stays so"
 
     play(acts)
 

@@ -44,6 +44,9 @@ class Alone:
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
         raise AssertionError(f"there is no broker {broker_id}")
 
+    def lives(self, broker_id: int) -> bool:
+        raise AssertionError(f"there is no broker {broker_id}")
+
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
         raise AssertionError(f"there is no broker {broker_id}")
 

@@ -36,6 +36,9 @@ class Peers(Protocol):
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether the metadata know a broker as unfenced, staying, and this very process of it."""
 
+    def lives(self, broker_id: int) -> bool:
+        """Whether the metadata know a broker as unfenced, be it about to leave."""
+
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether the metadata know a newer process of a broker than the one of this epoch."""
 
@@ -117,9 +120,7 @@ class InSync:
     def low_watermark(self, log_start_offset: int) -> int:
         """The lowest log start of the leader and the followers that live: below it nothing is left to be read."""
         starts = [
-            follower.log_start_offset
-            for broker, follower in self._followers.items()
-            if self._peers.may_join(broker, UNKNOWN_EPOCH)
+            follower.log_start_offset for broker, follower in self._followers.items() if self._peers.lives(broker)
         ]
         return min([log_start_offset, *starts])
 

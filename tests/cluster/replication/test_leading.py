@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kwire.cluster.image import PartitionImage
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.cluster.replication.world import LAG_MAX_MS, KnownPeers, append, fetched, image, replica
@@ -292,6 +293,40 @@ def test_readers_are_told_of_commits_and_followers_of_appends(tmp_path: Path, pe
     partition.stop_waiting(follower)
     append(partition, b"c")
     assert (sum(follower.sizes), sum(reader.sizes)) == (size, size)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        image((1, 2), partition_epoch=1),
+        image((1, 2), replicas=(1, 2), partition_epoch=1),
+        image((1,), replicas=(1,), partition_epoch=1),
+        image((1, 2), leader_epoch=1, partition_epoch=1),
+    ],
+)
+def test_who_waits_for_followers_is_told_when_there_are_others(leader: Partition, after: PartitionImage) -> None:
+    waiting = Watching()
+    leader.wait(waiting, for_tail=True)
+    leader.update(after, is_led=True)
+    assert 0 in waiting.sizes
+
+
+def test_brokers_that_are_fenced_are_not_waited_for(tmp_path: Path, peers: KnownPeers) -> None:
+    partition = replica(tmp_path, image((1, 2)), peers)
+    append(partition, b"a")
+    fetched(partition, 2, 1)
+    fetched(partition, 3, 0)
+    partition.delete_records_before(1)
+    assert partition.low_watermark == 0
+    waiting = Watching()
+    partition.wait(waiting, for_tail=True)
+    del peers.epochs[2], peers.epochs[3]
+    peers.leaving = {2}
+    partition.standings_changed()
+    assert waiting.sizes == [0]
+    assert partition.low_watermark == 0, "a broker that is about to leave still lives"
+    peers.leaving = set()
+    assert partition.low_watermark == 1
 
 
 def test_many_appends_that_wait_take_no_memory(tmp_path: Path, peers: KnownPeers) -> None:

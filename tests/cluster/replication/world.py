@@ -26,6 +26,8 @@ class KnownPeers:
         self.clock = ManualClock()
         self.epochs = {1: 101, 2: 102, 3: 103}
         """Of the brokers that may join."""
+        self.leaving: set[int] = set()
+        """Brokers that live and may not join."""
         self.wanted: list[Partition] = []
 
     def broker_epoch(self) -> int:
@@ -39,6 +41,9 @@ class KnownPeers:
 
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
         return broker_id in self.epochs and broker_epoch in (UNKNOWN_EPOCH, self.epochs[broker_id])
+
+    def lives(self, broker_id: int) -> bool:
+        return broker_id in self.epochs or broker_id in self.leaving
 
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
         return broker_epoch != UNKNOWN_EPOCH and broker_epoch < self.epochs.get(broker_id, UNKNOWN_EPOCH)
