@@ -5,6 +5,7 @@
 #   install.sh java           Java, for Spark
 #   install.sh docker         Docker, its Compose, and what makes a base image where none can be pulled
 #   install.sh cc             a C compiler, for the load generator of the benchmarks
+#   install.sh network        what makes network namespaces and cuts them off, for campaigns
 # Debian and its relatives only; elsewhere install the same programs by hand.
 set -eu
 
@@ -25,8 +26,9 @@ for what in "$@"; do
             need debootstrap debootstrap
             docker compose version >/dev/null 2>&1 || need docker-compose docker-compose
             ;;
+        network) need ip iproute2; need ss iproute2; need iptables iptables ;;
         kafka) need java openjdk-17-jre-headless; need mvn maven ;;
-        *) echo "usage: $0 [cc] [docker] [java] [kafka] [kcat]" >&2; exit 2 ;;
+        *) echo "usage: $0 [cc] [docker] [java] [kafka] [kcat] [network]" >&2; exit 2 ;;
     esac
 done
 [ -n "$packages" ] || exit 0
