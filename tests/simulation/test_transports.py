@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from kwire.simulation import Process, Simulation, Speed
+from kwire.simulation.servers import Server
 from kwire.simulation.streams import WINDOW_BYTES, StreamTransport
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -100,6 +101,30 @@ def test_nobody_answers(simulation: Simulation) -> None:
     with pytest.raises(TimeoutError):
         simulation.run(ask(b""))
     assert simulation.now == pytest.approx(127, abs=1)
+
+
+def test_a_connection_may_break_before_its_protocol_hears_of_it(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept = Server.accept
+    ends = []
+
+    def break_and_accept(server: Server, transport: StreamTransport) -> None:
+        transport.break_down(ConnectionResetError())
+        accept(server, transport)
+
+    async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.read()
+        except ConnectionResetError as error:
+            ends.append(error)
+        writer.close()
+
+    monkeypatch.setattr(Server, "accept", break_and_accept)
+    serve(simulation, read)
+    simulation.client.run(asyncio.open_connection("server", PORT))
+    simulation.advance(1)
+    assert len(ends) == 1
 
 
 def test_a_port_is_taken_until_its_process_is_gone(simulation: Simulation) -> None:
