@@ -122,7 +122,9 @@ def test_a_connection_may_break_before_its_protocol_hears_of_it(
 
     monkeypatch.setattr(Server, "accept", break_and_accept)
     serve(simulation, read)
-    simulation.client.run(asyncio.open_connection("server", PORT))
+    _, writer = simulation.run(asyncio.open_connection("server", PORT))
+    simulation.advance(1)
+    writer.close()
     simulation.advance(1)
     assert len(ends) == 1
 
