@@ -139,12 +139,16 @@ def test_who_is_about_to_join_counts_while_it_keeps_up(tmp_path: Path, peers: Kn
     fetched(partition, 3, 0)  # not far enough to be proposed
     append(partition, b"b")
     fetched(partition, 3, 1)
-    partition.in_sync.proposal = None  # type: ignore[union-attr]
+    in_sync = partition.in_sync
+    assert in_sync is not None
+    proposal, in_sync.proposal = in_sync.proposal, None
     append(partition, b"c")
     fetched(partition, 2, 3)
     assert partition.high_watermark == 1
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
-    partition.in_sync.refused(partition.in_sync.proposal)  # type: ignore[union-attr, arg-type]
+    assert proposal is not None
+    in_sync.proposal = proposal
+    in_sync.refused(proposal)
     partition.shrink_in_sync()
     fetched(partition, 2, 3)
     assert partition.high_watermark == 3
