@@ -282,7 +282,9 @@ class Quorum:
         elif state.leader_id != NOBODY and core.voters.endpoints(state.leader_id):
             endpoints = core.voters.endpoints(state.leader_id)
             transitions.become_follower(core, state.leader_epoch, state.leader_id, endpoints)
-        if core.voters.is_only_voter(config.key):
+        # Where nobody was ever elected there is no leader to wait for, or to disturb: a pre-vote changes nothing.
+        has_no_past = core.state == QuorumState() and core.may_stand
+        if has_no_past or core.voters.is_only_voter(config.key):
             transitions.become_prospective(core)
 
     def _request(self, incoming: Incoming) -> None:
