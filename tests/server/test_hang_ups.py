@@ -84,7 +84,8 @@ def test_what_only_waits_ends_with_its_client(*, as_task: bool) -> None:
         async with Scene(serve) as scene:
             for _ in range(3):
                 await scene.send_and_hang_up()
-                await until(waits[-1].cancelled)
+                await until(waits[-1].done)
+                assert waits[-1].cancelled()
                 await until(lambda: scene.memory.used_bytes == 0)
 
     asyncio.run(main())
