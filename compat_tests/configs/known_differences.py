@@ -32,7 +32,7 @@ OF_A_FEATURE = {"min.insync.replicas"}
 
 VALUES_DIFFER = OF_THE_NODE | OWN_DEFAULT | OF_A_FEATURE
 
-#: What kwire refuses where Kafka would take it.
-REFUSED = {name for name, key in BROKER_KEYS.items() if key.use is Use.REFUSED}
+#: What kwire refuses where Kafka would take it; of a class, Kafka sees later that it is not there.
+REFUSED = {name for name, key in BROKER_KEYS.items() if key.use is Use.REFUSED} | {"replica.selector.class"}
 #: The same code in other words; what is accepted depends on the listeners that a broker has.
 LISTENERS = {"listeners", "listener.security.protocol.map"}

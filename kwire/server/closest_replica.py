@@ -7,8 +7,8 @@ from typing import Final
 from kwire.cluster.partition import Partition
 from kwire.protocol.messages.fetch import FetchPartition
 from kwire.server.context import RequestContext
+from kwire.server.settings.setting_rules import RACK_AWARE_SELECTOR
 
-RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 CLIENT_RACKS_SINCE: Final = 11
 """From this version of Fetch on, consumers say in which rack they are, and followers may serve them."""
 
@@ -19,7 +19,7 @@ def closer_replica(partition: Partition, asked: FetchPartition, rack: str, conte
     Only replicas that can answer are named: those that live, and are known to have what is asked for. The one that has
     come furthest is taken.
     """
-    if not rack or context.services.config["replica.selector.class"] != RACK_AWARE:
+    if not rack or context.services.config["replica.selector.class"] != RACK_AWARE_SELECTOR:
         return None
     in_sync = partition.in_sync
     services = context.services

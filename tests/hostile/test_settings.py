@@ -15,6 +15,7 @@ from kwire.server.settings.config import SettingError, make_config
         ("listeners", "PLAINTEXT://127.0.0.1:²"),
         ("listeners", "PLAINTEXT://127.0.0.1:" + "9" * 5000),
         ("controller.listener.names", ""),
+        ("replica.selector.class", "org.example.MySelector"),
     ],
 )
 def test_a_setting_that_cannot_be_read_is_named(name: str, value: str) -> None:

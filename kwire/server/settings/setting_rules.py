@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kwire.cluster.configs.topic import TOPIC_KEYS
 from kwire.cluster.topic_configs import topic_default
@@ -15,6 +15,8 @@ from kwire.cluster.topic_configs import topic_default
 _MEGABYTE = 1024 * 1024
 _HOST = r"[0-9a-zA-Z\-%._:]*"
 _INT32_MAX = 2**31 - 1
+LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class RuleBrokenError(ValueError):
@@ -86,6 +88,11 @@ def _check_replication(settings: Mapping[str, Any]) -> None:
         wait <= settings["replica.lag.time.max.ms"],
         "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent frequent "
         "changes in ISR",
+    )
+    selector = settings["replica.selector.class"]
+    _agree(
+        selector in (None, "", LEADER_SELECTOR, RACK_AWARE_SELECTOR),
+        f"replica.selector.class: {selector} is not served, only {LEADER_SELECTOR} and {RACK_AWARE_SELECTOR}",
     )
 
 

@@ -12,7 +12,6 @@ from kwire.cluster.configs.checks import (
     at_least,
     between,
     items,
-    one_of,
 )
 
 KEYS = (
@@ -194,10 +193,8 @@ KEYS = (
         name="replica.selector.class",
         type=ConfigType.STRING,
         default=None,
-        check=one_of(
-            "org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-        ),
-        doc="Which replica a consumer reads from: the leader, or one in the consumer's rack.",
+        doc="Which replica a consumer reads from: the leader (org.apache.kafka.common.replica.LeaderSelector, or "
+        "nothing), or one in the consumer's rack (org.apache.kafka.common.replica.RackAwareReplicaSelector).",
     ),
     ConfigKey(
         name="initial.broker.registration.timeout.ms",
