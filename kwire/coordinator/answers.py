@@ -30,21 +30,24 @@ async def _later(answer: Awaitable[T], finish: Callable[[T], U]) -> U:
 def when_all_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], U]) -> Answer[U]:
     """finish(all answers, in their order), now or when the last has come."""
     if any(inspect.isawaitable(answer) for answer in answers):
-        return asyncio.ensure_future(_all_later(answers, finish))
+        # Tasks, all of them: each waits from now on, so that cancelling it reaches what it waits for, and an error
+        # that comes to one whose turn has not come is asked for.
+        waited_for: list[asyncio.Future[T] | T] = [
+            asyncio.ensure_future(answer) if inspect.isawaitable(answer) else answer for answer in answers
+        ]
+        return asyncio.ensure_future(_all_later(waited_for, finish))
     there: list[Any] = list(answers)
     return finish(there)
 
 
-async def _all_later(answers: Sequence[Answer[T]], finish: Callable[[list[T]], U]) -> U:
+async def _all_later(answers: Sequence[asyncio.Future[T] | T], finish: Callable[[list[T]], U]) -> U:
     # One after the other: none of them needs the wait of another to go on.
     there: list[T] = []
     try:
         for answer in answers:
-            there.append(await answer if inspect.isawaitable(answer) else answer)  # noqa: PERF401 one by one
+            there.append(await answer if isinstance(answer, asyncio.Future) else answer)  # noqa: PERF401 one by one
     finally:
         for left in answers[len(there) :]:  # the client has gone: nobody will wait for them
-            if inspect.iscoroutine(left):
-                left.close()
-            elif isinstance(left, asyncio.Future):
+            if isinstance(left, asyncio.Future):
                 left.cancel()
     return finish(there)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 
 import pytest
@@ -36,19 +37,55 @@ def test_what_comes_later_is_finished_then() -> None:
     asyncio.run(main())
 
 
+async def after(future: asyncio.Future[int]) -> int:
+    return await future
+
+
 def test_who_is_waited_for_no_more_leaves_nothing_behind() -> None:
     async def main() -> None:
-        first: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        second = later(2)
-        third: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        answers: list[Answer[int]] = [first, second, third]
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[int]] = [loop.create_future() for _ in range(4)]
+        first, second, third, fourth = futures
+        answers: list[Answer[int]] = [first, after(second), third, after(fourth)]
         all_of_them = when_all_answered(answers, total)
         assert isinstance(all_of_them, asyncio.Future), "else its client's leaving would not end it"
         await asyncio.sleep(0)
         all_of_them.cancel()
         with pytest.raises(asyncio.CancelledError):
             await all_of_them
-        assert inspect.getcoroutinestate(second) == inspect.CORO_CLOSED
-        assert (first.cancelled(), third.cancelled()) == (True, True)
+        await asyncio.sleep(0)
+        assert [future.cancelled() for future in futures] == [True] * 4
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_an_error_after_the_client_has_gone_is_not_logged_as_one_that_nobody_asked_for(*, has_begun: bool) -> None:
+    async def main() -> list[str]:
+        loop = asyncio.get_running_loop()
+        complaints: list[str] = []
+        loop.set_exception_handler(lambda _, told: complaints.append(told["message"]))
+        futures: list[asyncio.Future[int]] = [loop.create_future() for _ in range(2)]
+
+        async def refusing(future: asyncio.Future[int]) -> int:
+            try:
+                return await future
+            except ValueError:
+                return 0
+
+        all_of_them = when_all_answered([refusing(future) for future in futures], total)
+        assert isinstance(all_of_them, asyncio.Future)
+        if has_begun:
+            await asyncio.sleep(0)
+        all_of_them.cancel()
+        await asyncio.wait([all_of_them])
+        for future in futures:
+            if not future.done():
+                future.set_exception(ValueError())
+        await asyncio.sleep(0)
+        futures.clear()
+        del all_of_them, future
+        gc.collect()
+        return complaints
+
+    assert asyncio.run(main()) == []
