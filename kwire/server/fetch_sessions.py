@@ -250,14 +250,16 @@ class FetchSessions:
             yielding = self._yielding_to(size, is_follower=is_follower)
             if yielding is None:
                 return False
-        freed = 0 if yielding is None else len(yielding.partitions)
-        if not is_follower and self._partition_count() - freed + size > PARTITIONS_MAX:
+        # What stays when all has given way that may: nothing is given up for one that does not fit even so.
+        staying = self._partition_count() - (0 if yielding is None else len(yielding.partitions))
+        if is_follower:
+            staying -= sum(len(each.partitions) for each in self._consumers() if each is not yielding)
+        if staying + size > PARTITIONS_MAX:
             return False
         if yielding is not None:
             del self._sessions[yielding.session_id]
         if is_follower:
             self._crowd_out_consumers(size)
-            return self._partition_count() + size <= PARTITIONS_MAX
         return True
 
     def _yielding_to(self, size: int, *, is_follower: bool) -> FetchSession | None:
@@ -282,7 +284,7 @@ class FetchSessions:
         excess = self._partition_count() + size - PARTITIONS_MAX
         if excess <= 0:
             return
-        consumers = [session for session in self._sessions.values() if not session.is_follower]
+        consumers = self._consumers()
         if sum(len(session.partitions) for session in consumers) < excess:
             return  # followers alone have too many
         for session in sorted(consumers, key=lambda each: -len(each.partitions)):
@@ -290,6 +292,9 @@ class FetchSessions:
                 return
             excess -= len(session.partitions)
             del self._sessions[session.session_id]
+
+    def _consumers(self) -> list[FetchSession]:
+        return [session for session in self._sessions.values() if not session.is_follower]
 
     def _new_id(self) -> int:
         while True:

@@ -223,6 +223,20 @@ def test_followers_find_room_for_their_partitions(monkeypatch: pytest.MonkeyPatc
     assert dropped.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+def test_a_follower_that_does_not_fit_takes_nobodys_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 6)
+    clock = ManualClock()
+    sessions = FetchSessions(slots=3, chance=SystemChance(1), clock=clock)
+    consumers = [open_one(sessions, "a", size=2) for _ in range(3)]
+    assert open_one(sessions, "c", size=7, replica_id=2) == 0
+    assert [lives(sessions, session) for session in consumers] == [True, True, True]
+    clock.now_ms += EVICTION_MS + 1
+    assert open_one(sessions, "c", size=7, replica_id=2) == 0, "nor that of one that is idle"
+    assert [lives(sessions, session, 2) for session in consumers] == [True, True, True]
+    assert open_one(sessions, "c", size=6, replica_id=2) > 0, "one that fits alone takes all"
+    assert [lives(sessions, session, 3) for session in consumers] == [False, False, False]
+
+
 def test_partitions_are_bounded_over_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 2)
     sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
