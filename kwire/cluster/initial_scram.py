@@ -1,9 +1,10 @@
 """SCRAM credentials of a new cluster as they are written on a command line: MECHANISM=[name=...,password=...].
 
 As in SCRAM-SHA-256=[name=alice,iterations=8192,salt="MWx2NHBkbnc0ZndxN25vdGN4bTB5eTFrN3E=",password=alice-secret] or,
-with `saltedpassword` instead of `password`, of a password that is not told. The rules and words are those of Kafka's
-storage tool: white space counts, quotes around a value go, of a key that is named again the last value counts, and a
-password counts before a saltedpassword.
+with `saltedpassword` instead of `password`, of a password that is not told. The rules are those of Kafka's storage
+tool: white space counts, quotes around a value go, of a key that is named again the last value counts, a password
+counts before a saltedpassword, and name and salt may be empty. So are the words, but for what was typed: with a comma
+in a password, or a space for a comma, any of it may be of a secret, so that a message has a key or a position instead.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from kwire.seams import Chance
 ITERATIONS = 4096
 """Where the command line does not say."""
 _MECHANISMS = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}
+_MECHANISM_LIKE = re.compile("SCRAM-SHA-?[0-9]{1,3}(-PLUS)?", re.IGNORECASE)
+"""What is shown although it is no mechanism of ours: nobody takes it for a password."""
+_KEYS = ("name", "salt", "iterations", "password", "saltedpassword")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
 _INTEGER_MAX = 2**31 - 1
 _NAME_BYTES_MAX = 2**15 - 1
@@ -26,34 +30,36 @@ _NAME_BYTES_MAX = 2**15 - 1
 
 
 class InvalidScramError(ValueError):
-    """The text names no credential; the message says why, and never the password."""
+    """The text names no credential; the message is one line that says why, with nothing that may be of a secret."""
 
 
 def parse_scram(arguments: Sequence[str], chance: Chance) -> list[UserScramCredentialRecord]:
     """The records of the credentials, in their order. Raises InvalidScramError.
 
-    A salt that is not given is made up.
+    A salt that is not given is made up. A user may be there twice with one mechanism: the last record will count.
     """
-    return [_credential(argument, chance) for argument in arguments]
+    return [_credential(argument, position, chance) for position, argument in enumerate(arguments, 1)]
 
 
-def _credential(argument: str, chance: Chance) -> UserScramCredentialRecord:
+def _credential(argument: str, position: int, chance: Chance) -> UserScramCredentialRecord:
     try:
         argument.encode()
     except UnicodeEncodeError:
         raise InvalidScramError("An argument of add-scram is not UTF-8") from None
-    mechanism, text = _mechanism(argument.strip())
-    values = dict(_component(component) for component in _components(text))
-    name = values.pop("name", None)
+    mechanism, text = _mechanism(argument.strip(), position)
+    pairs = [_component(component, number) for number, component in enumerate(_components(text), 1)]
+    values = dict(pairs)
+    name = values.get("name")
     if name is None:
         raise InvalidScramError("You must supply 'name' to add-scram")
-    given_salt = values.pop("salt", None)
+    given_salt = values.get("salt")
     salt = None if given_salt is None else _bytes("salt", given_salt)
-    iterations = _integer(values.pop("iterations", str(ITERATIONS)))
-    password, given_salted = values.pop("password", None), values.pop("saltedpassword", None)
+    iterations = _integer(values.get("iterations", str(ITERATIONS)))
+    password, given_salted = values.get("password"), values.get("saltedpassword")
     salted = _salted_password(password, given_salted, has_salt=salt is not None)
-    if values:
-        raise InvalidScramError("Unknown SCRAM configurations: " + ", ".join(sorted(values)))
+    unknown = [str(number) for number, (key, _) in enumerate(pairs, 1) if key not in _KEYS]
+    if unknown:
+        raise InvalidScramError(f"Unknown SCRAM configurations: component {', '.join(unknown)}")
     _check(mechanism, name, iterations)
     salt = chance.uuid().bytes if salt is None else salt
     if password is not None:
@@ -69,14 +75,15 @@ def _credential(argument: str, chance: Chance) -> UserScramCredentialRecord:
     )
 
 
-def _mechanism(argument: str) -> tuple[ScramMechanism, str]:
+def _mechanism(argument: str, position: int) -> tuple[ScramMechanism, str]:
     """The mechanism, and what stands in its brackets."""
     name, equals, text = argument.partition("=")
     if not equals:
-        raise InvalidScramError(f"Failed to find equals sign in SCRAM argument '{argument}'")
+        raise InvalidScramError(f"Failed to find equals sign in SCRAM argument {position}")
     mechanism = _MECHANISMS.get(name)
     if mechanism is None:
-        raise InvalidScramError(f"The add-scram mechanism {name} is not supported.")
+        shown = name if _MECHANISM_LIKE.fullmatch(name) else f"of argument {position}"
+        raise InvalidScramError(f"The add-scram mechanism {shown} is not supported.")
     if not text.startswith("["):
         raise InvalidScramError("Expected configuration string to start with [")
     if not text.endswith("]"):
@@ -90,23 +97,23 @@ def _components(text: str) -> list[str]:
     return stripped.split(",") if stripped or not text else []
 
 
-def _component(component: str) -> tuple[str, str]:
+def _component(component: str, position: int) -> tuple[str, str]:
     name, equals, value = component.partition("=")
     if not equals:
-        raise InvalidScramError(f"No equals sign found in SCRAM component: {component}")
+        raise InvalidScramError(f"No equals sign found in SCRAM component {position}")
     return name, value[1:-1] if re.fullmatch('".*"', value, re.DOTALL) else value
 
 
 def _bytes(key: str, text: str) -> bytes:
     """From base64, with its padding or without, as Java reads it."""
     if _BASE64.fullmatch(text) is None:
-        raise InvalidScramError(f"Failed to decode given {key}: {text}")
+        raise InvalidScramError(f"Failed to decode given {key}: it is not base64")
     return base64.b64decode(text + "=" * (-len(text) % 4))
 
 
 def _integer(text: str) -> int:
     if re.fullmatch(r"[+-]?[0-9]{1,19}", text) is None or not -_INTEGER_MAX - 1 <= int(text) <= _INTEGER_MAX:
-        raise InvalidScramError(f"Failed to parse iterations count: {text}")
+        raise InvalidScramError("Failed to parse iterations count: it is not an integer of 32 bits")
     return int(text)
 
 

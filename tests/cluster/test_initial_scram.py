@@ -7,6 +7,7 @@ from hashlib import pbkdf2_hmac, sha256
 
 import pytest
 
+from kwire.cluster.image import MetadataImage
 from kwire.cluster.initial_scram import InvalidScramError, parse_scram
 from kwire.cluster.scram import ScramMechanism, make_credential
 from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
@@ -93,29 +94,33 @@ def test_what_is_taken_as_kafka_takes_it(components: str, name: str, salt: bytes
 
 
 NO_PASSWORD = "You must supply one of 'password' or 'saltedpassword' to add-scram"
+NOT_ITERATIONS = "Failed to parse iterations count: it is not an integer of 32 bits"
 
 
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
-        ("", "Failed to find equals sign in SCRAM argument ''"),
-        ("SCRAM-SHA-256", "Failed to find equals sign in SCRAM argument 'SCRAM-SHA-256'"),
+        ("", "Failed to find equals sign in SCRAM argument 2"),
+        ("SCRAM-SHA-256", "Failed to find equals sign in SCRAM argument 2"),
         ("SCRAM-SHA-1=[name=a,password=x]", "The add-scram mechanism SCRAM-SHA-1 is not supported."),
         ("scram-sha-256=[name=a,password=x]", "The add-scram mechanism scram-sha-256 is not supported."),
         ("SCRAM-SHA-256=name=a,password=x]", "Expected configuration string to start with ["),
         ("SCRAM-SHA-256=[name=a,password=x", "Expected configuration string to end with ]"),
-        ("SCRAM-SHA-256=[]", "No equals sign found in SCRAM component: "),
+        ("SCRAM-SHA-256=[]", "No equals sign found in SCRAM component 1"),
         ("SCRAM-SHA-256=[,]", "You must supply 'name' to add-scram"),
-        ("SCRAM-SHA-256=[name=a,,password=x]", "No equals sign found in SCRAM component: "),
+        ("SCRAM-SHA-256=[name=a,,password=x]", "No equals sign found in SCRAM component 2"),
         ("SCRAM-SHA-256=[password=x]", "You must supply 'name' to add-scram"),
         ("SCRAM-SHA-256=[name=a]", NO_PASSWORD),
         ("SCRAM-SHA-256=[name=a, password=x]", NO_PASSWORD),
         ("SCRAM-SHA-256=[name=a,saltedpassword=YCE=]", "You must supply 'salt' with 'saltedpassword' to add-scram"),
-        ("SCRAM-SHA-256=[name=a,salt=N3E==,password=x]", "Failed to decode given salt: N3E=="),
-        ("SCRAM-SHA-256=[name=a,salt=N3E=,saltedpassword=!]", "Failed to decode given saltedPassword: !"),
-        ("SCRAM-SHA-256=[name=a,password=x,iterations=many]", "Failed to parse iterations count: many"),
-        ("SCRAM-SHA-256=[name=a,password=x,iterations=4_096]", "Failed to parse iterations count: 4_096"),
-        ("SCRAM-SHA-256=[name=a,password=x,iterations=2147483648]", "Failed to parse iterations count: 2147483648"),
+        ("SCRAM-SHA-256=[name=a,salt=N3E==,password=x]", "Failed to decode given salt: it is not base64"),
+        (
+            "SCRAM-SHA-256=[name=a,salt=N3E=,saltedpassword=!]",
+            "Failed to decode given saltedPassword: it is not base64",
+        ),
+        ("SCRAM-SHA-256=[name=a,password=x,iterations=many]", NOT_ITERATIONS),
+        ("SCRAM-SHA-256=[name=a,password=x,iterations=4_096]", NOT_ITERATIONS),
+        ("SCRAM-SHA-256=[name=a,password=x,iterations=2147483648]", NOT_ITERATIONS),
         (
             "SCRAM-SHA-256=[name=a,password=x,iterations=4095]",
             "The 'iterations' value must be >= 4096 for add-scram using SCRAM_SHA_256",
@@ -124,7 +129,7 @@ NO_PASSWORD = "You must supply one of 'password' or 'saltedpassword' to add-scra
             "SCRAM-SHA-512=[name=a,password=x,iterations=16385]",
             "The 'iterations' value must be <= 16384 for add-scram using SCRAM_SHA_512",
         ),
-        ("SCRAM-SHA-256=[name=a,password=x,foo=1,bar=2]", "Unknown SCRAM configurations: bar, foo"),
+        ("SCRAM-SHA-256=[name=a,password=x,foo=1,bar=2]", "Unknown SCRAM configurations: component 3, 4"),
         ("SCRAM-SHA-256=[name=a,password=]", "The 'password' of add-scram must not be empty"),
         ("SCRAM-SHA-256=[name=a,salt=N3E=,saltedpassword=]", "The 'saltedpassword' of add-scram must not be empty"),
         (
@@ -138,3 +143,29 @@ def test_what_is_no_credential_is_refused(argument: str, words: str) -> None:
     with pytest.raises(InvalidScramError) as refused:
         parse_scram(["SCRAM-SHA-256=[name=good,password=x]", argument], CHANCE)
     assert str(refused.value) == words
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "SCRAM-SHA-256=[name=a,password=hun,ter2]",
+        "SCRAM-SHA-256=[name=a,password=hun,ter2=x]",
+        "SCRAM-SHA-256=[name=a,salt=N3E=,saltedpassword=hunter2*]",
+        "SCRAM-SHA-256=[name=a,salt=N3E= password=hunter2]",
+        "SCRAM-SHA-256=[name=a,iterations=8192 password=hunter2,password=x]",
+        "SCRAM-SHA-256:name:a,password:hunter2",
+        "SCRAM-SHA-256:a:hunter2=[name=a,password=x]",
+    ],
+)
+def test_nothing_that_may_be_of_a_secret_is_in_the_words(argument: str) -> None:
+    with pytest.raises(InvalidScramError) as refused:
+        parse_scram([argument], CHANCE)
+    assert "ter2" not in str(refused.value)
+
+
+def test_a_user_given_twice_has_the_last_credential() -> None:
+    """As in Kafka's storage tool: both are written, and the later record counts."""
+    one, two = parse_scram([f"SCRAM-SHA-256=[name=a,password=x,iterations={count}]" for count in (5000, 6000)], CHANCE)
+    assert (one.iterations, two.iterations) == (5000, 6000)
+    image = MetadataImage().apply([one, two], offset=2, epoch=1)
+    assert image.scram["a"][ScramMechanism.SCRAM_SHA_256].stored_key == two.stored_key
