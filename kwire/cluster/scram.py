@@ -33,7 +33,10 @@ class ScramMechanism(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """What a user is known by with one mechanism. Its keys are shown nowhere."""
+    """What a user is known by with one mechanism.
+
+    Salt and keys are in no repr, hence in no log; only who reads the metadata log, as `kwire log dump` does, sees them.
+    """
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)

@@ -70,6 +70,7 @@ class FieldSchema:
     ignorable: bool
     flexible: bool
     """False only for the request header's client id, which keeps its old length prefix in every version."""
+    secret: bool
 
     def present(self, version: int) -> bool:
         return version in self.versions
@@ -106,6 +107,7 @@ class _Declared:
     tagged: str | None
     ignorable: bool
     flexible: str | None
+    secret: bool
 
 
 def field(
@@ -117,10 +119,12 @@ def field(
     tagged: str | None = None,
     ignorable: bool = False,
     flexible: str | None = None,
+    secret: bool = False,
 ) -> Any:
     """Declare a field.
 
     `ignorable` fields are dropped when a version lacks them; any other must then be at its default, or encoding fails.
+    What `secret` fields hold is left out of a message's repr, since that gets into logs and tracebacks.
     """
     if (tag is None) != (tagged is None):
         raise TypeError("tag and tagged go together")
@@ -132,6 +136,7 @@ def field(
         tagged=tagged,
         ignorable=ignorable,
         flexible=flexible,
+        secret=secret,
     )
 
 
@@ -250,8 +255,9 @@ def _equal(self: Any, other: object) -> Any:
 def _represent(self: Any) -> str:
     """Only what differs from the defaults, so that a message fits into a log line."""
     schema = _SCHEMAS[self.__class__]
-    shown = ((spec, getattr(self, spec.name)) for spec in schema.fields)
-    return f"{schema.name}({', '.join(f'{spec.name}={value!r}' for spec, value in shown if value != spec.default)})"
+    values = ((spec, getattr(self, spec.name)) for spec in schema.fields)
+    shown = [f"{spec.name}={'...' if spec.secret else repr(value)}" for spec, value in values if value != spec.default]
+    return f"{schema.name}({', '.join(shown)})"
 
 
 def _field_schema(cls: type, name: str, hint: Any, declared: _Declared) -> FieldSchema:
@@ -269,6 +275,7 @@ def _field_schema(cls: type, name: str, hint: Any, declared: _Declared) -> Field
         default=_implicit_default(wire_type) if declared.default is _IMPLICIT else declared.default,
         ignorable=declared.ignorable,
         flexible=declared.flexible != "none",
+        secret=declared.secret,
     )
 
 

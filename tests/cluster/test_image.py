@@ -159,8 +159,11 @@ def test_scram_credentials_come_change_and_go_by_user_and_mechanism() -> None:
     assert third.scram == {}
 
 
-def test_the_keys_of_a_credential_are_shown_nowhere() -> None:
-    image = after(credential("a", 1))
+def test_the_keys_of_a_credential_are_in_no_repr() -> None:
+    record = credential("a", 1)
+    hidden = "salt=..., stored_key=..., server_key=..."
+    assert repr(record) == f"UserScramCredentialRecord(name='a', mechanism=1, {hidden}, iterations=4096)"
+    image = after(record)
     assert repr(image.scram["a"][1]) == "ScramCredential(iterations=4096)"
     assert not any(word in repr(image) for word in ("salt", "stored", "served"))
 

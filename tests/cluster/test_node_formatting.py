@@ -123,6 +123,8 @@ def test_users_are_in_each_directory_behind_the_features(tmp_path: Path) -> None
     users = parse_scram(["SCRAM-SHA-256=[name=a,password=x]", "SCRAM-SHA-512=[name=a,password=x]"], SystemChance())
     said = format_(node(tmp_path, features={"metadata.version": 30}, credentials=tuple(users)))
     assert said[0] == "Bootstrap metadata: metadata.version=30, SCRAM-SHA-256 of a, SCRAM-SHA-512 of a"
+    wanted = node(tmp_path, credentials=tuple(users))
+    assert not any(repr(each.stored_key) in repr(wanted) for each in users)
     for name in ("a", "b"):
         records = bootstrap_records(RealDisk(), str(tmp_path / name))
         assert records == [FeatureLevelRecord(name="metadata.version", feature_level=30), *users]

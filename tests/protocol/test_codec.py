@@ -6,6 +6,10 @@ import pytest
 
 from kwire.protocol.codec import EncodeError, decode, decode_prefix, decoder, encode, encoder
 from kwire.protocol.error_codes import ProtocolError, UnknownRecordTypeError
+from kwire.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from kwire.protocol.messages.api_versions import ApiVersionsResponse
 from kwire.protocol.messages.consumer_group_records import (
     ConsumerGroupClassicMemberMetadata,
@@ -200,6 +204,13 @@ def test_bad_metadata_frames(data: str) -> None:
 def test_bad_consumer_protocol(data: str) -> None:
     with pytest.raises(ProtocolError):
         decode_consumer_protocol(ConsumerProtocolAssignment, bytes.fromhex(data))
+
+
+def test_a_secret_is_in_no_repr() -> None:
+    upsertion = ScramCredentialUpsertion(name="a", mechanism=1, salted_password=b"secret")
+    request = AlterUserScramCredentialsRequest(upsertions=[upsertion])
+    shown = "ScramCredentialUpsertion(name='a', mechanism=1, salted_password=...)"
+    assert repr(request) == f"AlterUserScramCredentialsRequest(upsertions=[{shown}])"
 
 
 def test_declaration_mistakes_are_found_early() -> None:

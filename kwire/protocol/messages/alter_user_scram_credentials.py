@@ -20,8 +20,8 @@ class ScramCredentialUpsertion:
     mechanism: int8 = field("0+")
     """1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
     iterations: int32 = field("0+")
-    salt: bytes_ = field("0+")
-    salted_password: bytes_ = field("0+")
+    salt: bytes_ = field("0+", secret=True)
+    salted_password: bytes_ = field("0+", secret=True)
 
 
 @message(key=51, kind="request", versions="0", flexible="0+")

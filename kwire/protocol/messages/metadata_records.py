@@ -137,9 +137,9 @@ class DelegationTokenRecord:
 class UserScramCredentialRecord:
     name: string = field("0+")
     mechanism: int8 = field("0+")
-    salt: bytes_ = field("0+")
-    stored_key: bytes_ = field("0+")
-    server_key: bytes_ = field("0+")
+    salt: bytes_ = field("0+", secret=True)
+    stored_key: bytes_ = field("0+", secret=True)
+    server_key: bytes_ = field("0+", secret=True)
     iterations: int32 = field("0+")
 
 
