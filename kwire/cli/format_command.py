@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from kwire.cli.log_command import printable
+
 if TYPE_CHECKING:
     from kwire.server.formation import FormatOptions
 
@@ -91,7 +93,7 @@ def _format(properties: Path, options: FormatOptions) -> None:
 
     try:
         config = load_config(properties.read_text())
-        format_storage(config, options, disk=RealDisk(), chance=SystemChance(), clock=SystemClock(), say=click.echo)
+        format_storage(config, options, disk=RealDisk(), chance=SystemChance(), clock=SystemClock(), say=_say)
     except OSError as error:
         _refuse(f"{properties}: {error.strerror}")
     except UnicodeDecodeError:
@@ -109,6 +111,11 @@ def random_uuid() -> None:
     click.echo(uuid_to_text(SystemChance().uuid()))
 
 
+def _say(line: str) -> None:
+    """Names of users and directories are in it, which may hold what steers a terminal."""
+    click.echo(printable(line))
+
+
 def _refuse(message: str) -> NoReturn:
-    click.echo(f"kwire: {message}", err=True)
+    click.echo(f"kwire: {printable(message)}", err=True)
     sys.exit(EXIT_REFUSED)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -79,7 +81,7 @@ NOT_ON_BROKERS = "You can only use --standalone on a controller."
         ("static", ["-f", "x"], "equals sign not found"),
         ("static", ["-r", "9.9"], "Unknown metadata.version '9.9'"),
         ("static", ["-r", "3.4", "-S", ALICE], "Unknown metadata.version '3.4'"),
-        ("controller", ["-s", "-S", "alice"], "Failed to find equals sign in SCRAM argument 'alice'"),
+        ("controller", ["-s", "-S", "alice"], "Failed to find equals sign in SCRAM argument 1"),
         (
             "broker",
             ["--add-scram", ALICE, "--add-scram", "SCRAM-SHA-256=[name=bob]"],
@@ -147,6 +149,25 @@ def test_users_are_in_the_records_that_a_cluster_begins_with(tmp_path: Path, nod
     kept = [(each.name, each.mechanism, each.iterations) for each in users]
     assert kept == [("alice", 1, 8192), ("bob", 2, 4096)]
     assert users[0].salt == b"7q"
+
+
+def test_a_users_name_steers_no_terminal(tmp_path: Path) -> None:
+    ended = format_(tmp_path, NODES["static"], "-S", "SCRAM-SHA-256=[name=a\nFormatted.\x1b[2J,password=x]")
+    assert ended.exit_code == 0, ended.output
+    assert r"SCRAM-SHA-256 of a\nFormatted.\x1b[2J" in ended.stdout
+    (*_, user) = decode_snapshot((tmp_path / "data" / "bootstrap.checkpoint").read_bytes()).records
+    assert user.name == "a\nFormatted.\x1b[2J"
+
+
+def test_a_dump_shows_the_keys_of_users_as_kafkas_does(tmp_path: Path) -> None:
+    assert format_(tmp_path, NODES["static"], "-S", ALICE).exit_code == 0
+    checkpoint = tmp_path / "data" / "bootstrap.checkpoint"
+    (*_, user) = decode_snapshot(checkpoint.read_bytes()).records
+    ended = run("log", "dump", str(checkpoint), "--records", "--format", "json")
+    rows = [json.loads(line) for line in ended.stdout.splitlines()]
+    (shown,) = (row for row in rows if row.get("record") == "UserScramCredentialRecord")
+    shown_keys = [shown["fields"][name] for name in ("stored_key", "server_key")]
+    assert shown_keys == [{"base64": b64encode(each).decode()} for each in (user.stored_key, user.server_key)]
 
 
 @pytest.mark.parametrize(
