@@ -135,7 +135,7 @@ class Partitions:
 
     def _has_replica(self, topic: TopicImage | None, log: PartitionLog) -> bool:
         """Whether a log that was found belongs to a partition that this broker has a replica of."""
-        if topic is None or log.topic_id not in (None, topic.topic_id) or log.partition >= len(topic.partitions):
+        if topic is None or log.topic_id != topic.topic_id or log.partition >= len(topic.partitions):
             return False
         return self._broker_id in topic.partitions[log.partition].replicas
 

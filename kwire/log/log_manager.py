@@ -223,12 +223,13 @@ class LogManager:
         Raises CorruptLogError, DiskFailure, or KafkaError if there is no space for it.
         """
         log = self.get(topic, partition) or self._open_somewhere(topic, partition, config, topic_id)
-        if topic_id is not None and log.topic_id is None and log.log_end_offset == 0:
-            log.assign_topic_id(topic_id)
         if topic_id in (None, log.topic_id):
             return log
-        path = self.set_aside(topic, partition)
-        logger.warning("%s-%d: not known to be of this topic; set aside as %s", topic, partition, path)
+        if log.topic_id is None and log.log_end_offset == 0:
+            self.delete(topic, partition)  # half made; what checkpoints say of it may be of an earlier topic
+        else:
+            path = self.set_aside(topic, partition)
+            logger.warning("%s-%d: not known to be of this topic; set aside as %s", topic, partition, path)
         return self._open_somewhere(topic, partition, config, topic_id)
 
     def _open_somewhere(

@@ -76,7 +76,7 @@ def open_log(
 ) -> PartitionLog:
     """The log in directory, which is made if it is not there; without a known start, the leader epochs tell it.
 
-    The topic's id is given to a log that has neither one nor records.
+    The topic's id is given to a log that is made; what is found without one may be of another topic.
     """
     disk = surroundings.disk
     is_new = not disk.is_directory(directory)
@@ -119,7 +119,7 @@ def open_log(
     else:
         _recover(log)
     _settle(log, was_clean_shutdown=was_clean_shutdown)
-    if topic_id is not None and log.topic_id is None and log.log_end_offset == 0:
+    if topic_id is not None and is_new:
         log.assign_topic_id(topic_id)
     if log.unflushed_records >= config.flush_messages:
         log.flush()  # what is read must be durable here, and what was recovered is about to be read

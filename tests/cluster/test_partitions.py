@@ -59,6 +59,22 @@ def test_logs_that_are_not_ours_are_set_aside(tmp_path: Path, topic: TopicImage 
     assert {0, 1} - {int(name[-1]) for name in strays} == kept
 
 
+def test_a_log_whose_topic_is_unknown_is_no_replacement_for_one_that_may_be_elsewhere(tmp_path: Path) -> None:
+    before = LogManager([str(tmp_path)], surroundings())
+    before.get_or_create("t", 0, LogConfig(), UUID(int=1))
+    before.close(clean=False)
+    (tmp_path / "t-0" / "partition.metadata").unlink()
+    partitions = Partitions(
+        broker_id=BROKER_ID,
+        logs=LogManager([str(tmp_path)], surroundings()),
+        group_commit=no_group_commit(),
+        peers=Alone(),
+        settings_of=lambda image: default_settings(),
+    )
+    partitions.start(dataclasses.replace(MetadataImage(), topics={"t": OURS}), is_directory_lost=True)
+    assert partitions.get("t", 0) is None
+
+
 @pytest.mark.parametrize(("in_sync", "is_open"), [((BROKER_ID, BROKER_ID + 1), False), ((BROKER_ID + 1,), True)])
 def test_a_replica_whose_directory_is_gone_begins_anew_where_nobody_counts_on_it(
     tmp_path: Path, in_sync: tuple[int, ...], is_open: bool

@@ -101,7 +101,10 @@ class TransactionWorld:
     # --- life
 
     async def start(self) -> None:
-        surroundings = Surroundings(disk=self._disk, clock=self.clock, chance=FixedChance())
+        names = self._disk.list(self._directory) if self._disk.is_directory(self._directory) else []
+        # What an earlier start, which a crash ended, renamed took its names from the sequence.
+        drawn = sum(name.endswith(("-delete", "-stray")) for name in names)
+        surroundings = Surroundings(disk=self._disk, clock=self.clock, chance=FixedChance(drawn=drawn))
         self.logs = LogManager([self._directory], surroundings)
         self.group_commit = GroupCommit(self.logs, self.workers, failed=no_failure)
         self.partitions = Partitions(

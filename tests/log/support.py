@@ -30,10 +30,10 @@ class ManualClock:
 
 
 class FixedChance:
-    """The same uuid sequence each time, and always the upper bound."""
+    """The same uuid sequence each time, or one that begins later, and always the upper bound."""
 
-    def __init__(self) -> None:
-        self._count = 0
+    def __init__(self, *, drawn: int = 0) -> None:
+        self._count = drawn
 
     def uuid(self) -> uuid.UUID:
         self._count += 1

@@ -9,20 +9,11 @@ import pytest
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.log_directory import previous_broker_epoch
-from kwire.log.log_manager import LogDirectoryError, LogManager
+from kwire.log.log_manager import LogDirectoryError
 from kwire.protocol.error_codes import KafkaError
 from tests.log.faults import FaultyDisk, broken, full
+from tests.log.managed import CONFIG, config_of, managed
 from tests.log.support import NOW_MS, ManualClock, batch, surroundings, values
-
-CONFIG = LogConfig(file_delete_delay_ms=60_000)
-
-
-def config_of(topic):
-    return CONFIG
-
-
-def managed(tmp_path, world=None, count=1):
-    return LogManager([str(tmp_path / f"d{index}") for index in range(count)], world or surroundings())
 
 
 def test_logs_are_found_again(tmp_path):
@@ -39,44 +30,6 @@ def test_logs_are_found_again(tmp_path):
     found = again.get("my-topic.with_all", 3)
     assert found is not None
     assert (found.topic_id, values(found), found.recovery_point) == (topic_id, [b"a"], 1)
-    again.close(clean=False)
-
-
-def test_a_topic_id_that_a_power_cut_took_is_written_again(tmp_path):
-    manager = managed(tmp_path)
-    topic_id = uuid.uuid4()
-    manager.get_or_create("t", 0, CONFIG, topic_id)
-    manager.close(clean=False)
-    (tmp_path / "d0" / "t-0" / "partition.metadata").write_bytes(b"")  # the rename was durable, the content was not
-    again = managed(tmp_path)
-    again.load_all(config_of)
-    assert again.get_or_create("t", 0, CONFIG, topic_id).topic_id == topic_id
-    again.close(clean=False)
-    third = managed(tmp_path)
-    third.load_all(config_of)
-    found = third.get("t", 0)
-    assert found is not None
-    assert found.topic_id == topic_id
-    third.close(clean=False)
-
-
-@pytest.mark.parametrize("is_loaded", [True, False])
-@pytest.mark.parametrize("content", [b"", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAw\n"])
-def test_records_that_are_not_known_to_be_of_the_topic_are_set_aside(tmp_path, content, is_loaded):
-    manager = managed(tmp_path)
-    topic_id = uuid.uuid4()
-    log = manager.get_or_create("t", 0, CONFIG, topic_id)
-    log.append(batch(b"a"), leader_epoch=0)
-    manager.checkpoint({("t", 0): 1})
-    manager.close(clean=False)
-    (tmp_path / "d0" / "t-0" / "partition.metadata").write_bytes(content)
-    again = managed(tmp_path)
-    if is_loaded:
-        again.load_all(config_of)
-    assert values(again.get_or_create("t", 0, CONFIG, topic_id)) == []
-    assert again.checkpointed_high_watermark("t", 0) == 0
-    (stray,) = (tmp_path / "d0").glob("t-0.*-stray")
-    assert (stray / "00000000000000000000.log").stat().st_size > 0
     again.close(clean=False)
 
 

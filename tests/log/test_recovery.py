@@ -249,13 +249,13 @@ def test_a_finished_swap_replaces_the_segments_it_was_made_from(tmp_path):
 
 
 def test_the_topic_id_is_kept(tmp_path):
-    topic_id = uuid.uuid4()
+    directory, topic_id = tmp_path / "t-0", uuid.uuid4()
     world, config = surroundings(), LogConfig()
-    log = open_log(str(tmp_path), topic="t", partition=0, config=config, surroundings=world, topic_id=topic_id)
+    log = open_log(str(directory), topic="t", partition=0, config=config, surroundings=world, topic_id=topic_id)
     log.close(clean=False)
-    assert open_at(tmp_path).topic_id == topic_id
-    (tmp_path / "partition.metadata").write_text("version: 0\ntopic_id: ?\n")
-    assert open_at(tmp_path).topic_id is None
+    assert open_at(directory).topic_id == topic_id
+    (directory / "partition.metadata").write_text("version: 0\ntopic_id: ?\n")
+    assert open_at(directory).topic_id is None
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -1,0 +1,69 @@
+"""Logs that are found, and whose topic's id is another one, or is lost."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kwire.log.disk import DiskFullError
+from tests.log.faults import FaultyDisk, full
+from tests.log.managed import CONFIG, config_of, managed
+from tests.log.support import batch, surroundings, values
+
+
+def test_a_log_whose_topic_id_a_power_cut_took_begins_anew(tmp_path):
+    manager = managed(tmp_path)
+    topic_id = uuid.uuid4()
+    manager.get_or_create("t", 0, CONFIG, topic_id)
+    manager.checkpoint({("t", 0): 10})
+    manager.close(clean=False)
+    (tmp_path / "d0" / "t-0" / "partition.metadata").write_bytes(b"")  # the rename was durable, the content was not
+    again = managed(tmp_path)
+    again.load_all(config_of)
+    assert again.get_or_create("t", 0, CONFIG, topic_id).topic_id == topic_id
+    again.close(clean=False)
+    third = managed(tmp_path)
+    third.load_all(config_of)
+    found = third.get("t", 0)
+    assert found is not None
+    assert found.topic_id == topic_id
+    assert third.checkpointed_high_watermark("t", 0) == 0  # that was of an earlier topic, or of records that are lost
+    third.close(clean=False)
+
+
+def test_a_log_that_found_no_space_at_first_is_durable_with_its_first_flush(tmp_path):
+    managed(tmp_path).close(clean=True)
+    disk, topic_id = FaultyDisk(), uuid.uuid4()
+    manager = managed(tmp_path, surroundings(disk))
+    manager.load_all(config_of)
+    disk.fail = lambda operation, path: full(operation, path) if operation == "create" else None
+    with pytest.raises(DiskFullError):
+        manager.get_or_create("t", 0, CONFIG, topic_id)
+    disk.fail = lambda operation, path: None
+    log = manager.get_or_create("t", 0, CONFIG, topic_id)
+    log.append(batch(b"a"), leader_epoch=0)
+    disk.operations.clear()
+    log.flush()
+    assert ("fsync", str(tmp_path / "d0")) in disk.operations
+    manager.close(clean=False)
+
+
+@pytest.mark.parametrize("is_loaded", [True, False])
+@pytest.mark.parametrize("content", [b"", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAw\n"])
+def test_records_that_are_not_known_to_be_of_the_topic_are_set_aside(tmp_path, content, is_loaded):
+    manager = managed(tmp_path)
+    topic_id = uuid.uuid4()
+    log = manager.get_or_create("t", 0, CONFIG, topic_id)
+    log.append(batch(b"a"), leader_epoch=0)
+    manager.checkpoint({("t", 0): 1})
+    manager.close(clean=False)
+    (tmp_path / "d0" / "t-0" / "partition.metadata").write_bytes(content)
+    again = managed(tmp_path)
+    if is_loaded:
+        again.load_all(config_of)
+    assert values(again.get_or_create("t", 0, CONFIG, topic_id)) == []
+    assert again.checkpointed_high_watermark("t", 0) == 0
+    (stray,) = (tmp_path / "d0").glob("t-0.*-stray")
+    assert (stray / "00000000000000000000.log").stat().st_size > 0
+    again.close(clean=False)
