@@ -45,9 +45,18 @@ class Scene:
     def _pending(self) -> Pending:
         return Pending(self._serve(), lambda answer: ([struct.pack(">i", 1) + answer], 0), pipelined=True)
 
+    async def connect(self) -> asyncio.StreamWriter:
+        _, writer = await asyncio.open_connection("127.0.0.1", self._listener.port)
+        return writer
+
+    @property
+    def reading(self) -> int:
+        """Connections that the memory lets read on."""
+        return sum("memory" not in each._read_pauses for each in self._table.connections)
+
     async def send_and_hang_up(self) -> None:
         """Return when the broker knows that the client has gone."""
-        _, writer = await asyncio.open_connection("127.0.0.1", self._listener.port)
+        writer = await self.connect()
         writer.write(struct.pack(">i", len(FRAME)) + FRAME)
         await until(lambda: self.memory.used_bytes >= len(FRAME) and any(each.busy for each in self._table.connections))
         writer.close()
@@ -112,6 +121,70 @@ def test_what_changes_something_runs_to_its_end_and_counts_as_held_until_then() 
                 end.set_result(b"z")
             await until(lambda: scene.memory.used_bytes == 0)
             assert done == [b"z"] * 3
+
+    asyncio.run(main())
+
+
+class Changes:
+    """Requests that are under way until a test lets them end."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self._may_end = asyncio.Event()
+
+    def serve(self) -> Awaitable[bytes]:
+        self.begun += 1
+        return self._change()
+
+    async def _change(self) -> bytes:
+        await self._may_end.wait()
+        return b"y"
+
+    def end(self) -> None:
+        self._may_end.set()
+
+
+def test_clients_that_hang_up_leave_no_more_behind_than_may_be_held() -> None:
+    async def main() -> None:
+        changes = Changes()
+        async with Scene(changes.serve) as scene:
+            for count in range(1, 21):
+                writer = await scene.connect()
+                writer.write(struct.pack(">i", len(FRAME)) + FRAME)
+                waiting = len(scene.memory._waiting)
+                await until(lambda: changes.begun == count or len(scene.memory._waiting) > waiting)  # noqa: B023
+                writer.close()
+                await until(lambda: scene.reading == 0)
+            assert changes.begun == 11, "ten fill the memory, and one bears on"
+            changes.end()
+            await until(lambda: scene.memory.used_bytes == 0 and changes.begun == 20)
+
+    asyncio.run(main())
+
+
+def test_half_frames_that_become_whole_are_served_one_at_a_time_when_memory_is_full() -> None:
+    async def main() -> None:
+        changes = Changes()
+        async with Scene(changes.serve) as scene:
+            writers = []
+            for _ in range(20):
+                writers.append(await scene.connect())
+                held, waiting = scene.memory.used_bytes, len(scene.memory._waiting)
+                writers[-1].write(struct.pack(">i", len(FRAME)) + FRAME[10_000:])
+                await until(
+                    lambda: (
+                        scene.memory.used_bytes == held + len(FRAME) - 9_996  # noqa: B023
+                        or len(scene.memory._waiting) > waiting  # noqa: B023
+                    )
+                )
+            for writer in writers:
+                writer.write(FRAME[:10_000])
+            await until(lambda: scene.reading == 0 or changes.begun == 20)
+            assert changes.begun == 11, "ten that had room, and the bearer"
+            changes.end()
+            await until(lambda: scene.memory.used_bytes == 0 and changes.begun == 20)
+            for writer in writers:
+                writer.close()
 
     asyncio.run(main())
 

@@ -95,6 +95,10 @@ def test_half_frames_that_never_end_do_not_stop_a_long_poll(small: RunningBroker
 class Reader:
     def __init__(self) -> None:
         self.paused = False
+        self.has_requests = False
+
+    def holds_requests(self) -> bool:
+        return self.has_requests
 
     def pause_for_memory(self) -> None:
         self.paused = True
@@ -133,6 +137,45 @@ def test_a_bearer_that_leaves_passes_on() -> None:
     memory.forget(third)
     memory.give(first, 90)
     assert memory.used_bytes == 90
+
+
+def test_a_bearer_whose_request_is_whole_reads_no_more_and_bears_until_it_is_done() -> None:
+    memory = RequestMemory(100)
+    first, second = Reader(), Reader()
+    memory.take(first, 150)
+    memory.take(second, 60)
+    first.has_requests = True
+    memory.take(first, 150, is_whole=True)
+    memory.give(first, 150)
+    assert (first.paused, second.paused) == (True, True)
+    first.has_requests = False
+    memory.give(first, 10)
+    assert (first.paused, second.paused) == (True, False)
+
+
+def test_a_bearer_that_waited_itself_does_not_bear_on_with_nothing() -> None:
+    memory = RequestMemory(100)
+    first, second = Reader(), Reader()
+    memory.take(first, 110, is_whole=True)
+    memory.take(second, 110)
+    assert (first.paused, second.paused) == (True, True)
+    memory.give(first, 110)
+    memory.holds_nothing(first)
+    assert (first.paused, second.paused) == (False, False)
+
+
+def test_a_bearer_that_leaves_a_request_behind_passes_on_when_it_is_done() -> None:
+    memory = RequestMemory(100)
+    first, second, third = Reader(), Reader(), Reader()
+    memory.take(first, 90)
+    memory.take(second, 90)
+    memory.take(third, 90)
+    second.has_requests = True
+    memory.forget(second)
+    assert third.paused
+    second.has_requests = False
+    memory.give(second, 20)
+    assert not third.paused
 
 
 def test_more_is_never_given_back_than_was_taken() -> None:

@@ -172,8 +172,8 @@ class Connection:
         being_served = [answer for answer in self._answers if answer.waiting_for is not None]
         self._answers.clear()
         still_stored = sum([answer.frame_size for answer in being_served])
-        self._listener.memory.give(self, self._stored_bytes - still_stored)
-        self._stored_bytes = still_stored
+        given_back, self._stored_bytes = self._stored_bytes - still_stored, still_stored
+        self._listener.memory.give(self, given_back)
         self._listener.memory.forget(self)
         for answer in being_served:
             if answer.only_waits and answer.waiting_for is not None:
@@ -240,13 +240,13 @@ class Connection:
         if len(partial) < self._partial_size:
             return
         self._partial = None
-        self._unstore(self._partial_size)
         frame = bytes(memoryview(partial)[4:])
         del partial  # it may be large, and so may what the frame becomes
         if self._frames or not self._ready:
             self._queue(frame)
         else:
             self._serve(frame)
+        self._unstore(self._partial_size)  # only now: a bearer that held nothing in between would bear no longer
         if position < count and not self._closing:
             self._cut(view[position:count], count - position)
 
@@ -261,7 +261,7 @@ class Connection:
 
     def _queue(self, frame: bytes) -> None:
         self._frames.append(frame)
-        self._store(len(frame))
+        self._store(len(frame), is_whole=True)
         if len(self._frames) >= QUEUED_FRAMES_MAX:
             self._pause_reading("queue")
 
@@ -281,8 +281,8 @@ class Connection:
         self._look_ready()
         while self._frames and self._ready:
             frame = self._frames.popleft()
-            self._unstore(len(frame))
             self._serve(frame)
+            self._unstore(len(frame))  # see _gather
         if not self._frames:
             self._resume_reading("queue")
 
@@ -317,7 +317,7 @@ class Connection:
     def _wait(self, pending: Pending, frame_size: int) -> None:
         answer = Answer(frame_size, holds_back=not pending.pipelined)
         self._answers.append(answer)
-        self._store(frame_size)
+        self._store(frame_size, is_whole=True)
         self._held_back = self._held_back or answer.holds_back
         self._look_ready()
         future: asyncio.Future[Any] = asyncio.ensure_future(pending.awaitable)
@@ -407,9 +407,13 @@ class Connection:
         if not self._read_pauses and self._transport is not None:
             self._transport.resume_reading()
 
-    def _store(self, size: int) -> None:
+    def holds_requests(self) -> bool:
+        """Whether whole requests wait or are being served; see RequestMemory."""
+        return self._stored_bytes > (0 if self._partial is None else len(self._partial))
+
+    def _store(self, size: int, *, is_whole: bool = False) -> None:
         self._stored_bytes += size
-        self._listener.memory.take(self, size)
+        self._listener.memory.take(self, size, is_whole=is_whole)
 
     def _unstore(self, size: int) -> None:
         self._stored_bytes -= size

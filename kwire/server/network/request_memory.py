@@ -2,8 +2,10 @@
 
 A connection takes what it stores (a frame that is still arriving, requests that wait, requests that are being served)
 and gives it back when it is done. Over the limit, connections that hold something stop reading until there is room
-again. One of them, the bearer, may always go on: otherwise many half-arrived frames could fill the budget with none
-ever complete. So memory is bounded by the limit plus one socket.request.max.bytes.
+again. One of them, the bearer, may go on until its frame is whole: otherwise many half-arrived frames could fill the
+budget with none ever complete. It stays the bearer until its whole requests are done, though its client hangs up:
+otherwise one after the other could leave a request behind. So memory is bounded by the limit plus one
+socket.request.max.bytes, and by what one read brings for each connection: that much is there before it is stopped.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ class Reader(Protocol):
 
     def resume_for_memory(self) -> None: ...
 
+    def holds_requests(self) -> bool:
+        """Whether it holds whole requests, not only one that is still arriving."""
+
 
 class RequestMemory:
     """A budget of bytes shared by the connections of a broker."""
@@ -29,13 +34,17 @@ class RequestMemory:
         self._waiting: deque[Reader] = deque()
         self._bearer: Reader | None = None
 
-    def take(self, reader: Reader, size: int) -> None:
-        """Count `size` bytes as held; the reader is paused when that is too much and another already bears on."""
+    def take(self, reader: Reader, size: int, *, is_whole: bool = False) -> None:
+        """Count `size` bytes as held, of a frame that is arriving or of a request that is whole.
+
+        The reader is paused when that is too much, unless its frame is arriving and no other bears on.
+        """
         self.used_bytes += size
-        if self.used_bytes <= self.limit_bytes or self._bearer is reader:
+        if self.used_bytes <= self.limit_bytes:
             return
         if self._bearer is None:
             self._bearer = reader
+        if self._bearer is reader and not is_whole:
             return
         if reader not in self._waiting:
             self._waiting.append(reader)
@@ -51,7 +60,7 @@ class RequestMemory:
             self._bearer = None
             while self._waiting and self.used_bytes <= self.limit_bytes:
                 self._waiting.popleft().resume_for_memory()
-        elif reader is self._bearer:
+        elif reader is self._bearer and not reader.holds_requests():
             self._pass_on()
 
     def holds_nothing(self, reader: Reader) -> None:
@@ -59,12 +68,14 @@ class RequestMemory:
         if reader in self._waiting:
             self._waiting.remove(reader)
             reader.resume_for_memory()
+        if self._bearer is reader:
+            self._pass_on()
 
     def forget(self, reader: Reader) -> None:
-        """The reader is gone; what of its requests is still being served it gives back later."""
+        """The reader is gone; what of its requests is still being served it gives back later, and bears until then."""
         if reader in self._waiting:
             self._waiting.remove(reader)
-        if self._bearer is reader:
+        if self._bearer is reader and not reader.holds_requests():
             self._pass_on()
 
     def _pass_on(self) -> None:
