@@ -7,7 +7,6 @@ import pytest
 
 from compat_tests.cluster.sides import CONTROLLERS, through
 from compat_tests.harness.waiting import eventually
-from compat_tests.kafka_tools.known_differences import without_min_insync_replicas
 
 ELECT = "kafka-leader-election"
 TOPICS = "kafka-topics"
@@ -40,10 +39,10 @@ def spread(both, topic):
 
 
 def test_a_partition_whose_only_broker_is_away(both, spread, without_three):
-    told = both.run(TOPICS, "--describe", "--topic", spread, change=without_min_insync_replicas)
+    told = both.run(TOPICS, "--describe", "--topic", spread)
     assert re.findall(r"Leader: (\S+)", told.output) == ["2", "none"]
     for choice in ("--unavailable-partitions", "--under-replicated-partitions", "--at-min-isr-partitions"):
-        both.run(TOPICS, "--describe", "--topic", spread, choice, change=without_min_insync_replicas)
+        both.run(TOPICS, "--describe", "--topic", spread, choice)
     for kind, why in (
         ("preferred", "PreferredLeaderNotAvailableException"),
         ("unclean", "EligibleLeadersNotAvailableException"),

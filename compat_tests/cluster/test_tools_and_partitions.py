@@ -6,7 +6,6 @@ import re
 import pytest
 
 from compat_tests.cluster.sides import CONTROLLERS, through
-from compat_tests.kafka_tools.known_differences import without_min_insync_replicas
 
 REASSIGN = "kafka-reassign-partitions"
 ELECT = "kafka-leader-election"
@@ -54,10 +53,10 @@ def test_the_controller_alone_votes(both):
 
 
 def test_topics_are_where_they_were_put(both, spread):
-    told = both.run(TOPICS, *through(3), "--describe", "--topic", spread, change=without_min_insync_replicas)
+    told = both.run(TOPICS, *through(3), "--describe", "--topic", spread)
     assert re.findall(r"Leader: (\d)\s+Replicas: (\S+)\s+Isr: (\S+)", told.output) == [("2",) * 3, ("3",) * 3]
     both.run(TOPICS, "--alter", "--topic", spread, "--partitions", "4", "--replica-assignment", "2,3,3,2")
-    told = both.run(TOPICS, *through(2), "--describe", "--topic", spread, change=without_min_insync_replicas)
+    told = both.run(TOPICS, *through(2), "--describe", "--topic", spread)
     assert re.findall(r"Replicas: (\S+)", told.output) == ["2", "3", "3", "2"]
     for choice in ("--under-replicated-partitions", "--unavailable-partitions", "--under-min-isr-partitions"):
         assert both.run(TOPICS, "--describe", "--topic", spread, choice).output == ""
@@ -122,19 +121,16 @@ def test_configurations_of_all_brokers(both):
     all_brokers = ("--entity-type", "brokers", "--entity-default")
     for there, other in ((CONTROLLERS, through(2)), (through(3), CONTROLLERS)):
         both.run(CONFIGS, *there, "--alter", *all_brokers, "--add-config", "log.retention.ms=86400000")
-        told = both.run(CONFIGS, *other, "--describe", *all_brokers, change=without_min_insync_replicas)
+        told = both.run(CONFIGS, *other, "--describe", *all_brokers)
         assert "log.retention.ms=86400000" in told.output
         both.run(CONFIGS, *other, "--alter", *all_brokers, "--delete-config", "log.retention.ms")
-    assert (
-        "log.retention.ms"
-        not in both.run(CONFIGS, *CONTROLLERS, "--describe", *all_brokers, change=without_min_insync_replicas).output
-    )
+    assert "log.retention.ms" not in both.run(CONFIGS, *CONTROLLERS, "--describe", *all_brokers).output
 
 
 def test_configurations_of_a_controller(both):
     controller = ("--entity-type", "brokers", "--entity-name", "1")
     both.run(CONFIGS, *CONTROLLERS, "--alter", *controller, "--add-config", "max.connections=77")
-    told = both.run(CONFIGS, *CONTROLLERS, "--describe", *controller, change=without_min_insync_replicas)
+    told = both.run(CONFIGS, *CONTROLLERS, "--describe", *controller)
     assert "max.connections=77" in told.output
     both.run(CONFIGS, *CONTROLLERS, "--alter", *controller, "--delete-config", "max.connections")
 
@@ -142,7 +138,7 @@ def test_configurations_of_a_controller(both):
 def test_configurations_of_a_topic(both, spread):
     choice = ("--entity-type", "topics", "--entity-name", spread)
     both.run(CONFIGS, *through(3), "--alter", *choice, "--add-config", "retention.ms=99999,segment.bytes=2000000")
-    told = both.run(CONFIGS, *through(2), "--describe", *choice, change=without_min_insync_replicas)
+    told = both.run(CONFIGS, *through(2), "--describe", *choice)
     assert "retention.ms=99999" in told.output
     both.run(CONFIGS, *CONTROLLERS, "--alter", *choice, "--delete-config", "segment.bytes")
     refused = both.run(CONFIGS, *through(2), "--alter", *choice, "--add-config", "retention.ms=x", status=1)
@@ -173,12 +169,12 @@ def test_a_move_that_has_no_room_waits_and_is_cancelled(both, topic, json_file):
     assert "is still in progress" in both.run(REASSIGN, *move, "--verify", "--preserve-throttles").output
     again = both.run(REASSIGN, *move, "--execute", status=1)
     assert "Cannot execute because there is an existing partition assignment" in again.said
-    told = both.run(TOPICS, "--describe", "--topic", topic, change=without_min_insync_replicas)
+    told = both.run(TOPICS, "--describe", "--topic", topic)
     assert "Adding Replicas: 3" in told.output
     gone = both.run(REASSIGN, *move, "--cancel")
     assert f"Successfully cancelled partition reassignment for: {topic}-0" in gone.output
     assert both.run(REASSIGN, "--list").lines == ["No partition reassignments found."]
-    told = both.run(TOPICS, "--describe", "--topic", topic, change=without_min_insync_replicas)
+    told = both.run(TOPICS, "--describe", "--topic", topic)
     assert re.findall(r"Replicas: (\S+)", told.output) == ["2"]
 
 
