@@ -2,7 +2,7 @@
 
 Each round starts both brokers afresh, one after the other, on fresh directories, and the order changes from round to
 round. Of each figure the median over the rounds is shown with the lowest and highest, and the ratio of the medians. A
-whole run of at least 5 rounds writes its table into docs/benchmarks.md, with the plot; the row three-brokers, its own.
+whole run of at least three rounds writes its table into docs/benchmarks.md, with the plot; the row three-brokers, its own.
 """
 
 import argparse
@@ -20,6 +20,8 @@ from benchmarks.brokers import BROKERS, COMPARED, Run
 from benchmarks.rows import ALONE, FIRST, ONCE, ROWS, THRICE, small
 
 ROUNDS = 5
+SHOWN_SINCE = 3
+"""Rounds of a whole run that is worth the page; Kafka's perf tools run in the first three only."""
 console = Console(width=150)
 
 
@@ -41,11 +43,11 @@ def main() -> None:
     for number in range(1, arguments.rounds + 1 if in_rounds else 1):
         for name in brokers if number % 2 else reversed(brokers):
             progress = f"round {number} of {arguments.rounds}, {(time.monotonic() - started) / 60:.1f} min"
-            measure(name, [row for row in in_rounds if number <= 3 or row not in THRICE], samples, progress)
+            measure(name, [row for row in in_rounds if number <= SHOWN_SINCE or row not in THRICE], samples, progress)
     console.print(report.table(samples, arguments.rounds, brokers))
     if arguments.json:
         arguments.json.write_text(json.dumps(samples, indent=1))
-    if not (arguments.row or arguments.broker) and arguments.rounds >= ROUNDS:
+    if not (arguments.row or arguments.broker) and arguments.rounds >= SHOWN_SINCE:
         page.write("measured", samples, f"{arguments.rounds} rounds, three of Kafka's own perf tools")
         page.plot(samples)
     if arguments.row == ["three-brokers"] and not arguments.broker:
