@@ -50,7 +50,8 @@ test-compiled: $(COMPILED)/.built
 	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m pytest -q tests/protocol tests/log tests/cluster tests/coordinator tests/server \
 		tests/hostile tests/test_crash.py
 
-# Other people's clients against kwire and Apache Kafka. ROW=kcat runs one client; SHORT=1 kwire only, in short.
+# Other people's clients against kwire and Apache Kafka. ROW=kcat runs one client, ROW=clusters the rows of several nodes,
+# which a run without a row leaves out; SHORT=1 kwire only, in short.
 compat: $(VENV)-compat/.compat
 	$(VENV)-compat/bin/python -m compat_tests.run $(if $(ROW),--row $(ROW)) $(if $(SHORT),--short)
 

@@ -2,7 +2,7 @@
 
 Each round starts both brokers afresh, one after the other, on fresh directories, and the order changes from round to
 round. Of each figure the median over the rounds is shown with the lowest and highest, and the ratio of the medians. A
-whole run of at least three rounds writes its table into docs/benchmarks.md, with the plot; the row three-brokers, its own.
+whole run of at least three rounds writes its table into docs/benchmarks.md, with the plot; the row three-brokers its.
 """
 
 import argparse

@@ -49,18 +49,9 @@ ROWS = {
     "upgrade": ("upgrade", lambda: KAFKA_VERSION),
     "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
-WITHOUT_SHORT = {
-    "compaction",
-    "configs",
-    "quotas",
-    "schemas",
-    "quorum",
-    "cluster",
-    "replication",
-    "mixed",
-    "upgrade",
-    "old-clients",
-}
+CLUSTERS = ("quorum", "cluster", "replication", "mixed", "upgrade")
+"""Rows of several nodes: a run of their own."""
+WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "old-clients"}
 """Rows that the short form leaves out: they need Kafka's jars to compare with, or a machine that is not busy."""
 NEED_KAFKA = {"tools", "differential", "transaction-script", "log-format", "transactions", "streams"}
 """Rows whose short form starts Kafka too, or Kafka's own clients."""
@@ -143,11 +134,15 @@ def prove(rows: Sequence[str], *, short: bool) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--row", action="append", choices=sorted(ROWS), help="only this client; may be repeated")
+    choices = [*sorted(ROWS), "clusters"]
+    parser.add_argument("--row", action="append", choices=choices, help="this one; may be repeated; clusters are five")
     parser.add_argument("--short", action="store_true", help="kwire only, and only the tests marked short")
     arguments = parser.parse_args()
     install("kcat")
-    rows = arguments.row or [row for row in ROWS if not (arguments.short and row in WITHOUT_SHORT)]
+    rows = arguments.row or [
+        row for row in ROWS if row not in CLUSTERS and not (arguments.short and row in WITHOUT_SHORT)
+    ]
+    rows = [each for row in rows for each in (CLUSTERS if row == "clusters" else (row,))]
     if not arguments.short or NEED_KAFKA & set(rows):
         install("kafka")
         class_path()
