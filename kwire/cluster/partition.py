@@ -12,7 +12,6 @@ each new stretch of bytes and decides for itself when it has enough.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 from uuid import UUID
@@ -34,8 +33,6 @@ NO_EPOCH = -1
 ACKS_ALL = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
-STRETCHES_MAX = 64
-"""Appends that are counted one by one while they are not committed; the rest is counted together."""
 
 
 class Waiter(Protocol):
@@ -65,7 +62,6 @@ class Partition:
         "_leader_high_watermark",
         "_peers",
         "_tail_waiters",
-        "_uncommitted",
         "_unflushed_bytes",
         "_waiters",
         "high_watermark",
@@ -122,8 +118,6 @@ class Partition:
         self._peers = peers
         self._unflushed_bytes = 0
         """Of appends that wait for a flush."""
-        self._uncommitted: deque[tuple[int, int]] = deque()
-        """(end offset, bytes) of appends that others are yet to have."""
         self._leader_high_watermark = 0
         """What the leader said last."""
         self.on_settled: Callable[[], None] | None = None
@@ -192,19 +186,16 @@ class Partition:
             self._unflushed_bytes += size
             self._group_commit.request(self)
             if self.in_sync is not None:
-                self._offer(size)
+                self._offer(self.in_sync, size)
         elif self.in_sync is None:
             self._advance(log.log_end_offset, size)
         else:
-            self._offer(size)
+            self._offer(self.in_sync, size)
             self._advance_over_in_sync()
 
-    def _offer(self, size: int) -> None:
+    def _offer(self, in_sync: InSync, size: int) -> None:
         """Let followers have what was appended."""
-        uncommitted = self._uncommitted
-        if len(uncommitted) == STRETCHES_MAX:
-            size += uncommitted.pop()[1]
-        uncommitted.append((self.log.log_end_offset, size))
+        in_sync.appended(self.log.log_end_offset, size)
         self._tell_of_tail(size)
 
     def _tell_of_tail(self, size: int) -> None:
@@ -263,15 +254,7 @@ class Partition:
             return
         end = in_sync.committed_end(self.durable_end)
         if end > self.high_watermark:
-            self._advance(end, self._committed_bytes(end))
-
-    def _committed_bytes(self, end: int) -> int:
-        """Of what was appended and is committed with `end`; at least 1, as there is something."""
-        uncommitted = self._uncommitted
-        size = 0
-        while uncommitted and uncommitted[0][0] <= end:
-            size += uncommitted.popleft()[1]
-        return max(size, 1)
+            self._advance(end, in_sync.committed_bytes(end))
 
     @property
     def has_enough_in_sync(self) -> bool:
@@ -458,7 +441,6 @@ class Partition:
         self.image = image
         end = self.log.log_end_offset
         self.log.assign_epoch_start(image.leader_epoch, end)
-        self._uncommitted.clear()
         self.in_sync = None
         self._follow_in_sync(image)
 
@@ -477,7 +459,6 @@ class Partition:
     def _follow(self) -> None:
         self.is_led = False
         self.in_sync = None
-        self._uncommitted.clear()
         self._leader_high_watermark = self.high_watermark
 
     def wake(self) -> None:

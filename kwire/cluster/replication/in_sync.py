@@ -10,11 +10,15 @@ Until the outcome is known both count: what is committed is on every replica of 
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kwire.cluster.image import PartitionImage
 from kwire.cluster.replication.follower import NEVER_MS, UNKNOWN_EPOCH, UNKNOWN_OFFSET, Follower
+
+STRETCHES_MAX = 64
+"""Appends that are counted one by one while they are not committed; the rest is counted together."""
 
 
 class Peers(Protocol):
@@ -66,6 +70,8 @@ class InSync:
         self._epoch_start = epoch_start
         self._image = image
         self.proposal: Proposal | None = None
+        self._uncommitted: deque[tuple[int, int]] = deque()
+        """(end offset, bytes) of appends that others are yet to have."""
         now_ms = peers.now_ms()
         self._followers = {
             broker: Follower(caught_up_ms=now_ms if broker in image.isr else NEVER_MS) for broker in self._others()
@@ -95,6 +101,19 @@ class InSync:
 
     def follower(self, broker_id: int) -> Follower:
         return self._followers[broker_id]
+
+    def appended(self, end: int, size: int) -> None:
+        """The leader's log goes on to here, by so many bytes."""
+        if len(self._uncommitted) == STRETCHES_MAX:
+            size += self._uncommitted.pop()[1]
+        self._uncommitted.append((end, size))
+
+    def committed_bytes(self, end: int) -> int:
+        """Of what was appended and is committed with `end`; at least 1, as there is something."""
+        size = 0
+        while self._uncommitted and self._uncommitted[0][0] <= end:
+            size += self._uncommitted.popleft()[1]
+        return max(size, 1)
 
     def committed_end(self, end: int) -> int:
         """Up to where all have the log that must, out of what the leader has up to `end`; -1 while that is unknown.

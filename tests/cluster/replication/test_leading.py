@@ -338,6 +338,7 @@ def test_many_appends_that_wait_take_no_memory(tmp_path: Path, peers: KnownPeers
     reader = Watching()
     partition.wait(reader)
     append(partition, *[b"x"] * 200)
-    assert len(partition._uncommitted) <= 64
+    assert partition.in_sync is not None
+    assert len(partition.in_sync._uncommitted) <= 64
     fetched(partition, 2, 200)
     assert sum(reader.sizes) == partition.log.size_in_bytes
