@@ -125,10 +125,13 @@ def test_a_second_leader_of_an_epoch_is_refused_and_both_live_on(
 ) -> None:
     """Node 1 knows nobody else, and is a majority of its own set; Apache Kafka's controllers stop when they meet so."""
     nodes = Nodes(simulation, {1: (1,), 2: (1, 2, 3), 3: (1, 2, 3)})
-    nodes.start(2, 3)
+    nodes.start(2)  # one after the other: who comes later is elected at once, in the first epoch
+    nodes.until(lambda: nodes.by_id[2].metadata_log is not None, "node 2 asks for votes")
+    nodes.start(3)
     nodes.until(lambda: bool(nodes.leaders()), "a leader of the others")
     (leader,) = nodes.leaders()
     epoch = nodes.by_id[leader].server.metadata_log.epoch
+    assert epoch == 1
     with caplog.at_level(logging.ERROR, "kwire.cluster.quorum"):
         nodes.start(1)
         nodes.until(lambda: len(nodes.leaders()) == 2, "node 1 leads itself")

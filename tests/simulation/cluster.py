@@ -31,6 +31,7 @@ from tests.simulation.replica_rules import ReplicaRules
 from tests.simulation.seeds import run_seeds
 
 SECONDS = 60.0
+OPERATIONS_MIN = 1000
 CLIENTS = 6
 CHECK_EVENTS = 1000
 LOOK_EVENTS = 32
@@ -130,6 +131,8 @@ async def scenario(scene: Scene, outcome: Outcome, seconds: float, kinds: Sequen
         *(client.run(end) for client in (*clients, administrator)),
         *(worker.run(end) for worker in workers),
     )
+    while ledger.operations < OPERATIONS_MIN * seconds / SECONDS:  # faults held clients up
+        await asyncio.gather(*(client.run(simulation.now + 1.0) for client in clients))
     outcome.faults = faults.count
     began = simulation.now
     healed = Healed(simulation, cluster, ledger)

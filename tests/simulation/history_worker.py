@@ -9,7 +9,7 @@ from typing import Any, Final
 from kwire.cluster.image import NO_LEADER
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import ErrorCode
-from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponsePartition
 from kwire.protocol.records import decode_batch, iterate_headers
 from kwire.simulation import ClusterBroker, Simulation
 from tests.history.operations import ASSIGN, COMMITTED, Poll, Record
@@ -60,6 +60,8 @@ class Worker(Connections):
         self._ledger = ledger
         self._history = history
         self._leaders: dict[int, Leader] = {}
+        self._epochs: dict[int, int] = {}
+        """Of leaders, the newest that this worker has heard of."""
         self._coordinators: dict[tuple[str, int], int] = {}
         self._count = 0
 
@@ -81,11 +83,18 @@ class Worker(Connections):
             self._leaders = {
                 part.partition_index: Leader(part.leader_id, part.leader_epoch)
                 for part in answer.topics[0].partitions
-                if part.leader_id != NO_LEADER
+                if part.leader_id != NO_LEADER and self._is_news(part)
             }
         if index not in self._leaders:
             raise ConnectionError("nobody leads")
         return self._leaders[index]
+
+    def _is_news(self, part: MetadataResponsePartition) -> bool:
+        """Whether a leader is not older than one heard of before, who may have taken what that one lacks (KIP-320)."""
+        newest = self._epochs[part.partition_index] = max(
+            part.leader_epoch, self._epochs.get(part.partition_index, part.leader_epoch)
+        )
+        return part.leader_epoch == newest
 
     async def coordinator(self, name: str, kind: int) -> int:
         """Who coordinates. Raises OSError."""
