@@ -30,6 +30,7 @@ REFUSALS = {
     ErrorCode.NOT_CONTROLLER: "it does not lead, or leads no more",
     ErrorCode.BROKER_ID_NOT_REGISTERED: "a leader of before does not know the newest broker",
     ErrorCode.STALE_BROKER_EPOCH: "a leader of before does not know the newest broker",
+    ErrorCode.KAFKA_STORAGE_ERROR: "power is cut, and its disk is gone before it is",
 }
 """What a writer may be told, and why."""
 
