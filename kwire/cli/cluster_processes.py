@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -88,8 +89,7 @@ class ClusterProcesses:
     def _terminate(self) -> None:
         brokers = [node for node in self._running if node.client_port is not None]
         for node in brokers or list(self._running):
-            with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
-                self._running[node].terminate()
+            _send(self._running[node], signal.SIGTERM)
 
     def _be_patient(self) -> None:
         """From now on, as a node has just come further."""
@@ -111,8 +111,7 @@ class ClusterProcesses:
 
     def _kill(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
-            with contextlib.suppress(ProcessLookupError):
-                self._running[node].kill()
+            _send(self._running[node], signal.SIGKILL)
 
     async def _follow(self, node: Node, process: Process) -> None:
         async for line in _lines(process):
@@ -187,6 +186,17 @@ class ClusterProcesses:
         self._release_all()
         if not self._running and not self.has_failed:
             self._output.note("all nodes have stopped")
+
+
+def _send(process: Process, what: signal.Signals) -> None:
+    """A signal, unless it has ended.
+
+    Not by the process's own methods: they look whether it has, and so may take its exit status away from the one who
+    waits for that.
+    """
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, what)
 
 
 async def _start(command: Sequence[str]) -> Process:
