@@ -11,7 +11,7 @@ from typing import Any
 
 from kwire.cluster.features import METADATA_VERSION
 from kwire.cluster.image import BrokerRegistration, ControllerRegistration, MetadataImage, PartitionImage, TopicImage
-from kwire.cluster.scram import ScramCredential
+from kwire.cluster.scram import credential_record
 from kwire.protocol.messages.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -26,7 +26,6 @@ from kwire.protocol.messages.metadata_records import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
     TopicRecord,
-    UserScramCredentialRecord,
 )
 
 
@@ -51,7 +50,7 @@ def records_of(image: MetadataImage) -> Iterator[Any]:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
     for user, credentials in image.scram.items():
         for mechanism, credential in credentials.items():
-            yield _scram_credential(user, mechanism, credential)
+            yield credential_record(user, mechanism, credential)
 
 
 def _broker(broker: BrokerRegistration) -> RegisterBrokerRecord:
@@ -87,17 +86,6 @@ def _controller(controller: ControllerRegistration) -> RegisterControllerRecord:
             ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
             for name, low, high in controller.features
         ],
-    )
-
-
-def _scram_credential(user: str, mechanism: int, credential: ScramCredential) -> UserScramCredentialRecord:
-    return UserScramCredentialRecord(
-        name=user,
-        mechanism=mechanism,
-        salt=credential.salt,
-        stored_key=credential.stored_key,
-        server_key=credential.server_key,
-        iterations=credential.iterations,
     )
 
 

@@ -13,7 +13,14 @@ import base64
 import re
 from collections.abc import Sequence
 
-from kwire.cluster.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism, make_credential, salt_password
+from kwire.cluster.scram import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    ScramMechanism,
+    credential_record,
+    make_credential,
+    salt_password,
+)
 from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
 from kwire.seams import Chance
 
@@ -65,14 +72,7 @@ def _credential(argument: str, position: int, chance: Chance) -> UserScramCreden
     if password is not None:
         salted = salt_password(mechanism, password, salt=salt, iterations=iterations)
     credential = make_credential(mechanism, salted, salt=salt, iterations=iterations)
-    return UserScramCredentialRecord(
-        name=name,
-        mechanism=mechanism,
-        salt=credential.salt,
-        stored_key=credential.stored_key,
-        server_key=credential.server_key,
-        iterations=credential.iterations,
-    )
+    return credential_record(name, mechanism, credential)
 
 
 def _mechanism(argument: str, position: int) -> tuple[ScramMechanism, str]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
+
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 """Of both mechanisms, as Kafka has them."""
 
@@ -63,4 +65,16 @@ def make_credential(
         stored_key=hashlib.new(mechanism.digest, client_key).digest(),
         server_key=hmac.digest(salted_password, b"Server Key", mechanism.digest),
         iterations=iterations,
+    )
+
+
+def credential_record(user: str, mechanism: int, credential: ScramCredential) -> UserScramCredentialRecord:
+    """As the metadata log has it."""
+    return UserScramCredentialRecord(
+        name=user,
+        mechanism=mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
     )

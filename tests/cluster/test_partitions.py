@@ -23,20 +23,25 @@ ELSEWHERE = dataclasses.replace(
 )
 
 
-def started(tmp_path: Path, topic: TopicImage | None) -> Partitions:
-    """A broker that finds logs of t-0 and t-1, and metadata that name this topic."""
-    before = LogManager([str(tmp_path)], surroundings())
-    for index in range(2):
-        before.get_or_create("t", index, LogConfig(), UUID(int=1))
-    before.close(clean=True)
+def partitions_in(tmp_path: Path) -> Partitions:
+    """Of a broker that is about to start on this directory."""
     settings = default_settings()
-    partitions = Partitions(
+    return Partitions(
         broker_id=BROKER_ID,
         logs=LogManager([str(tmp_path)], surroundings()),
         group_commit=no_group_commit(),
         peers=Alone(),
         settings_of=lambda image: settings,
     )
+
+
+def started(tmp_path: Path, topic: TopicImage | None) -> Partitions:
+    """A broker that finds logs of t-0 and t-1, and metadata that name this topic."""
+    before = LogManager([str(tmp_path)], surroundings())
+    for index in range(2):
+        before.get_or_create("t", index, LogConfig(), UUID(int=1))
+    before.close(clean=True)
+    partitions = partitions_in(tmp_path)
     topics = {} if topic is None else {"t": topic}
     partitions.start(dataclasses.replace(MetadataImage(), topics=topics))
     return partitions
@@ -64,13 +69,7 @@ def test_a_log_whose_topic_is_unknown_is_no_replacement_for_one_that_may_be_else
     before.get_or_create("t", 0, LogConfig(), UUID(int=1))
     before.close(clean=False)
     (tmp_path / "t-0" / "partition.metadata").unlink()
-    partitions = Partitions(
-        broker_id=BROKER_ID,
-        logs=LogManager([str(tmp_path)], surroundings()),
-        group_commit=no_group_commit(),
-        peers=Alone(),
-        settings_of=lambda image: default_settings(),
-    )
+    partitions = partitions_in(tmp_path)
     partitions.start(dataclasses.replace(MetadataImage(), topics={"t": OURS}), is_directory_lost=True)
     assert partitions.get("t", 0) is None
 
@@ -79,13 +78,7 @@ def test_a_log_whose_topic_is_unknown_is_no_replacement_for_one_that_may_be_else
 def test_a_replica_whose_directory_is_gone_begins_anew_where_nobody_counts_on_it(
     tmp_path: Path, in_sync: tuple[int, ...], is_open: bool
 ) -> None:
-    partitions = Partitions(
-        broker_id=BROKER_ID,
-        logs=LogManager([str(tmp_path)], surroundings()),
-        group_commit=no_group_commit(),
-        peers=Alone(),
-        settings_of=lambda image: default_settings(),
-    )
+    partitions = partitions_in(tmp_path)
     both = (BROKER_ID, BROKER_ID + 1)
     before = dataclasses.replace(OURS.partitions[0], replicas=both, isr=both, leader=BROKER_ID + 1)
     image = dataclasses.replace(MetadataImage(), topics={"t": dataclasses.replace(OURS, partitions=(before,))})
