@@ -1,5 +1,6 @@
 """Three brokers of one kind that are controllers, too, as they ship, and what the machine says of them together."""
 
+import atexit
 import shutil
 import signal
 import subprocess
@@ -91,9 +92,10 @@ class ClusterRun:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Its files go in the end: some file systems make new ones slowly for half a minute after many were removed."""
         for node in self.nodes:
             self.kill(node)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        atexit.register(shutil.rmtree, self.directory, ignore_errors=True)
 
     # --- life of nodes
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, Final
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.group_commit import GroupCommit
@@ -23,6 +23,10 @@ from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 logger = logging.getLogger("kwire.cluster.partitions")
+
+OPENED_AT_ONCE: Final = 64
+"""New partitions whose files are made in one go; a device may take milliseconds for each, and nobody is served then."""
+_NO_LIMIT: Final = 2**62
 
 
 class Partitions:
@@ -48,6 +52,10 @@ class Partitions:
         and the others are served."""
         self._is_directory_lost = False
         """Whether a log that is nowhere may be in a directory that is not there, as none of the others has failed."""
+        self._unopened: dict[str, None] = {}
+        """Topics with new partitions that came too many at once; `open_more` opens them, `find` what is asked for."""
+        self.on_unopened: Callable[[], None] | None = None
+        """Called when there are some."""
         self._removal_watchers: list[Callable[[Partition], None]] = []
         self._deletion_watchers: list[Callable[[TopicImage], None]] = []
         self._leadership_watchers: list[Callable[[Partition], None]] = []
@@ -61,11 +69,22 @@ class Partitions:
         """The partition, which this broker leads, or at least follows. Raises KafkaError that says where else it is."""
         partitions = self._by_topic.get(topic)
         partition = partitions.get(index) if partitions is not None else None
+        if partition is None and topic in self._unopened:
+            partition = self._open_asked(topic, index)
         if partition is None or not (partition.is_led or may_follow):
             raise KafkaError(self._why_not_here(topic, index, partition))
         if partition.log.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         return partition
+
+    def _open_asked(self, name: str, index: int) -> Partition | None:
+        """Open a new partition before its turn, if this broker is to have it and it can be opened."""
+        topic = self._image.topics.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        if self._broker_id not in topic.partitions[index].replicas or (name, index) in self._closed:
+            return None
+        return self._open(topic, index, self.config_of(name, self._image), may_be_new=True)
 
     def _why_not_here(self, topic: str, index: int, partition: Partition | None) -> ErrorCode:
         if (topic, index) in self._closed or (partition is not None and partition.log.failure is not None):
@@ -155,9 +174,12 @@ class Partitions:
                 if (after := new.topics.get(name)) is None or after.topic_id != topic.topic_id
             ]
             self._remove(*deleted)
+            room = OPENED_AT_ONCE
             for name, topic in new.topics.items():
                 if old.topics.get(name) is not topic:
-                    self._follow(topic, new)
+                    room -= self._follow(topic, new, room=room)
+            if self._unopened and self.on_unopened is not None:
+                self.on_unopened()
             # Coordinators write about it: by now they know which partitions are theirs.
             for watcher in self._deletion_watchers:
                 for topic in deleted:
@@ -168,6 +190,16 @@ class Partitions:
             for partition in self:
                 partition.standings_changed()
 
+    def open_more(self) -> bool:
+        """Open some of the new partitions that are not open yet; whether there are others left."""
+        room = OPENED_AT_ONCE
+        while self._unopened and room > 0:
+            name = next(iter(self._unopened))
+            del self._unopened[name]
+            if (topic := self._image.topics.get(name)) is not None:
+                room -= self._follow(topic, self._image, room=room)
+        return bool(self._unopened)
+
     def config_of(self, topic: str, image: MetadataImage) -> LogConfig:
         """What a topic's logs do, by its own settings and the broker's.
 
@@ -176,7 +208,11 @@ class Partitions:
         config = log_config(image.config_of(ConfigResourceType.TOPIC, topic), self._settings_of(image))
         return replace(config, flush_messages=1) if topic == TRANSACTION_STATE_TOPIC else config
 
-    def _follow(self, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True) -> None:
+    def _follow(
+        self, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True, room: int = _NO_LIMIT
+    ) -> int:
+        """Take a topic's image over, and open at most `room` new partitions of it; how many were opened."""
+        opened = 0
         partitions = self._by_topic.setdefault(topic.name, {})
         config: LogConfig | None = None
         moved: list[Partition] = []
@@ -188,32 +224,43 @@ class Partitions:
                 if present is not None:
                     moved.append(partitions.pop(index))
                 continue
-            is_led = partition_image.leader == self._broker_id
             if present is not None:
-                self._update(present, partition_image, is_led=is_led)
+                self._update(present, partition_image, is_led=partition_image.leader == self._broker_id)
+                continue
+            if opened >= room:
+                self._unopened[topic.name] = None
                 continue
             config = config or self.config_of(topic.name, image)
-            begins_anew = self._is_directory_lost and not _is_counted_on(partition_image, self._broker_id)
-            log = self._open_log(topic, index, config, may_be_new=may_be_new, begins_anew=begins_anew)
-            if log is None:
-                continue
-            partitions[index] = Partition(
-                topic=topic.name,
-                topic_id=topic.topic_id,
-                index=index,
-                image=partition_image,
-                log=log,
-                group_commit=self._group_commit,
-                peers=self._peers,
-                is_led=is_led,
-                high_watermark=self._logs.checkpointed_high_watermark(topic.name, index),
-            )
-            for watcher in (*self._opening_watchers, *self._role_watchers):
-                watcher(partitions[index])
-            if is_led:
-                self._tell_leadership(partitions[index])
+            if self._open(topic, index, config, may_be_new=may_be_new) is not None:
+                opened += 1
         if moved:
             self._drop(moved)
+        return opened
+
+    def _open(self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool) -> Partition | None:
+        """Begin to lead or follow a partition; None if its log stays closed."""
+        image = topic.partitions[index]
+        is_led = image.leader == self._broker_id
+        begins_anew = self._is_directory_lost and not _is_counted_on(image, self._broker_id)
+        log = self._open_log(topic, index, config, may_be_new=may_be_new, begins_anew=begins_anew)
+        if log is None:
+            return None
+        partition = self._by_topic[topic.name][index] = Partition(
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            index=index,
+            image=image,
+            log=log,
+            group_commit=self._group_commit,
+            peers=self._peers,
+            is_led=is_led,
+            high_watermark=self._logs.checkpointed_high_watermark(topic.name, index),
+        )
+        for watcher in (*self._opening_watchers, *self._role_watchers):
+            watcher(partition)
+        if is_led:
+            self._tell_leadership(partition)
+        return partition
 
     def _update(self, partition: Partition, image: PartitionImage, *, is_led: bool) -> None:
         was_led, was = partition.is_led, partition.image

@@ -82,11 +82,12 @@ def open_log(
     is_new = not disk.is_directory(directory)
     if is_new:
         disk.make_directory(directory)
-    names = _tidy(disk, directory)
+    names = [] if is_new else _tidy(disk, directory)
     base_offsets = _base_offsets(names, LOG_SUFFIX)
     snapshots = ProducerSnapshots(disk, directory, _base_offsets(names, SNAPSHOT_SUFFIX))
     leader_epochs = LeaderEpochs(disk, directory)
-    leader_epochs.load()
+    if not is_new:
+        leader_epochs.load()
     if log_start_offset is None:
         log_start_offset = next((start for _, start in leader_epochs.entries()), 0)
     now_ms = surroundings.clock.wall_ms()
@@ -96,7 +97,7 @@ def open_log(
     log = PartitionLog(
         topic=topic,
         partition=partition,
-        topic_id=_read_topic_id(disk, directory),
+        topic_id=None if is_new else _read_topic_id(disk, directory),
         directory=directory,
         disk=disk,
         clock=surroundings.clock,
@@ -112,7 +113,9 @@ def open_log(
     )
     for segment, following in pairwise(segments):
         segment.stored_end = following.base_offset
-    if is_new or not was_clean_shutdown:
+    if is_new:
+        _note_names(log)
+    elif not was_clean_shutdown:
         _note_unsynced(log)
     if was_clean_shutdown:
         log.recovery_point = max(recovery_point, check_clean_stop(log))
@@ -126,9 +129,14 @@ def open_log(
     return log
 
 
-def _note_unsynced(log: PartitionLog) -> None:
-    """What may be in memory only: of a new log the names, of one whose process was killed also what it had written."""
+def _note_names(log: PartitionLog) -> None:
+    """The directories that hold the name of the log, and those of its files, are to be synced."""
     log.unsynced_paths |= {log.directory, log.directory.rpartition("/")[0] or "/"}
+
+
+def _note_unsynced(log: PartitionLog) -> None:
+    """What may be in memory only, as the process was killed: names, and what it had written."""
+    _note_names(log)
     written = (f"{log.directory}/{PARTITION_METADATA_FILE}", log.leader_epochs.path)
     log.unsynced_paths.update(path for path in written if log.disk.exists(path))
 

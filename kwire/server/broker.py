@@ -41,6 +41,7 @@ from kwire.server.network.addresses import shown_address
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.node import Node
+from kwire.server.partition_opening import PartitionOpening
 from kwire.server.quotas.manager import ClientQuotaManager, quota_config
 from kwire.server.quotas.replication import Side
 from kwire.server.replica_moves import ReplicaMoves
@@ -162,6 +163,7 @@ class BrokerServer:
             settings_of=node.dynamic_configs.settings_of,
         )
         self._partitions.start(node.metadata_log.image, is_directory_lost=bool(lost))
+        node.background.run(PartitionOpening(self._partitions).run())
         node.metadata_log.watch(self._partitions.follow)
         self._replication = Replication(node, self._partitions, peers)
         self._replication.start()

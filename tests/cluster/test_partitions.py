@@ -1,8 +1,9 @@
-"""Which of the logs that a start finds belong to this broker."""
+"""Which of the logs that a start finds belong to this broker, and how many new ones are opened at a time."""
 
 from __future__ import annotations
 
 import dataclasses
+import errno
 from pathlib import Path
 from uuid import UUID
 
@@ -10,9 +11,11 @@ import pytest
 
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.image import MetadataImage, TopicImage
-from kwire.cluster.partitions import Partitions
+from kwire.cluster.partitions import OPENED_AT_ONCE, Partitions
 from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFullError, RealDisk
 from kwire.log.log_manager import LogManager
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.coordinator.world import BROKER_ID, no_group_commit, topic_image
 from tests.log.support import surroundings
 from tests.support.metadata import Alone
@@ -23,12 +26,12 @@ ELSEWHERE = dataclasses.replace(
 )
 
 
-def partitions_in(tmp_path: Path) -> Partitions:
+def partitions_in(tmp_path: Path, disk: RealDisk | None = None) -> Partitions:
     """Of a broker that is about to start on this directory."""
     settings = default_settings()
     return Partitions(
         broker_id=BROKER_ID,
-        logs=LogManager([str(tmp_path)], surroundings()),
+        logs=LogManager([str(tmp_path)], surroundings(disk)),
         group_commit=no_group_commit(),
         peers=Alone(),
         settings_of=lambda image: settings,
@@ -87,3 +90,90 @@ def test_a_replica_whose_directory_is_gone_begins_anew_where_nobody_counts_on_it
     after = dataclasses.replace(before, isr=in_sync, partition_epoch=before.partition_epoch + 1)
     partitions.follow(image, dataclasses.replace(image, topics={"t": dataclasses.replace(OURS, partitions=(after,))}))
     assert (partitions.get("t", 0) is not None) == is_open
+
+
+def wide(name: str, partitions: int) -> MetadataImage:
+    topic = topic_image(name, 1, partitions)
+    return dataclasses.replace(MetadataImage(), topics={name: topic})
+
+
+def open_indexes(partitions: Partitions, name: str) -> set[int]:
+    return {partition.index for partition in partitions if partition.topic == name}
+
+
+def test_new_partitions_beyond_what_is_opened_at_once_wait_for_their_turn(tmp_path: Path) -> None:
+    partitions = partitions_in(tmp_path)
+    partitions.start(MetadataImage())
+    told: list[bool] = []
+    partitions.on_unopened = lambda: told.append(True)
+    count = 2 * OPENED_AT_ONCE + 1
+    partitions.follow(MetadataImage(), wide("t", count))
+    assert told == [True]
+    assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE))
+    assert partitions.open_more()
+    assert open_indexes(partitions, "t") == set(range(2 * OPENED_AT_ONCE))
+    assert not partitions.open_more()
+    assert open_indexes(partitions, "t") == set(range(count))
+
+
+def test_a_partition_that_is_asked_for_is_opened_before_its_turn(tmp_path: Path) -> None:
+    partitions = partitions_in(tmp_path)
+    partitions.start(MetadataImage())
+    image = wide("t", OPENED_AT_ONCE + 3)
+    topic = image.topics["t"]
+    elsewhere = dataclasses.replace(topic, partitions=(*topic.partitions[:-1], ELSEWHERE))
+    partitions.follow(MetadataImage(), dataclasses.replace(image, topics={"t": elsewhere}))
+    assert partitions.find("t", OPENED_AT_ONCE + 1).index == OPENED_AT_ONCE + 1
+    assert partitions.get("t", OPENED_AT_ONCE) is None
+    for index, code in {
+        OPENED_AT_ONCE + 2: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        OPENED_AT_ONCE + 3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        -1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }.items():
+        with pytest.raises(KafkaError) as refused:
+            partitions.find("t", index)
+        assert refused.value.code is code
+    assert not partitions.open_more()
+    assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE + 2))
+
+
+def test_what_waits_for_its_turn_follows_the_newest_metadata(tmp_path: Path) -> None:
+    partitions = partitions_in(tmp_path)
+    partitions.start(MetadataImage())
+    first = wide("t", OPENED_AT_ONCE + 2)
+    partitions.follow(MetadataImage(), first)
+    topic = first.topics["t"]
+    moved = dataclasses.replace(topic, partitions=(*topic.partitions[:-1], ELSEWHERE))
+    second = dataclasses.replace(first, topics={"t": moved})
+    partitions.follow(first, second)
+    assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE + 1))
+    third = wide("u", OPENED_AT_ONCE + 2)
+    partitions.follow(second, third)
+    partitions.follow(third, MetadataImage())
+    assert not partitions.open_more()
+    assert list(partitions) == []
+
+
+class FullDisk(RealDisk):
+    """It has no space for a directory of topic t."""
+
+    def make_directory(self, path: str) -> None:
+        if "/t-" in path:
+            raise DiskFullError("make directory", path, OSError(errno.ENOSPC, "no space"))
+        super().make_directory(path)
+
+
+def test_partitions_that_cannot_be_opened_hold_nobody_up(tmp_path: Path) -> None:
+    partitions = partitions_in(tmp_path, FullDisk())
+    partitions.start(MetadataImage())
+    count = 2 * OPENED_AT_ONCE
+    t, u = wide("t", count).topics["t"], wide("u", count).topics["u"]
+    partitions.follow(MetadataImage(), dataclasses.replace(MetadataImage(), topics={"u": u, "t": t}))
+    for _ in range(3):
+        is_more = partitions.open_more()
+    assert not is_more
+    assert open_indexes(partitions, "t") == set()
+    assert open_indexes(partitions, "u") == set(range(count))
+    with pytest.raises(KafkaError) as refused:
+        partitions.find("t", count - 1)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR

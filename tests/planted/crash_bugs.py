@@ -107,7 +107,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "S4",
         "appends",
         recovery,
-        "_note_unsynced",
+        "_note_names",
         nothing,
     ),
     (

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.partitions import OPENED_AT_ONCE
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -23,6 +24,7 @@ from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsTopicRequest,
 )
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.raw_client import RawClient
 from tests.support.requests import NOW_MS, batch, create_request, create_topic, list_offset, produce, unique
 from tests.support.running import RunningBroker
@@ -311,3 +313,14 @@ def test_what_may_be_done_is_told_of_topics_that_are_not_there(client: RawClient
     ).topics
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert topic.topic_authorized_operations > 0
+
+
+def test_every_partition_of_a_wide_topic_takes_records_as_soon_as_it_is_made(client: RawClient) -> None:
+    name, count = unique(), 5 * OPENED_AT_ONCE
+    assert client.ask(create_request(name, count), 7).topics[0].error_code == 0
+    wanted = [PartitionProduceData(index=index, records=batch(b"r")) for index in reversed(range(count))]
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name=name, partition_data=wanted)])
+    (answer,) = client.ask(request, 11).responses
+    stored = {(each.index, each.error_code, each.base_offset) for each in answer.partition_responses}
+    assert stored == {(index, 0, 0) for index in range(count)}
+    assert len(described(client, name).partitions) == count
