@@ -245,7 +245,7 @@ class Partitions:
         log = self._open_log(topic, index, config, may_be_new=may_be_new, begins_anew=begins_anew)
         if log is None:
             return None
-        partition = self._by_topic[topic.name][index] = Partition(
+        partition = self._by_topic.setdefault(topic.name, {})[index] = Partition(
             topic=topic.name,
             topic_id=topic.topic_id,
             index=index,
