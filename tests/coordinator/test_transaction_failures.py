@@ -26,8 +26,9 @@ from kwire.protocol.messages.txn_offset_commit import (
 from kwire.server.apis import add_partitions_to_txn, init_producer_id, txn_offset_commit
 from tests.coordinator.transaction_script import settle
 from tests.coordinator.transaction_world import TransactionWorld
-from tests.virtual_loop import VirtualLoop, virtual_loop
+from tests.virtual_loop import VirtualClock, VirtualLoop, virtual_loop
 
+HOUR_MS = 3_600_000
 STATE, OFFSETS = "__transaction_state-0", "__consumer_offsets-0"
 
 
@@ -74,6 +75,61 @@ def test_a_transaction_that_cannot_be_aborted_is_looked_at_after_the_interval(
         assert len(tries) == 3
         world.refuse_appends(STATE, refuse=False)
         await asyncio.sleep(10)
+        assert world.machine().transactions["x"].state.name == "COMPLETE_ABORT"
+        world.stop()
+        await settle()
+
+    loop.run_until_complete(main())
+
+
+class SettableClock(VirtualClock):
+    """Somebody sets the time of day; what else is timed does not notice."""
+
+    ahead_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.ahead_ms
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("ahead_ms", [-HOUR_MS, 0, HOUR_MS])
+def test_time_runs_out_whatever_the_time_of_day_is_set_to(
+    tmp_path: Path, loop: VirtualLoop, ahead_ms: int, *, restarts: bool
+) -> None:
+    """A transaction that begins before the clock is set, with a broker that goes on or the one after it."""
+
+    async def main() -> None:
+        world = TransactionWorld(tmp_path, loop)
+        world.clock = clock = SettableClock(loop)
+        await world.start()
+        await begin(world, timeout_ms=60_000)
+        clock.ahead_ms = ahead_ms
+        if restarts:
+            world.stop()
+            await settle()
+            await world.start()
+        await asyncio.sleep(55)
+        is_early = restarts and ahead_ms > 0  # it seems to have been open for all that time
+        assert world.machine().transactions["x"].state.name == ("COMPLETE_ABORT" if is_early else "ONGOING")
+        await asyncio.sleep(20)
+        assert world.machine().transactions["x"].state.name == "COMPLETE_ABORT"
+        world.stop()
+        await settle()
+
+    loop.run_until_complete(main())
+
+
+def test_a_restart_does_not_begin_the_time_again(tmp_path: Path, loop: VirtualLoop) -> None:
+    async def main() -> None:
+        world = TransactionWorld(tmp_path, loop)
+        await world.start()
+        await begin(world, timeout_ms=60_000)
+        await asyncio.sleep(50)
+        world.stop()
+        await settle()
+        await world.start()
+        assert world.machine().transactions["x"].state.name == "ONGOING"
+        await asyncio.sleep(21)
         assert world.machine().transactions["x"].state.name == "COMPLETE_ABORT"
         world.stop()
         await settle()

@@ -17,7 +17,7 @@ from kwire.coordinator.transaction.records import (
     decode_transaction_record,
     encode_transaction_record,
 )
-from kwire.coordinator.transaction.states import AT_REST, PREPARED
+from kwire.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import Transaction
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.records import NO_PRODUCER_ID
@@ -56,6 +56,8 @@ class TransactionMachine:
         self._memory = memory
         self._take_producer_id = take_producer_id
         self._decided = decided
+        self._began_ms: dict[str, float] = {}
+        """When those began that are open, by the clock that never goes back."""
         self._late: deque[str] = deque()
         """Those that have timed out, found together and aborted one after the other."""
 
@@ -69,7 +71,9 @@ class TransactionMachine:
 
     def replay(self, record: TransactionRecord, offset: int, producer_id: int) -> None:
         transactional_id, transaction = record
-        self._memory.count(self.transactions.get(transactional_id), transaction)
+        before = self.transactions.get(transactional_id)
+        self._memory.count(before, transaction)
+        self._note_beginning(transactional_id, before, transaction)
         if transaction is None:
             self.transactions.pop(transactional_id, None)
         else:
@@ -91,9 +95,26 @@ class TransactionMachine:
         for transaction in self.transactions.values():
             self._memory.count(transaction, None)
         self.transactions.clear()
+        self._began_ms.clear()
         self._late.clear()
 
     # --- what time does
+
+    def _note_beginning(self, transactional_id: str, before: Transaction | None, after: Transaction | None) -> None:
+        """Begin to count the time of one that is open from now on.
+
+        The time of day that is stored with it counts for what went by until it was loaded, and never again: this
+        host's may be set back, and be behind that of the one before, by more than a reader can wait.
+        """
+        if after is None or after.state is not TransactionState.ONGOING:
+            self._began_ms.pop(transactional_id, None)
+        elif before is None or before.state is not TransactionState.ONGOING or before.start_ms != after.start_ms:
+            age_ms = max(self._clock.wall_ms() - after.start_ms, 0)
+            self._began_ms[transactional_id] = self._clock.monotonic_ms() - age_ms
+
+    def _has_timed_out(self, transaction: Transaction) -> bool:
+        began_ms = self._began_ms.get(transaction.transactional_id)
+        return began_ms is not None and began_ms + transaction.timeout_ms < self._clock.monotonic_ms()
 
     def _schedule_abortion(self) -> None:
         self._timers.schedule("abortion", self._config.abort_interval_ms, self._abort_timed_out)
@@ -103,15 +124,14 @@ class TransactionMachine:
 
         What cannot be stored now is found again after the interval, and holds up nobody else.
         """
-        now_ms = self._clock.wall_ms()
         if not self._late:
-            self._late += (each.transactional_id for each in self.transactions.values() if each.has_timed_out(now_ms))
+            self._late += (each for each in self._began_ms if self._has_timed_out(self.transactions[each]))
         late = self.transactions.get(self._late.popleft()) if self._late else None
         if self._late:
             self._timers.schedule("abortion", 0, self._abort_timed_out)
         else:
             self._schedule_abortion()
-        if late is None or not late.has_timed_out(now_ms):
+        if late is None or not self._has_timed_out(late):
             return None
         version, next_producer_id = self.version(), NO_PRODUCER_ID
         if fencing_needs_producer_id(late, version):
@@ -120,7 +140,7 @@ class TransactionMachine:
                 self._late.append(late.transactional_id)
                 self._timers.schedule("abortion", NO_ID_PAUSE_MS, self._abort_timed_out)
                 return None
-        decision = fenced(late, version=version, next_producer_id=next_producer_id, now_ms=now_ms)
+        decision = fenced(late, version=version, next_producer_id=next_producer_id, now_ms=self._clock.wall_ms())
         return self._write_abortion(late, decision)
 
     def _write_abortion(self, late: Transaction, decision: Transaction) -> Write[TransactionRecord, None]:

@@ -48,9 +48,6 @@ class Transaction:
         """Whether the producer id has no epoch left to give to a client: the very last one is kept for fencing."""
         return is_exhausted(self.producer_epoch)
 
-    def has_timed_out(self, now_ms: int) -> bool:
-        return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
-
 
 def is_exhausted(epoch: int) -> bool:
     return epoch >= EPOCH_MAX - 1
