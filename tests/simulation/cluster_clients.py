@@ -195,7 +195,8 @@ class Client(Connections):
         answer = response.responses[0].partitions[0] if response.responses else response
         if answer.error_code != ErrorCode.NONE:
             is_gone = key[0] not in {topic_id for topic_id, _ in self._ledger.topics.values()}
-            lost = answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and offset in self._ledger.records.get(key, {})
+            is_beyond = answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            lost = is_beyond and self._ledger.must_have(key, offset, leader.epoch)
             assert is_gone or not lost, f"R1: lost: {key} has nothing at {offset}, where a record was acknowledged"
             self._leaders.pop(key, None)
             return None

@@ -30,6 +30,8 @@ class Ledger:
     """Values that were not appended, so they said."""
     records: dict[PartitionKey, dict[int, bytes]] = field(default_factory=dict)
     """What was acknowledged, by offset."""
+    acknowledged_in: dict[PartitionKey, dict[int, int]] = field(default_factory=dict)
+    """The newest leader epoch of that moment, by offset: whoever leads from then on has the record."""
     read: dict[PartitionKey, dict[int, bytes | None]] = field(default_factory=dict)
     """What some reader saw, by offset."""
     tried_commits: dict[CommitKey, int] = field(default_factory=dict)
@@ -38,6 +40,8 @@ class Ledger:
     producer_ids: set[int] = field(default_factory=set)
     leaders: dict[tuple[UUID, int, int], int] = field(default_factory=dict)
     """By topic id, partition and leader epoch."""
+    epochs: dict[PartitionKey, int] = field(default_factory=dict)
+    """The newest of them."""
     forgiven: set[PartitionKey] = field(default_factory=set)
     """Partitions that may lack records, for more went wrong than is promised to be borne."""
     acknowledged_at: Callable[[PartitionKey, int], None] = _tell_nobody
@@ -54,7 +58,16 @@ class Ledger:
         known = self.records.setdefault(key, {})
         assert offset not in known, f"S2: {key}: {value!r} and {known[offset]!r} were both acknowledged at {offset}"
         known[offset] = value
+        self.acknowledged_in.setdefault(key, {})[offset] = self.epochs.get(key, 0)
         self.acknowledged_at(key, offset)
+
+    def must_have(self, key: PartitionKey, offset: int, epoch: int) -> bool:
+        """Whether who leads in an epoch has a record there.
+
+        One that was deposed before the record was acknowledged, and has not heard of it, has less and cannot know.
+        """
+        since = self.acknowledged_in.get(key, {}).get(offset)
+        return since is not None and epoch >= since
 
     def compare(self, key: PartitionKey, offset: int, value: bytes | None) -> None:
         """A record was read."""
@@ -77,6 +90,7 @@ class Ledger:
         """Ask for none of its records any more."""
         self.forgiven.add(key)
         self.records.pop(key, None)
+        self.acknowledged_in.pop(key, None)
         self.read.pop(key, None)
 
     def take_producer_id(self, producer_id: int) -> None:
@@ -86,7 +100,9 @@ class Ledger:
 
     def lead(self, topic_id: UUID, index: int, epoch: int, leader: int) -> None:
         """Somebody, or nobody, was said to lead a partition."""
-        known = self.leaders.setdefault((topic_id, index, epoch), leader)
+        key = topic_id, index
+        self.epochs[key] = max(epoch, self.epochs.get(key, epoch))
+        known = self.leaders.setdefault((*key, epoch), leader)
         assert known == leader, (
             f"R16: partition {index} of {topic_id} has two leaders in epoch {epoch}: {known}, {leader}"
         )

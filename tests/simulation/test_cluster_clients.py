@@ -1,0 +1,67 @@
+"""What the clients of a simulated cluster hold its brokers to, and what not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kwire.simulation import SimulatedCluster, Simulation
+from tests.simulation.cluster_clients import Client, Shape
+from tests.simulation.cluster_ledger import Ledger, PartitionKey
+from tests.simulation.connections import Leader
+
+AFTER, BEFORE = 1000, 2000
+"""Offsets that no broker has got to."""
+
+
+async def _make_topic(client: Client, ledger: Ledger) -> PartitionKey:
+    """Of as many partitions as chance has it, of which the first is used."""
+    await client.create()
+    ((name, (topic_id, _)),) = ledger.topics.items()
+    ledger.topics[name] = topic_id, 1
+    return topic_id, 0
+
+
+async def _depose(simulation: Simulation, cluster: SimulatedCluster, client: Client, key: PartitionKey) -> Leader:
+    """Cut a partition's leader off from all other nodes until one of them leads; which."""
+    old = new = await client.leader_of(key)
+    assert old is not None
+    away = cluster.brokers[old.broker_id - 1].name
+    simulation.network.split([away], [node.name for node in cluster.nodes if node.name != away])
+    while new is None or new.epoch == old.epoch:
+        await asyncio.sleep(0.1)
+        await client.look()
+        new = await client.leader_of(key)
+    return new
+
+
+def test_only_who_led_when_a_record_was_acknowledged_and_who_leads_later_must_have_it() -> None:
+    with Simulation(seed=5) as simulation:
+        cluster = simulation.cluster(brokers=2, controllers=1)
+        ledger = Ledger()
+        late, early = (Client(simulation, cluster.brokers, ledger, name, shapes=[Shape(2, 1)]) for name in "ab")
+
+        async def scenario() -> None:
+            await cluster.start()
+            key = await _make_topic(late, ledger)
+            old = await late.leader_of(key)
+            ledger.acknowledge(key, BEFORE, b"before")
+            new = await _depose(simulation, cluster, early, key)
+            await early.produce()
+            await early.produce()
+            ledger.acknowledge(key, AFTER, b"after")
+            assert await late.leader_of(key) == old != new
+
+            with pytest.raises(AssertionError, match="R1: lost"):
+                await late.read_from(key, BEFORE)
+            assert await late.read_from(key, 1) is None, "who was deposed and has not heard of it cannot know"
+            assert await early.leader_of(key) == new
+            assert await early.read_from(key, 1) == 2
+            for offset in (BEFORE, AFTER):
+                with pytest.raises(AssertionError, match="R1: lost"):
+                    await early.read_from(key, offset)
+            late.close()
+            early.close()
+
+        simulation.run(scenario(), seconds=120)
