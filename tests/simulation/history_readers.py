@@ -101,7 +101,10 @@ class Reader(Worker):
 
         self.number()
         answer = await self.until(attempt)
-        restore.offsets = {KEYS[part.partition_index]: part.committed_offset for part in answer.topics[0].partitions}
+        found = answer.topics[0].partitions
+        for part in found:
+            self.note_epoch(part.partition_index, part.committed_leader_epoch)
+        restore.offsets = {KEYS[part.partition_index]: part.committed_offset for part in found}
         self._history.end(restore)
         return dict(restore.offsets)
 
@@ -224,7 +227,10 @@ class Member(Reader):
         self._history.begin(store)
         partitions = [
             OffsetCommitRequestPartition(
-                partition_index=KEYS.index(key), committed_offset=offset, committed_metadata=""
+                partition_index=KEYS.index(key),
+                committed_offset=offset,
+                committed_leader_epoch=self.known_epoch(KEYS.index(key)),
+                committed_metadata="",
             )
             for key, offset in offsets.items()
         ]

@@ -77,7 +77,8 @@ class Worker(Connections):
 
     async def leader_of(self, index: int) -> Leader:
         """Who leads a partition. Raises OSError."""
-        if index not in self._leaders:
+        known = self._leaders.get(index)
+        if known is None or known.epoch < self.known_epoch(index):
             request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
             answer = await self.ask(self._anyone(), request, 12)
             self._leaders = {
@@ -91,10 +92,16 @@ class Worker(Connections):
 
     def _is_news(self, part: MetadataResponsePartition) -> bool:
         """Whether a leader is not older than one heard of before, who may have taken what that one lacks (KIP-320)."""
-        newest = self._epochs[part.partition_index] = max(
-            part.leader_epoch, self._epochs.get(part.partition_index, part.leader_epoch)
-        )
-        return part.leader_epoch == newest
+        self.note_epoch(part.partition_index, part.leader_epoch)
+        return part.leader_epoch == self.known_epoch(part.partition_index)
+
+    def note_epoch(self, index: int, epoch: int) -> None:
+        """Somebody has told of a leader in this epoch, or of a record that one has written."""
+        self._epochs[index] = max(epoch, self.known_epoch(index))
+
+    def known_epoch(self, index: int) -> int:
+        """The newest epoch of a leader that this worker has heard of, -1 for none."""
+        return self._epochs.get(index, -1)
 
     async def coordinator(self, name: str, kind: int) -> int:
         """Who coordinates. Raises OSError."""
