@@ -17,6 +17,9 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
+WORKERS = 4
+"""Threads of a pool, unless it is made with another number."""
+
 
 class Clock(Protocol):
     """Time, in the two senses that a broker needs."""
@@ -78,7 +81,7 @@ class SystemChance:
 class ThreadWorkers:
     """Workers on a small pool of threads."""
 
-    def __init__(self, threads: int = 4) -> None:
+    def __init__(self, threads: int = WORKERS) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="kwire-worker")
 
     async def run(self, call: Callable[[], T]) -> T:

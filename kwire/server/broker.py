@@ -85,7 +85,7 @@ class BrokerServer:
         """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
         node = self._node
         async with AsyncExitStack() as undo:  # also when it is cancelled as it waits for the quorum
-            undo.callback(node.workers.close)
+            undo.callback(node.close_workers)
             undo.callback(self._listeners.stop_accepting)
             await self._listeners.bind()
             ports: Mapping[str, int] = {}

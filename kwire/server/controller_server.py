@@ -51,7 +51,7 @@ class ControllerServer:
         """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
         node, role = self._node, self._role
         async with AsyncExitStack() as undo:
-            undo.callback(node.workers.close)
+            undo.callback(node.close_workers)
             undo.callback(role.stop_accepting)
             await role.listeners.bind()
             node.open(role.listeners.ports())

@@ -43,6 +43,8 @@ class Node:
         self.chance = chance or SystemChance()
         self.disk = disk or RealDisk()
         self.workers = workers or ThreadWorkers()
+        self._metadata_workers = workers or ThreadWorkers(1)
+        """Of their own: while a disk with partitions hangs, the quorum goes on."""
         self.background = Background(what)
         self.surroundings = Surroundings(disk=self.disk, clock=self.clock, chance=self.chance)
         client_id = f"{what}-{config.node_id}"
@@ -71,7 +73,7 @@ class Node:
                 self.config,
                 quorum,
                 surroundings=self.surroundings,
-                workers=self.workers,
+                workers=self._metadata_workers,
                 channel=self._quorum_channel,
             )
             if self.config.is_default_quorum:
@@ -106,4 +108,9 @@ class Node:
             channel.close()
         self._quorum_channel.close()
         await self.metadata_log.close()
-        self.workers.close()  # what they write must not cross with what is written after this
+        self.close_workers()  # what they write must not cross with what is written after this
+
+    def close_workers(self) -> None:
+        """Wait for what they do; again is no harm."""
+        for workers in (self._metadata_workers, self.workers):
+            workers.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,12 @@ from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.seams import WORKERS
 from tests.log.faults import FaultyDisk, broken, full
 from tests.support.processes import server
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_request, create_topic, fetch, produce, values_in
-from tests.support.running import RunningBroker
+from tests.support.running import SECONDS, RunningBroker
 from tests.support.waiting import eventually
 
 
@@ -143,3 +145,23 @@ def test_retention_begins_after_the_initial_delay(tmp_path: Path) -> None:
         assert produce(client, topic, batch(b"years old")).error_code == 0
         partition = broker.server.services.partitions.find(topic, 0)
         assert eventually(lambda: broker.call(lambda: partition.log.log_start_offset) == 1, "the old record goes")
+
+
+def test_metadata_become_durable_while_a_disk_with_partitions_hangs(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        workers = broker.server.services.workers
+        goes_on, begun = threading.Event(), threading.Barrier(WORKERS + 1)
+
+        def hang() -> None:
+            begun.wait(SECONDS)
+            goes_on.wait(SECONDS)
+
+        hanging = [broker.start(workers.run(hang)) for _ in range(WORKERS)]
+        try:
+            begun.wait(SECONDS)
+            create_topic(client)
+            assert not any(each.done() for each in hanging)
+        finally:
+            goes_on.set()
+        for each in hanging:
+            each.result(SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -69,6 +69,10 @@ class RunningBroker:
 
         self._loop.call_soon_threadsafe(run)
         return result.result(SECONDS)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin what is awaited on the broker's event loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def authorize_by(self, authorizer: Authorizer) -> None:
         """Have the broker, and the controller beside it, ask this one."""
