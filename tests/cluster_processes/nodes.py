@@ -95,7 +95,8 @@ class ControllerNode:
         self._said_before = self.said.stat().st_size if self.said.exists() else 0
         asked = self._network.command(self.node_id, *self.program())
         with self.said.open("ab") as output:
-            self._process = subprocess.Popen(asked, stdout=output, stderr=output)
+            # A session of its own: the kernel continues who is paused when the group it is in loses its last shell.
+            self._process = subprocess.Popen(asked, stdout=output, stderr=output, start_new_session=True)
 
     def wait_until_ready(self) -> None:
         def is_ready() -> bool:
