@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from kwire.cluster.replication.divergence import EpochEnd, truncation_offset
 from kwire.cluster.replication.in_sync import InSync, Peers
 from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin
+from kwire.log.disk import DiskFailure
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
@@ -440,7 +442,8 @@ class Partition:
         self.is_led = True
         self.image = image
         end = self.log.log_end_offset
-        self.log.assign_epoch_start(image.leader_epoch, end)
+        with suppress(KafkaError, DiskFailure):  # the log is offline, and says so whenever it is asked for something
+            self.log.assign_epoch_start(image.leader_epoch, end)
         self.in_sync = None
         self._follow_in_sync(image)
 

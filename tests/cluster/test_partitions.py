@@ -14,6 +14,7 @@ from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.partitions import OPENED_AT_ONCE, Partitions
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFullError, RealDisk
+from kwire.log.errors import CorruptLogError
 from kwire.log.log_manager import LogManager
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.coordinator.world import BROKER_ID, no_group_commit, topic_image
@@ -176,4 +177,19 @@ def test_partitions_that_cannot_be_opened_hold_nobody_up(tmp_path: Path) -> None
     assert open_indexes(partitions, "u") == set(range(count))
     with pytest.raises(KafkaError) as refused:
         partitions.find("t", count - 1)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_leader_whose_log_is_damaged_follows_the_metadata_all_the_same(tmp_path: Path) -> None:
+    partitions = partitions_in(tmp_path)
+    partitions.start(MetadataImage())
+    image = wide("t", 1)
+    partitions.follow(MetadataImage(), image)
+    partitions.find("t", 0).log.damaged(CorruptLogError("a batch is not what was written"))
+    topic = image.topics["t"]
+    later = dataclasses.replace(topic.partitions[0], leader_epoch=topic.partitions[0].leader_epoch + 1)
+    after = {"t": dataclasses.replace(topic, partitions=(later,))}
+    partitions.follow(image, dataclasses.replace(image, topics=after))
+    with pytest.raises(KafkaError) as refused:
+        partitions.find("t", 0)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
