@@ -25,7 +25,9 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 logger = logging.getLogger("kwire.cluster.partitions")
 
 OPENED_AT_ONCE: Final = 64
-"""New partitions whose files are made in one go; a device may take milliseconds for each, and nobody is served then."""
+"""New partitions that are opened as soon as the metadata tell of them."""
+OPENED_IN_TURN: Final = 16
+"""Those beyond that are opened so many at a time: a device may take milliseconds for each, and holds all else up."""
 _NO_LIMIT: Final = 2**62
 
 
@@ -53,7 +55,7 @@ class Partitions:
         self._is_directory_lost = False
         """Whether a log that is nowhere may be in a directory that is not there, as none of the others has failed."""
         self._unopened: dict[str, None] = {}
-        """Topics with new partitions that came too many at once; `open_more` opens them, `find` what is asked for."""
+        """Topics with new partitions that came too many at once; `open_more` opens them, `get` what is asked for."""
         self.on_unopened: Callable[[], None] | None = None
         """Called when there are some."""
         self._removal_watchers: list[Callable[[Partition], None]] = []
@@ -99,7 +101,11 @@ class Partitions:
         return bool(self._closed)
 
     def get(self, topic: str, index: int) -> Partition | None:
-        return self._by_topic.get(topic, {}).get(index)
+        """The partition, led or followed; None if this broker has no replica of it, or cannot open its log."""
+        partition = self._by_topic.get(topic, {}).get(index)
+        if partition is None and topic in self._unopened:
+            return self._open_asked(topic, index)
+        return partition
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in self._by_topic.values():
@@ -192,7 +198,7 @@ class Partitions:
 
     def open_more(self) -> bool:
         """Open some of the new partitions that are not open yet; whether there are others left."""
-        room = OPENED_AT_ONCE
+        room = OPENED_IN_TURN
         while self._unopened and room > 0:
             name = next(iter(self._unopened))
             del self._unopened[name]

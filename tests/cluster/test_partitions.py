@@ -11,7 +11,7 @@ import pytest
 
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.image import MetadataImage, TopicImage
-from kwire.cluster.partitions import OPENED_AT_ONCE, Partitions
+from kwire.cluster.partitions import OPENED_AT_ONCE, OPENED_IN_TURN, Partitions
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFullError, RealDisk
 from kwire.log.errors import CorruptLogError
@@ -111,8 +111,9 @@ def test_new_partitions_beyond_what_is_opened_at_once_wait_for_their_turn(tmp_pa
     partitions.follow(MetadataImage(), wide("t", count))
     assert told == [True]
     assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE))
-    assert partitions.open_more()
-    assert open_indexes(partitions, "t") == set(range(2 * OPENED_AT_ONCE))
+    for turn in range(1, (count - OPENED_AT_ONCE) // OPENED_IN_TURN + 1):
+        assert partitions.open_more()
+        assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE + turn * OPENED_IN_TURN))
     assert not partitions.open_more()
     assert open_indexes(partitions, "t") == set(range(count))
 
@@ -125,7 +126,11 @@ def test_a_partition_that_is_asked_for_is_opened_before_its_turn(tmp_path: Path)
     elsewhere = dataclasses.replace(topic, partitions=(*topic.partitions[:-1], ELSEWHERE))
     partitions.follow(MetadataImage(), dataclasses.replace(image, topics={"t": elsewhere}))
     assert partitions.find("t", OPENED_AT_ONCE + 1).index == OPENED_AT_ONCE + 1
-    assert partitions.get("t", OPENED_AT_ONCE) is None
+    assert open_indexes(partitions, "t") == {*range(OPENED_AT_ONCE), OPENED_AT_ONCE + 1}
+    asked = partitions.get("t", OPENED_AT_ONCE)
+    assert asked is not None
+    assert asked.is_led
+    assert partitions.get("t", OPENED_AT_ONCE + 2) is None
     for index, code in {
         OPENED_AT_ONCE + 2: ErrorCode.NOT_LEADER_OR_FOLLOWER,
         OPENED_AT_ONCE + 3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -170,7 +175,7 @@ def test_partitions_that_cannot_be_opened_hold_nobody_up(tmp_path: Path) -> None
     count = 2 * OPENED_AT_ONCE
     t, u = wide("t", count).topics["t"], wide("u", count).topics["u"]
     partitions.follow(MetadataImage(), dataclasses.replace(MetadataImage(), topics={"u": u, "t": t}))
-    for _ in range(3):
+    for _ in range(2 * OPENED_AT_ONCE // OPENED_IN_TURN):
         is_more = partitions.open_more()
     assert not is_more
     assert open_indexes(partitions, "t") == set()
