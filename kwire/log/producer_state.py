@@ -210,6 +210,11 @@ class ProducerState:
             and entry.current_transaction_first_offset != NO_TRANSACTION
         )
 
+    def has_batches(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the last sequence number of an epoch is known."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.producer_epoch == producer_epoch and bool(entry.batches)
+
     def check_begins(self, header: BatchHeader) -> None:
         """Refuse the first batch of a transaction of its own epoch whose predecessors are missing (KIP-890)."""
         entry = self.entries.get(header.producer_id)

@@ -347,6 +347,29 @@ def test_what_was_refused_does_not_matter_after_a_marker(door: Door) -> None:
     assert door.told == ["a NOT_ENOUGH_REPLICAS", "b"]
 
 
+def test_a_refused_repetition_is_not_waited_for(door: Door) -> None:
+    """Its transaction has ended, and the classic client's next one goes on with the sequence after it."""
+    door.write(FIRST, "first")
+    door.mark(FIRST, version=CLASSIC)
+    door.enter(door.entry("first again", sequence=0), adds=False)
+    door.answers(KafkaError(E.NOT_COORDINATOR))
+    door.enter(door.entry("second", sequence=1), adds=False)
+    door.answers({("t", 0): E.NONE})
+    assert door.told == ["first again NOT_ENOUGH_REPLICAS", "second"]
+
+
+def test_what_another_leader_let_in_is_not_waited_for(door: Door) -> None:
+    """Refused here, then written there, and what comes after it is written here again."""
+    door.write(FIRST, "before")
+    door.mark(FIRST, version=CLASSIC)
+    door.enter(door.entry("first", sequence=1), adds=False)
+    door.answers(KafkaError(E.NOT_COORDINATOR))
+    door.write(FIRST, "first")  # as a follower's log takes it in
+    door.enter(door.entry("second", sequence=2), adds=False)
+    door.answers({("t", 0): E.NONE})
+    assert door.told == ["first NOT_ENOUGH_REPLICAS", "second"]
+
+
 def test_so_many_refusals_are_remembered(door: Door) -> None:
     visa = Visa(transactional_id="x", adds=True, knows_abortable=True)
     for number in range(REFUSED_MAX + 5):

@@ -218,9 +218,14 @@ def _remember(partition: Partition, producer: Producer, verification: Verificati
 
 
 def _out_of_order(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
-    """The error of a batch before which a refused one has to come; None lets it in."""
+    """The error of a batch before which a refused one has to come; None lets it in.
+
+    A log that has batches of the epoch knows better which one is next: what was refused here may have been a late
+    repetition, or has been let in by another leader meanwhile. (Kafka forgets what it refused when its log, be it a
+    follower's, takes in anything of the producer's transactions.)
+    """
     epoch, lowest = partition.refused_sequences.get(producer.producer_id, (-1, 0))
-    if epoch == producer.epoch and sequence > lowest:
+    if epoch == producer.epoch and sequence > lowest and not partition.log.producers.has_batches(*producer):
         return KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {producer.producer_id}: sequence {sequence} comes before {lowest}, which was refused",
