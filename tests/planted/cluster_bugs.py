@@ -12,9 +12,11 @@ from kwire.cluster.controller import broker_changes, partition_changes, registra
 from kwire.cluster.image import PartitionImage
 from kwire.cluster.partition import ACKS_ALL, Partition
 from kwire.cluster.replication.in_sync import InSync, Peers
+from kwire.coordinator import transaction_coordinator
 from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard
-from kwire.coordinator.transaction import ending
+from kwire.coordinator.transaction import adding, ending, initialising
+from kwire.coordinator.transaction.transaction import CLASSIC, Transaction
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_state import ProducerState
 from kwire.log.transaction_index import AbortedTransaction
@@ -245,6 +247,33 @@ def transactions_share_an_epoch(patch: pytest.MonkeyPatch) -> None:
         return decided(replace(transaction, producer_epoch=last) if is_raised else transaction, **named)
 
     patch.setattr(ending, "_decided", same)
+
+
+@_bug("T7")
+def an_added_partition_replaces_those_before(patch: pytest.MonkeyPatch) -> None:
+    """AddPartitionsToTxn of a classic client: only what was added last gets a marker."""
+    with_partitions = adding.with_partitions
+
+    def replacing(transaction: Transaction, partitions: Any, **named: Any) -> Transaction:
+        after = with_partitions(transaction, partitions, **named)
+        is_kept = after is transaction or named["client_version"] != CLASSIC
+        return after if is_kept else replace(after, partitions=frozenset(partitions))
+
+    patch.setattr(transaction_coordinator, "with_partitions", replacing)
+    patch.setattr(transaction_coordinator, "check_step", nothing)  # which would stop it
+
+
+@_bug("T2")
+def who_asks_for_its_own_id_keeps_its_epoch(patch: pytest.MonkeyPatch) -> None:
+    """InitProducerId of a classic client after an abort: what it gave up before can still be written."""
+    next_epoch = initialising._next_epoch
+
+    def same(transaction: Transaction, expected: Any) -> tuple[int, int]:
+        if expected is not None and expected.epoch == transaction.producer_epoch:
+            return transaction.producer_epoch, transaction.last_producer_epoch
+        return next_epoch(transaction, expected)
+
+    patch.setattr(initialising, "_next_epoch", same)
 
 
 # --- groups

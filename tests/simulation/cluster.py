@@ -3,12 +3,12 @@
 `python -m tests.simulation.cluster --seed 7` runs one seed and prints what it did; --seeds 30 runs so many.
 
 Clients make and delete topics of one to three replicas, produce with acks=all, read, commit offsets and take producer
-ids, through brokers that chance picks; others write one topic with idempotent and transactional producers, read it at
-both isolation levels and share it as a group; and an administrator moves replicas and leaders, while faults come as the
-seed has them: as many as is promised to be borne (promise.py), and in one of ten seeds more. Rules are checked all the
-while (cluster_rules.py, replica_rules.py, cluster_ledger.py), and histories are judged (cluster_history.py). Then all
-is healed: within a bound every broker must be unfenced, every partition led, all replicas and all images equal; then
-everything is read back. One seed in three has brokers that are controllers too.
+ids, through brokers that chance picks; others write one topic with idempotent producers and transactional ones of both
+protocols, read it at both isolation levels and share it as a group; and an administrator moves replicas and leaders,
+while faults come as the seed has them: as many as is promised to be borne (promise.py), and in one of ten seeds more.
+Rules are checked all the while (cluster_rules.py, replica_rules.py, cluster_ledger.py), and histories are judged
+(cluster_history.py). Then all is healed: within a bound every broker must be unfenced, every partition led, all
+replicas and all images equal; then everything is read back. One seed in three has brokers that are controllers too.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ class Outcome:
     promise: str = ""
     sends: int = 0
     transactions: int = 0
+    classic: int = 0
+    """Of these, how many of the classic protocol."""
+    excused: int = 0
+    """Anomalies that the classic protocol is known for."""
     shares: int = 0
     """How often a member of the group was given partitions."""
 
@@ -188,6 +192,7 @@ def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | Non
         rules.of_whole_logs()
         outcome.digest, outcome.events = simulation.trace.digest, simulation.timeline.events
         outcome.sends, outcome.transactions, outcome.shares = scene.history.counts
+        outcome.classic, outcome.excused = scene.history.classic, scene.history.excused
     outcome.operations, outcome.acknowledged = ledger.operations, ledger.acknowledged
     outcome.commits, outcome.topics, outcome.deleted = len(ledger.commits), len(ledger.topics), len(ledger.deleted)
     outcome.promise = promised.name
@@ -199,8 +204,9 @@ def describe(seed: int, seconds: float) -> str:
     return (
         f"{outcome.promise} {outcome.digest} {outcome.events} events, {outcome.operations} operations, "
         f"{outcome.faults} faults, {outcome.acknowledged} records, {outcome.commits} commits, {outcome.topics} topics, "
-        f"{outcome.deleted} deleted, {outcome.sends} sends, {outcome.transactions} transactions, "
-        f"{outcome.shares} shares, healed after {outcome.healed_seconds:.1f} s"
+        f"{outcome.deleted} deleted, {outcome.sends} sends, {outcome.transactions} transactions "
+        f"({outcome.classic} classic, {outcome.excused} excused), {outcome.shares} shares, "
+        f"healed after {outcome.healed_seconds:.1f} s"
     )
 
 

@@ -45,16 +45,25 @@ class Connections:
 
     async def ask(self, node_id: int, request: Any, version: int, *, seconds: float = GIVE_UP_SECONDS) -> Any:
         """A broker's answer. Raises OSError."""
-        wire = self._wires.pop(node_id, None)
-        if wire is None:
-            wire = await WireClient.connect(self._brokers[node_id].bootstrap_server, seconds=GIVE_UP_SECONDS)
+        wire = await self.connected(node_id)
         try:
             answer = await wire.ask(request, version, seconds=seconds)
         except OSError:
             wire.close()
             raise
-        self._wires[node_id] = wire
+        self.keep(node_id, wire)
         return answer
+
+    async def connected(self, node_id: int) -> WireClient:
+        """The connection to a broker, or a new one; whoever takes it keeps or closes it. Raises OSError."""
+        wire = self._wires.pop(node_id, None)
+        if wire is None:
+            wire = await WireClient.connect(self._brokers[node_id].bootstrap_server, seconds=GIVE_UP_SECONDS)
+        return wire
+
+    def keep(self, node_id: int, wire: WireClient) -> None:
+        """For the next request."""
+        self._wires[node_id] = wire
 
     async def pause(self, mean: float, ledger: Ledger) -> None:
         """Between two operations; longer where there have been more of them than are needed."""

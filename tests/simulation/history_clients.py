@@ -11,19 +11,20 @@ from kwire.simulation import ClusterBroker, Simulation
 from tests.history.operations import COMMITTED, Hanging
 from tests.simulation.cluster_history import KEYS, PARTITIONS, History
 from tests.simulation.cluster_ledger import Ledger
+from tests.simulation.history_classic import ClassicProducer
 from tests.simulation.history_producers import Producer, TransactionalProducer
 from tests.simulation.history_readers import MEMBERS, Member, Reader, UncommittedReader
 from tests.simulation.history_worker import RefusedError, Worker
 
 CAST: Final[tuple[tuple[str, type[Worker]], ...]] = (
     ("p0", Producer),
-    ("tx0", TransactionalProducer),
-    ("tx1", TransactionalProducer),
     ("r0", Reader),
     ("u0", UncommittedReader),
     ("m0", Member),
     ("m1", Member),
 )
+TRANSACTIONAL: Final = ("tx0", "tx1", "tx2")
+"""One or two of them speak the classic protocol."""
 STABLE_SECONDS: Final = 40.0
 """Longer than a transaction's timeout and all that its abort takes."""
 
@@ -32,7 +33,10 @@ def make_workers(
     simulation: Simulation, brokers: Sequence[ClusterBroker], ledger: Ledger, history: History
 ) -> list[Worker]:
     """All of them."""
-    return [kind(simulation, brokers, ledger, history, name) for name, kind in CAST]
+    chance = simulation.chance.child("protocols")
+    classic = chance.some(TRANSACTIONAL, 1 + chance.below(2))
+    producers = [(name, ClassicProducer if name in classic else TransactionalProducer) for name in TRANSACTIONAL]
+    return [kind(simulation, brokers, ledger, history, name) for name, kind in (*CAST, *producers)]
 
 
 async def conclude(simulation: Simulation, brokers: Sequence[ClusterBroker], ledger: Ledger, history: History) -> None:
@@ -49,7 +53,7 @@ async def conclude(simulation: Simulation, brokers: Sequence[ClusterBroker], led
         for reader in readers:
             for index in range(PARTITIONS):
                 await reader.read_all(index)
-        for group in (MEMBERS, *(name for name, kind in CAST if kind is TransactionalProducer), last.name):
+        for group in (MEMBERS, *TRANSACTIONAL, last.name):
             await readers[0].restore(group, list(KEYS))
     except RefusedError as error:
         raise AssertionError(f"Q13: a healed cluster does not serve: {error}") from error

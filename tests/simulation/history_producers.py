@@ -1,12 +1,13 @@
 """Producers of a history: idempotent ones, and transactional ones with an epoch for each transaction (KIP-890).
 
 They do what a careful client may: a batch or an end without an answer is sent again, with the same sequence and the
-same epoch. When they are refused they begin anew with InitProducerId.
+same epoch. When they are refused they begin anew with InitProducerId. Those of the classic protocol are in
+history_classic.py.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.end_txn import EndTxnRequest
@@ -20,19 +21,32 @@ from kwire.protocol.messages.txn_offset_commit import (
 from kwire.protocol.records import Record, encode_batch
 from tests.history.operations import FAIL, INFO, Begin, End, Send, Store
 from tests.simulation.cluster_history import KEYS, PARTITIONS, TOPIC
-from tests.simulation.connections import GROUP, TRANSACTION
-from tests.simulation.history_worker import RefusedError, Worker
+from tests.simulation.connections import GIVE_UP_SECONDS, GROUP, TRANSACTION
+from tests.simulation.history_worker import PATIENCE_SECONDS, RefusedError, Worker
 
 TRANSACTION_TIMEOUT_MS: Final = 8000
 PAUSE_SECONDS: Final = 0.8
 SENDS_MAX: Final = 3
-INIT, PRODUCE, END, OFFSETS = 5, 13, 5, 5
+
+
+class Versions(NamedTuple):
+    """Of what a producer sends."""
+
+    initialise: int
+    produce: int
+    end: int
+    offsets: int
 
 
 class Producer(Worker):
     """One producer id and epoch after the other."""
 
     transactional_id: str | None = None
+    versions = Versions(initialise=5, produce=13, end=5, offsets=5)
+    delivery_seconds = PATIENCE_SECONDS
+    """After which a record is given up."""
+    request_seconds = GIVE_UP_SECONDS
+    """After which one that was sent is sent again."""
     _producer_id = -1
     _epoch = -1
 
@@ -52,15 +66,18 @@ class Producer(Worker):
         """A record. Raises RefusedError."""
         await self.send(None)
 
-    async def initialise(self) -> None:
-        """A producer id. Raises RefusedError."""
+    async def initialise(self, producer_id: int = -1, epoch: int = -1) -> None:
+        """A producer id, or the next epoch of this one. Raises RefusedError."""
         request = InitProducerIdRequest(
-            transactional_id=self.transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            producer_id=producer_id,
+            producer_epoch=epoch,
         )
 
         async def attempt() -> tuple[int, Any]:
             target = await self.coordinator(self.name, TRANSACTION) if self.transactional_id else self._anyone()
-            answer = await self.ask(target, request, INIT)
+            answer = await self.ask(target, request, self.versions.initialise)
             return answer.error_code, answer
 
         self.number()
@@ -79,6 +96,7 @@ class Producer(Worker):
     async def send(self, transaction: str | None) -> None:
         """A record to one of the partitions. Raises RefusedError."""
         index = self._chance.below(PARTITIONS)
+        await self.prepare(index)
         value = f"{self.name}-{self.number()}"
         send = self._history.begin(Send(process=self.name, key=KEYS[index], value=value, transaction=transaction))
         batch = encode_batch(
@@ -89,7 +107,7 @@ class Producer(Worker):
             transactional=transaction is not None,
         )
         try:
-            answer = await self.until(lambda: self._produce(index, bytes(batch)))
+            answer = await self.until(lambda: self._produce(index, bytes(batch)), seconds=self.delivery_seconds)
         except RefusedError as error:
             self._history.end(send, FAIL if error.is_certain else INFO)
             raise
@@ -97,13 +115,20 @@ class Producer(Worker):
         self._history.end(send)
         self._sequences[index] += 1
 
+    async def prepare(self, index: int) -> None:
+        """What a partition asks for before the first record. Raises RefusedError."""
+
     async def _produce(self, index: int, batch: bytes) -> tuple[int, Any]:
         data = TopicProduceData(
-            topic_id=self._history.topic_id, partition_data=[PartitionProduceData(index=index, records=batch)]
+            name=TOPIC,
+            topic_id=self._history.topic_id,
+            partition_data=[PartitionProduceData(index=index, records=batch)],
         )
         request = ProduceRequest(transactional_id=self.transactional_id, acks=-1, timeout_ms=2500, topic_data=[data])
         leader = await self.leader_of(index)
-        answer = (await self.ask(leader.broker_id, request, PRODUCE)).responses[0].partition_responses[0]
+        seconds = self.request_seconds
+        response = await self.ask(leader.broker_id, request, self.versions.produce, seconds=seconds)
+        answer = response.responses[0].partition_responses[0]
         return answer.error_code, answer
 
     def _check_refusal(self, error: RefusedError) -> None:
@@ -116,6 +141,8 @@ class Producer(Worker):
 class TransactionalProducer(Producer):
     """Writes records and offsets, and commits or aborts them."""
 
+    protocol = "v2"
+
     @property
     def transactional_id(self) -> str:  # type: ignore[override] # its name
         return self.name
@@ -127,26 +154,36 @@ class TransactionalProducer(Producer):
     async def transact(self, *, commit: bool) -> None:
         """A transaction. Raises RefusedError."""
         name = f"{self.name}/{self.number()}"
-        about: dict[str, Any] = {"process": self.name, "transaction": name}
-        self._history.note(Begin(**about, transactional_id=self.name, protocol="v2"))
+        begin = Begin(process=self.name, transaction=name, transactional_id=self.name, protocol=self.protocol)
+        self._history.note(begin)
         for _ in range(1 + self._chance.below(SENDS_MAX)):
             await self.send(name)
         if self._chance.happens(0.3):
-            await self._store(name)
-        end = self._history.begin(End(**about, commit=commit))
+            await self.store(name)
+        await self.end(name, commit=commit)
+
+    async def end(self, transaction: str, *, commit: bool) -> None:
+        """Commit or abort it. Raises RefusedError."""
+        end = self._history.begin(End(process=self.name, transaction=transaction, commit=commit))
         self.number()
         answer = await self.until(lambda: self._end(commit=commit))
         self._history.end(end)
+        self._ended(answer)
+
+    def _ended(self, answer: Any) -> None:
+        """The next transaction has another epoch."""
         self._take(answer.producer_id, answer.producer_epoch)
 
     async def _end(self, *, commit: bool) -> tuple[int, Any]:
         request = EndTxnRequest(
             transactional_id=self.name, producer_id=self._producer_id, producer_epoch=self._epoch, committed=commit
         )
-        answer = await self.ask(await self.coordinator(self.name, TRANSACTION), request, END)
+        target = await self.coordinator(self.name, TRANSACTION)
+        answer = await self.ask_untimely(target, request, self.versions.end)
         return answer.error_code, answer
 
-    async def _store(self, transaction: str) -> None:
+    async def store(self, transaction: str) -> None:
+        """An offset of a group that is named as this producer. Raises RefusedError."""
         index, offset = self._chance.below(PARTITIONS), self.number()
         store = Store(process=self.name, group=self.name, offsets={KEYS[index]: offset}, transaction=transaction)
         self._history.begin(store)
@@ -163,8 +200,13 @@ class TransactionalProducer(Producer):
         )
 
         async def attempt() -> tuple[int, Any]:
-            answer = await self.ask(await self.coordinator(self.name, GROUP), request, OFFSETS)
+            target = await self.coordinator(self.name, GROUP)
+            answer = await self.ask_untimely(target, request, self.versions.offsets)
             return answer.topics[0].partitions[0].error_code, answer
 
         await self.until(attempt)
         self._history.end(store)
+
+    async def ask_untimely(self, node_id: int, request: Any, version: int) -> Any:
+        """A broker's answer to what may get to it too late, where its epoch tells. Raises OSError."""
+        return await self.ask(node_id, request, version)

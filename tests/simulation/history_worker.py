@@ -110,9 +110,9 @@ class Worker(Connections):
             self._coordinators[place] = await self.find_coordinator(name, kind)
         return self._coordinators[place]
 
-    async def until(self, attempt: Attempt) -> Any:
+    async def until(self, attempt: Attempt, *, seconds: float = PATIENCE_SECONDS) -> Any:
         """Repeat what has no answer, or may go better later. Raises RefusedError."""
-        given_up = self._simulation.now + PATIENCE_SECONDS
+        given_up = self._simulation.now + seconds
         code, is_certain = int(ErrorCode.REQUEST_TIMED_OUT), True
         while self._simulation.now < given_up:
             try:

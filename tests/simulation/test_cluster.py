@@ -51,6 +51,9 @@ def test_seeds_are_of_all_kinds(results: dict[int, Result]) -> None:
     assert {outcome.promise for outcome in outcomes} == {"flushed", "written", "bounded", "beyond"}
     assert sum(outcome.acknowledged for outcome in outcomes) > 100 * len(outcomes)
     assert all(sum(getattr(outcome, name) for outcome in outcomes) > 0 for name in ("commits", "deleted"))
+    transactions = sum(outcome.transactions for outcome in outcomes)
+    classic = sum(outcome.classic for outcome in outcomes)
+    assert transactions / 4 < classic < 3 * transactions / 4
 
 
 @pytest.mark.parametrize("seed", [each.seed for each in REGRESSIONS])

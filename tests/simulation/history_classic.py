@@ -1,0 +1,170 @@
+"""Transactional producers of the classic protocol, as all clients before Kafka 4.0 are: one epoch for all transactions.
+
+Partitions and groups are added before they are written to; the sequence numbers go on from one transaction to the next.
+What may be aborted is, and then InitProducerId raises the epoch of the producer id (KIP-360).
+
+A request that this client gave up and sent again may get to the coordinator in its next transaction, where nobody can
+tell it from a new one. The history has to know of that (`tests.history.checker`): such a request is left on its
+connection, and it is held until its answer comes, the connection breaks, or nobody is left to read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, NamedTuple
+
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kwire.simulation import WireClient
+from tests.history.operations import OK, Fault
+from tests.simulation.cluster_history import TOPIC
+from tests.simulation.connections import TRANSACTION
+from tests.simulation.history_producers import TransactionalProducer, Versions
+from tests.simulation.history_worker import RETRIABLE, RefusedError
+
+ADD: Final = 3
+LATE_SECONDS: Final = 600.0
+"""For longer than a scenario lasts."""
+ABORTABLE: Final = RETRIABLE | {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
+"""After all others a client begins anew, without what it was."""
+NOBODY: Final = (-1, -1)
+
+
+class Held(NamedTuple):
+    """A request that was given up and may yet arrive."""
+
+    fault: Fault
+    answer: asyncio.Task[Any]
+    wire: WireClient
+    node_id: int
+    process: object
+    """Which alone can read it."""
+
+
+class ClassicProducer(TransactionalProducer):
+    """See the module's text."""
+
+    protocol = "v1"
+    versions = Versions(initialise=4, produce=11, end=4, offsets=3)
+    delivery_seconds, request_seconds = 2.5, 1.0
+    """Not so long that nothing can be on its way any more when a transaction ends."""
+    _open: str | None = None
+    """The transaction that it may abort."""
+    _expected = NOBODY
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._added: set[int] = set()
+        self._held: list[Held] = []
+
+    def close(self) -> None:
+        super().close()
+        for held in list(self._held):
+            self._let_go(held)
+
+    async def initialise(self, producer_id: int = -1, epoch: int = -1) -> None:
+        """The next epoch after an abort; else whatever there is. Raises RefusedError."""
+        self._added.clear()
+        self._open = None
+        (producer_id, epoch), self._expected = self._expected, NOBODY
+        await super().initialise(producer_id, epoch)
+
+    async def transact(self, *, commit: bool) -> None:
+        """A transaction, aborted where that is all that can be done. Raises RefusedError."""
+        self._forget_the_dead()
+        try:
+            await super().transact(commit=commit)
+        except RefusedError as error:
+            if self._open is not None and error.code in ABORTABLE:
+                await self.end(self._open, commit=False)
+                self._expected = self._producer_id, self._epoch
+            raise
+
+    async def send(self, transaction: str | None) -> None:
+        """A record to one of the partitions. Raises RefusedError."""
+        self._open = transaction
+        await super().send(transaction)
+
+    async def prepare(self, index: int) -> None:
+        """Add the partition, once in a transaction. Raises RefusedError."""
+        if index not in self._added:
+            await self.until(lambda: self._add(index))
+            self._added.add(index)
+
+    async def _add(self, index: int) -> tuple[int, Any]:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.name,
+            v3_and_below_producer_id=self._producer_id,
+            v3_and_below_producer_epoch=self._epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=TOPIC, partitions=[index])],
+        )
+        answer = await self.ask(await self.coordinator(self.name, TRANSACTION), request, ADD)
+        return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code, answer
+
+    async def store(self, transaction: str) -> None:
+        """An offset of a group that is named as this producer. Raises RefusedError."""
+        await self.until(self._add_offsets)
+        await super().store(transaction)
+
+    async def _add_offsets(self) -> tuple[int, Any]:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.name,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            group_id=self.name,
+        )
+        answer = await self.ask(await self.coordinator(self.name, TRANSACTION), request, ADD)
+        return answer.error_code, answer
+
+    async def end(self, transaction: str, *, commit: bool) -> None:
+        """Commit or abort it. Raises RefusedError."""
+        self._open = None  # what is asked for cannot be turned
+        await super().end(transaction, commit=commit)
+
+    def _ended(self, answer: Any) -> None:
+        """The next transaction has the same epoch."""
+        self._added.clear()
+
+    # --- what comes too late
+
+    async def ask_untimely(self, node_id: int, request: Any, version: int) -> Any:
+        """A broker's answer; if that takes too long, the history is told of it. Raises OSError."""
+        process = self._brokers[node_id].host.process
+        wire = await self.connected(node_id)
+        invoked = self._history.now
+        answer = asyncio.ensure_future(wire.ask(request, version, seconds=LATE_SECONDS))
+        await asyncio.wait({answer}, timeout=self.request_seconds)
+        if not answer.done():
+            what = type(request).__name__
+            fault = self._history.begin(Fault(process=f"{self.name}: {what}", what="hold", transactional_id=self.name))
+            fault.invoked = invoked
+            self._hold(Held(fault, answer, wire, node_id, process))
+            raise TimeoutError(f"{what} has no answer")
+        if answer.exception() is not None:
+            wire.close()
+        else:
+            self.keep(node_id, wire)
+        return answer.result()
+
+    def _hold(self, held: Held) -> None:
+        self._held.append(held)
+        held.answer.add_done_callback(lambda _: self._let_go(held))
+
+    def _let_go(self, held: Held) -> None:
+        """It has come through, or never will."""
+        if held not in self._held:
+            return
+        self._held.remove(held)
+        self._history.end(held.fault, OK)
+        held.wire.close()
+        if not held.answer.done():
+            held.answer.cancel()
+        elif not held.answer.cancelled():
+            held.answer.exception()  # taken note of
+
+    def _forget_the_dead(self) -> None:
+        """What was sent to a process that is no more excuses no transaction that begins now."""
+        for held in list(self._held):
+            if self._brokers[held.node_id].host.process is not held.process:
+                self._let_go(held)
