@@ -31,6 +31,8 @@ LOG_FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
 OPEN_FILES_WANTED = 100_000
 EXIT_REFUSED = 1
 EXIT_FAILED = 3
+EXIT_BROKEN = 70
+"""An invariant does not hold: a mistake in kwire, or memory that lies. (EX_SOFTWARE of sysexits.)"""
 """The broker stopped because it could no longer keep its promises."""
 
 
@@ -128,4 +130,6 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     else:
         await server.stop()
     click.echo("kwire: stopped" if not failed else f"kwire: stopped, because {server.failed.result()}", err=failed)
-    return EXIT_FAILED if failed else 0
+    if not failed:
+        return 0
+    return EXIT_BROKEN if isinstance(server.failed.result(), AssertionError) else EXIT_FAILED

@@ -17,8 +17,10 @@ class Background:
         """`what` is the server's name in the log. Needs a running event loop."""
         self._what = what
         self.tasks: list[asyncio.Task[None]] = []
-        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.failed: asyncio.Future[BaseException] = loop.create_future()
         """Resolved when the server cannot go on."""
+        loop.set_exception_handler(self._unhandled)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this until the server stops."""
@@ -31,6 +33,17 @@ class Background:
         logger.critical("the %s cannot go on", self._what, exc_info=error)
         if not self.failed.done():
             self.failed.set_result(error)
+
+    def judge(self, error: BaseException) -> None:
+        """An error that only a mistake can have made. A broken invariant ends the server, and all else is logged."""
+        if isinstance(error, AssertionError):
+            self.fail(error)
+
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What a callback of the loop has raised, a timer say."""
+        loop.default_exception_handler(context)
+        if (error := context.get("exception")) is not None:
+            self.judge(error)
 
     async def stop(self) -> None:
         """Return when no task runs any more."""

@@ -75,7 +75,7 @@ class BrokerServer:
         self._rounds = rounds or ProcessRounds()
         self._memory = memory
         self._keep = keep
-        self._listeners = Listeners(config, config.listeners)
+        self._listeners = Listeners(config, config.listeners, judge=self._node.background.judge)
         self.failed = self._node.background.failed
         """Resolved when the broker cannot go on."""
 
@@ -340,11 +340,16 @@ class BrokerServer:
         await self._group_commit.close()
         await node.close()
         self._logs.close(
-            clean=True,
+            clean=not self._is_broken,
             broker_epoch=self._lifecycle.broker_epoch,
             high_watermarks=self._housekeeping.high_watermarks(),
         )
         node.storage.release()
+
+    @property
+    def _is_broken(self) -> bool:
+        """Whether an invariant was: what is in memory may be wrong, and the next start looks at what is on disk."""
+        return self.failed.done() and isinstance(self.failed.result(), AssertionError)
 
 
 def _routable(address: ListenerAddress) -> str:

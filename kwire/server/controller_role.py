@@ -50,7 +50,7 @@ class ControllerRole:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._apis = {api.request: api for api in SERVED}
-        self.listeners = Listeners(node.config, node.config.controller_listeners)
+        self.listeners = Listeners(node.config, node.config.controller_listeners, judge=node.background.judge)
 
     @property
     def addresses(self) -> list[str]:

@@ -40,6 +40,7 @@ class Scene:
             output=OutputMemory(2**20),
             table=self._table,
             receive_buffer=bytearray(RECEIVE_BUFFER_BYTES),
+            judge=lambda _: None,
         )
 
     def _pending(self) -> Pending:

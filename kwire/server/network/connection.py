@@ -295,9 +295,8 @@ class Connection:
         except ProtocolError as error:
             self.close(f"sent a request that cannot be read: {error}")
             return
-        except Exception:
-            logger.exception("a request from %s failed; closing the connection", self.peer_name)
-            self.close("its request failed")
+        except Exception as error:  # noqa: BLE001 whatever it is, the others are served
+            self._failed(error)
             return
         if isinstance(outcome, Pending):
             self._wait(outcome, len(frame))
@@ -331,16 +330,15 @@ class Connection:
         if self._transport is None:
             error = None if future.cancelled() else future.exception()
             if error is not None and not isinstance(error, CloseConnection):
-                logger.error("a request whose client had left failed", exc_info=error)
+                self._failed(error)
             return
         try:
             answer.buffers, answer.throttle_ms = pending.encode(future.result())
         except CloseConnection as reason:
             self.close(str(reason))
             return
-        except (Exception, asyncio.CancelledError):
-            logger.exception("a request from %s failed; closing the connection", self.peer_name)
-            self.close("its request failed")
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 whatever it is, the others are served
+            self._failed(error)
             return
         answer.done = True
         self.last_active = self._listener.now()
@@ -353,6 +351,12 @@ class Connection:
         if answer.throttle_ms:
             self._mute(answer.throttle_ms)
         self._serve_queue()
+
+    def _failed(self, error: BaseException) -> None:
+        """A request did not get the answer that it must have."""
+        logger.error("a request from %s failed; closing the connection", self.peer_name, exc_info=error)
+        self._listener.judge(error)
+        self.close("its request failed")
 
     def write_out(self, buffers: Buffers) -> None:
         """Give an answer to the transport; for the outbox."""

@@ -59,11 +59,14 @@ class Listener:
         output: OutputMemory,
         table: ConnectionTable,
         receive_buffer: bytearray,
+        judge: Callable[[BaseException], None],
     ) -> None:
+        """`judge` is told of every error that made a request fail."""
         assert len(receive_buffer) >= RECEIVE_BUFFER_BYTES
         self.name = name
         self.handle: Handle
         """What serves requests; known from serve() on."""
+        self.judge = judge
         self.limits = limits
         self.memory = memory
         self.output = output

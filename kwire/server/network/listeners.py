@@ -18,7 +18,11 @@ UNLIMITED_MEMORY = 2**63 - 1
 class Listeners:
     """Owns the sockets that a server listens on, and the table of its connections."""
 
-    def __init__(self, config: BrokerConfig, addresses: Sequence[ListenerAddress]) -> None:
+    def __init__(
+        self, config: BrokerConfig, addresses: Sequence[ListenerAddress], *, judge: Callable[[BaseException], None]
+    ) -> None:
+        """`judge` is told of every error that made a request fail."""
+        self._judge = judge
         self._config = config
         self._addresses = addresses
         self._listeners: list[Listener] = []
@@ -44,6 +48,7 @@ class Listeners:
                 output=self.output,
                 table=self.table,
                 receive_buffer=receive_buffer,
+                judge=self._judge,
             )
             try:
                 await listener.bind(address.host, address.port)
