@@ -21,11 +21,34 @@ def places(image: MetadataImage) -> Iterator[tuple[TopicImage, int, PartitionIma
 
 def needed_in_sync(image: MetadataImage, topic: str, replicas: int) -> int:
     """How many must be in sync: never more than there are replicas."""
+    return min(_min_insync_replicas(image, topic), replicas)
+
+
+def _min_insync_replicas(image: MetadataImage, topic: str) -> int:
     for resource in ((ConfigResourceType.TOPIC, topic), (ConfigResourceType.BROKER, "")):
         value = image.configs.get(resource, {}).get(MIN_INSYNC_REPLICAS)
         if value is not None:
-            return min(int(value), replicas)
+            return int(value)
     return 1
+
+
+def has_too_few(image: MetadataImage, topic: TopicImage, index: int) -> bool:
+    """Whether fewer are in sync with a partition than must be."""
+    part = topic.partitions[index]
+    return len(part.isr) < needed_in_sync(image, topic.name, len(part.replicas))
+
+
+def _changed(
+    old: MetadataImage, new: MetadataImage
+) -> Iterator[tuple[TopicImage, int, PartitionImage, PartitionImage]]:
+    """Partitions that are not as they were: (topic, partition, before, now)."""
+    for topic, index, part in places(new):
+        before = old.topics.get(topic.name)
+        if before is None or before.topic_id != topic.topic_id or index >= len(before.partitions):
+            continue
+        was = before.partitions[index]
+        if was is not part:
+            yield topic, index, was, part
 
 
 def check_image(image: MetadataImage) -> None:
@@ -49,11 +72,7 @@ def check_image(image: MetadataImage) -> None:
 
 def elections_of_others(old: MetadataImage, new: MetadataImage) -> Iterator[PartitionKey]:
     """Partitions whose new leader was neither in sync nor eligible before: what it lacks is lost."""
-    for topic, index, part in places(new):
-        before = old.topics.get(topic.name)
-        if before is None or before.topic_id != topic.topic_id or index >= len(before.partitions):
-            continue
-        was = before.partitions[index]
+    for topic, index, was, part in _changed(old, new):
         is_new = part.leader not in (was.leader, NO_LEADER)
         if (is_new and (part.leader not in (*was.isr, *was.eligible_leader_replicas))) or (
             part.leader_recovery_state == RECOVERING and was.leader_recovery_state != RECOVERING
@@ -61,14 +80,21 @@ def elections_of_others(old: MetadataImage, new: MetadataImage) -> Iterator[Part
             yield topic.topic_id, index
 
 
+def left_to_too_few(old: MetadataImage, new: MetadataImage) -> Iterator[PartitionKey]:
+    """Partitions whose eligible leaders a change of min.insync.replicas has made ineligible, with too few in sync.
+
+    Kafka forgets them as well. They still have all that is committed, but only the few that are in sync count now.
+    """
+    for topic, index, was, part in _changed(old, new):
+        forgotten = set(was.eligible_leader_replicas) - {*part.isr, *part.eligible_leader_replicas}
+        is_altered = _min_insync_replicas(old, topic.name) != _min_insync_replicas(new, topic.name)
+        if forgotten and is_altered and has_too_few(new, topic, index):
+            yield topic.topic_id, index
+
+
 def joined(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[TopicImage, int, int]]:
     """Who has come to be in sync, in an epoch that went on: (topic, partition, broker)."""
-    for topic, index, part in places(new):
-        before = old.topics.get(topic.name)
-        if before is None or before.topic_id != topic.topic_id or index >= len(before.partitions):
-            continue
-        was = before.partitions[index]
-        if was is part or was.leader_epoch != part.leader_epoch:
-            continue
-        for broker_id in set(part.isr) - set(was.isr):
-            yield topic, index, broker_id
+    for topic, index, was, part in _changed(old, new):
+        if was.leader_epoch == part.leader_epoch:
+            for broker_id in set(part.isr) - set(was.isr):
+                yield topic, index, broker_id

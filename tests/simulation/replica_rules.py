@@ -4,6 +4,9 @@ The observer knows the true high watermark of each partition: the furthest that 
 told. Every few events it looks at the production partitions of all brokers that serve, and at what has changed; now and
 then it reads what is committed in their logs, and all must have the same there (R6). Whoever leads, or may be chosen
 without loss, has all of that (R1, R2).
+
+A change of min.insync.replicas while too few are in sync makes everybody else ineligible, as in Kafka: until enough are
+in sync again, the election of a last known leader that has crashed meanwhile may lose records of that partition.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from kwire.cluster.partition import Partition
 from kwire.protocol.records import iterate_headers
 from kwire.simulation import ClusterBroker, SimulatedCluster
 from tests.simulation.cluster_ledger import Ledger, PartitionKey
-from tests.simulation.image_rules import elections_of_others, joined
+from tests.simulation.image_rules import elections_of_others, has_too_few, joined, left_to_too_few, places
 
 READ_BYTES = 1 << 20
 
@@ -56,6 +59,8 @@ class ReplicaRules:
         self._truths: dict[PartitionKey, Truth] = {}
         self._seen: dict[tuple[int, PartitionKey], Sight] = {}
         self._compared: dict[tuple[int, PartitionKey], tuple[Partition, int]] = {}
+        self._left_to_few: set[PartitionKey] = set()
+        """Partitions that may be lost with those in sync, fewer than are needed, though others have all there is."""
         self._image = MetadataImage()
         ledger.acknowledged_at = self._acknowledged
 
@@ -80,9 +85,14 @@ class ReplicaRules:
     def image_changed(self, image: MetadataImage) -> None:
         """There is a new state of the metadata, committed."""
         old, self._image = self._image, image
-        if not self._is_lossless:
-            for key in elections_of_others(old, image):
+        self._left_to_few.update(left_to_too_few(old, image))
+        for key in elections_of_others(old, image):
+            if not self._is_lossless or key in self._left_to_few:
                 self._ledger.forgive(key)
+        if self._left_to_few:
+            self._left_to_few &= {
+                (topic.topic_id, index) for topic, index, _ in places(image) if has_too_few(image, topic, index)
+            }
         for topic, index, broker_id in joined(old, image):
             self._check_joined(topic.name, topic.topic_id, index, broker_id)
 

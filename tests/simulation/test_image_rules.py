@@ -1,0 +1,102 @@
+"""What the rules of a simulated cluster make of changes of the metadata."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.controller.eligible_leaders import plan_clearing
+from kwire.cluster.controller.partition_changes import Target, plan_partition_change
+from kwire.cluster.controller.view import ControllerView
+from kwire.protocol.messages.metadata_records import ConfigRecord
+from kwire.simulation import Simulation
+from tests.cluster.controller.support import TOPIC_ID, one_partition, place_of
+from tests.simulation.cluster_ledger import Ledger
+from tests.simulation.image_rules import MIN_INSYNC_REPLICAS, elections_of_others, left_to_too_few
+from tests.simulation.replica_rules import ReplicaRules
+
+KEY = TOPIC_ID, 0
+ALL_LIVE = frozenset({1, 2, 3})
+
+
+def at_risk(isr: tuple[int, ...] = (2,), eligible: tuple[int, ...] = (1, 3)) -> ControllerView:
+    """Broker 2 leads, and three must be in sync."""
+    return one_partition(
+        [1, 2, 3], elr=True, min_insync=3, isr=list(isr), leader=2, eligible_leader_replicas=list(eligible)
+    )
+
+
+def with_min_insync(view: ControllerView, value: int) -> ControllerView:
+    change = ConfigRecord(
+        resource_type=ConfigResourceType.TOPIC, resource_name="t", name=MIN_INSYNC_REPLICAS, value=str(value)
+    )
+    return view.after([change, *plan_clearing(view.image, [change])])
+
+
+def changed(view: ControllerView, *, alive: frozenset[int] = ALL_LIVE, **target: Any) -> ControllerView:
+    record = plan_partition_change(view, place_of(view), Target(**target), may_lead=lambda broker: broker in alive)
+    return view.after([] if record is None else [record])
+
+
+def crash_of_the_leader(view: ControllerView) -> list[ControllerView]:
+    """Broker 2 is fenced, registers without a clean end, and lives again."""
+    states = [view, changed(view, isr=(), alive=frozenset({1, 3}))]
+    states.append(changed(states[-1], lost=frozenset({2}), alive=frozenset({1, 3})))
+    states.append(changed(states[-1]))
+    return states
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "is_left"),
+    [
+        (at_risk(), 2, True),
+        (at_risk(), 1, False),
+        (at_risk(isr=(2, 3), eligible=(1,)), 2, False),
+        (at_risk(isr=(1, 2, 3), eligible=()), 2, False),
+        (at_risk(eligible=()), 2, False),
+    ],
+)
+def test_a_change_of_min_insync_leaves_a_partition_to_too_few(
+    before: ControllerView, value: int, is_left: bool
+) -> None:
+    after = with_min_insync(before, value)
+    assert list(left_to_too_few(before.image, after.image)) == ([KEY] if is_left else [])
+
+
+def test_who_is_no_more_eligible_for_another_reason_leaves_it_to_nobody() -> None:
+    before = at_risk()
+    assert not list(left_to_too_few(before.image, changed(before, lost=frozenset({1, 3})).image))
+
+
+def forgiven(states: list[ControllerView]) -> set[Any]:
+    """What rules that forgive nothing else make of these states, one after the other."""
+    ledger = Ledger()
+    with Simulation(seed=1) as simulation:
+        rules = ReplicaRules(simulation.cluster(brokers=3, controllers=3), ledger)
+        for state in states:
+            rules.image_changed(state.image)
+    return ledger.forgiven
+
+
+def test_only_what_was_left_to_too_few_may_be_lost_with_them() -> None:
+    before = at_risk()
+    states = crash_of_the_leader(with_min_insync(before, 2))
+    assert list(elections_of_others(states[-2].image, states[-1].image)) == [KEY]
+    assert forgiven([before, *states]) == {KEY}
+    assert not forgiven(states), "nobody has changed min.insync.replicas"
+
+
+def test_once_enough_are_in_sync_again_nothing_may_be_lost() -> None:
+    before = at_risk()
+    left = with_min_insync(before, 2)
+    again = changed(left, isr=(2, 3))
+    fewer = changed(again, isr=(2,), lost=frozenset({3}))
+    assert forgiven([before, left, again, *crash_of_the_leader(fewer)]) == set()
+
+
+def test_eligible_leaders_lead_when_nobody_has_changed_min_insync() -> None:
+    states = crash_of_the_leader(at_risk())
+    assert not any(list(elections_of_others(old.image, new.image)) for old, new in pairwise(states))
