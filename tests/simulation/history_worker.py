@@ -43,6 +43,8 @@ class RefusedError(Exception):
         self.code = code
         self.is_certain = is_certain
         """Whether nothing of it can have happened."""
+        self.is_of_deposed = False
+        """Whether it is said by a leader that may lack what another one has acknowledged since."""
 
 
 class Worker(Connections):
