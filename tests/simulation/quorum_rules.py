@@ -81,6 +81,7 @@ class Rules:
                 if not isinstance(error, (DiskFailure, KafkaError, LogDirectoryError)):
                     raise AssertionError(f"Q6: {node.name} found itself broken: {error!r}") from error
         if metadata_log.failed.done():
+            self._note_cut(node)
             return  # what it knew and could not store, nobody has heard
         quorum, log = metadata_log.node.quorum, metadata_log.node.log
         now = Sight(
@@ -100,6 +101,14 @@ class Rules:
             self._seen[node] = now
             self._check(node, now, before if before is not None and before.key == now.key else None)
             self._durable[now.key] = now.durable
+
+    def _note_cut(self, node: SimulatedController) -> None:
+        """A node that fails while it cuts its log back, as a leader told it to, need not have more than is left."""
+        before, log = self._seen.get(node), node.server.metadata_log.node.log
+        if before is not None and before.server is node.server:  # what it came back with has been looked at
+            snapshot_end = log.latest_snapshot_id.offset if log.latest_snapshot_id is not None else 0
+            left = max(log.flushed_end_offset, snapshot_end)
+            self._durable[before.key] = min(self._durable[before.key], left)
 
     def _check(self, node: SimulatedController, now: Sight, before: Sight | None) -> None:
         key, epoch = node.key, now.epoch
