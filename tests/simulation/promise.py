@@ -71,12 +71,14 @@ class Crashes:
 
     def may(self, node: AnyNode) -> bool:
         """Whether a node may crash; it is taken for crashed then."""
-        if not self._promise.is_bounded or node not in self._cluster.brokers or node is self._victim:
+        if not self._promise.is_bounded or node not in self._cluster.brokers:
             return True
         now = node.host.timeline.now
-        is_about_to_crash = self._victim is not None and self._victim.host.process is self._struck
-        if not self._is_whole() or (is_about_to_crash and now < self._until):
-            return False
+        if node is not self._victim:
+            is_about_to_crash = self._victim is not None and self._victim.host.process is self._struck
+            if not self._is_whole() or (is_about_to_crash and now < self._until):
+                return False
+        # Who was the last to crash, and is back since, is about to crash once more: nobody else may with it.
         self._victim, self._struck, self._until = node, node.host.process, now + STRIKE_SECONDS
         return True
 
