@@ -18,6 +18,7 @@ from kwire.cli.stopping import Stopping
 from kwire.cluster.directory import DirectoryRefused
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
+from kwire.server.background import is_broken_invariant
 from kwire.server.broker import BrokerServer
 from kwire.server.network.memory_return import keep_large_blocks_apart
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
@@ -31,9 +32,9 @@ LOG_FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
 OPEN_FILES_WANTED = 100_000
 EXIT_REFUSED = 1
 EXIT_FAILED = 3
+"""The broker stopped because it could no longer keep its promises."""
 EXIT_BROKEN = 70
 """An invariant does not hold: a mistake in kwire, or memory that lies. (EX_SOFTWARE of sysexits.)"""
-"""The broker stopped because it could no longer keep its promises."""
 
 
 @click.command()
@@ -132,4 +133,4 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     click.echo("kwire: stopped" if not failed else f"kwire: stopped, because {server.failed.result()}", err=failed)
     if not failed:
         return 0
-    return EXIT_BROKEN if isinstance(server.failed.result(), AssertionError) else EXIT_FAILED
+    return EXIT_BROKEN if is_broken_invariant(server.failed.result()) else EXIT_FAILED

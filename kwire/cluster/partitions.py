@@ -69,10 +69,7 @@ class Partitions:
 
     def find(self, topic: str, index: int, *, may_follow: bool = False) -> Partition:
         """The partition, which this broker leads, or at least follows. Raises KafkaError that says where else it is."""
-        partitions = self._by_topic.get(topic)
-        partition = partitions.get(index) if partitions is not None else None
-        if partition is None and topic in self._unopened:
-            partition = self._open_asked(topic, index)
+        partition = self.get(topic, index)
         if partition is None or not (partition.is_led or may_follow):
             raise KafkaError(self._why_not_here(topic, index, partition))
         if partition.log.failure is not None:
@@ -102,7 +99,8 @@ class Partitions:
 
     def get(self, topic: str, index: int) -> Partition | None:
         """The partition, led or followed; None if this broker has no replica of it, or cannot open its log."""
-        partition = self._by_topic.get(topic, {}).get(index)
+        partitions = self._by_topic.get(topic)
+        partition = partitions.get(index) if partitions is not None else None
         if partition is None and topic in self._unopened:
             return self._open_asked(topic, index)
         return partition

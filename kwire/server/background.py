@@ -10,6 +10,11 @@ from typing import Any
 logger = logging.getLogger("kwire.server")
 
 
+def is_broken_invariant(error: BaseException) -> bool:
+    """Whether what is in memory may be wrong: nobody may be served from it, and no end of the server is a clean one."""
+    return isinstance(error, AssertionError)
+
+
 class Background:
     """Owns a server's tasks, and why it cannot go on."""
 
@@ -35,8 +40,8 @@ class Background:
             self.failed.set_result(error)
 
     def judge(self, error: BaseException) -> None:
-        """An error that only a mistake can have made. A broken invariant ends the server, and all else is logged."""
-        if isinstance(error, AssertionError):
+        """An error that only a mistake can have made, and that is logged: a broken invariant ends the server."""
+        if is_broken_invariant(error):
             self.fail(error)
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

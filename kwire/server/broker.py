@@ -25,6 +25,7 @@ from kwire.seams import Chance, Clock, Workers
 from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
+from kwire.server.background import is_broken_invariant
 from kwire.server.broker_lifecycle import BrokerLifecycle
 from kwire.server.client_telemetry import ClientTelemetry
 from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
@@ -340,16 +341,11 @@ class BrokerServer:
         await self._group_commit.close()
         await node.close()
         self._logs.close(
-            clean=not self._is_broken,
+            clean=not (self.failed.done() and is_broken_invariant(self.failed.result())),
             broker_epoch=self._lifecycle.broker_epoch,
             high_watermarks=self._housekeeping.high_watermarks(),
         )
         node.storage.release()
-
-    @property
-    def _is_broken(self) -> bool:
-        """Whether an invariant was: what is in memory may be wrong, and the next start looks at what is on disk."""
-        return self.failed.done() and isinstance(self.failed.result(), AssertionError)
 
 
 def _routable(address: ListenerAddress) -> str:
