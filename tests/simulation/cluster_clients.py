@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from kwire.cluster.image import NO_LEADER
 from kwire.protocol.error_codes import ErrorCode
@@ -215,25 +216,28 @@ class Client(Connections):
         return self._coordinator
 
     async def commit(self) -> None:
-        """Commit an offset higher than the one before."""
-        name, (topic_id, index) = self._pick()
+        """Commit an offset higher than the one before.
+
+        By id: who has not heard yet that a topic was deleted takes a commit for its name, and forgets it when he hears.
+        """
+        _, (topic_id, index) = self._pick()
         key: CommitKey = (self.name, topic_id, index)
         offset = self._ledger.tried_commits[key] = self._count
         partition = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
-        topic = OffsetCommitRequestTopic(name=name, partitions=[partition])
-        answer = await self.ask(await self._coordinate(), OffsetCommitRequest(group_id=self.name, topics=[topic]), 9)
+        topic = OffsetCommitRequestTopic(topic_id=topic_id, partitions=[partition])
+        answer = await self.ask(await self._coordinate(), OffsetCommitRequest(group_id=self.name, topics=[topic]), 10)
         if answer.topics[0].partitions[0].error_code == ErrorCode.NONE:
             self._ledger.commits[key] = offset
         else:
             self._coordinator = None
 
-    async def committed(self, name: str, index: int) -> int | None:
+    async def committed(self, topic_id: UUID, index: int) -> int | None:
         """What the coordinator has; None if it does not say. Raises OSError."""
-        topic = OffsetFetchRequestTopics(name=name, partition_indexes=[index])
+        topic = OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[index])
         group = OffsetFetchRequestGroup(group_id=self.name, topics=[topic])
-        answer = (await self.ask(await self._coordinate(), OffsetFetchRequest(groups=[group]), 9)).groups[0]
-        if answer.error_code != ErrorCode.NONE:
-            self._coordinator = None
-            return None
-        offset: int = answer.topics[0].partitions[0].committed_offset
-        return offset
+        answer = (await self.ask(await self._coordinate(), OffsetFetchRequest(groups=[group]), 10)).groups[0]
+        if answer.error_code == ErrorCode.NONE and answer.topics[0].partitions[0].error_code == ErrorCode.NONE:
+            offset: int = answer.topics[0].partitions[0].committed_offset
+            return offset
+        self._coordinator = None
+        return None

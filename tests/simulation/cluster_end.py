@@ -122,13 +122,14 @@ class Healed:
     async def read_commits(self, clients: Sequence[Client]) -> None:
         """The offsets that each client committed for its group."""
         for (group, topic_id, index), offset in self._ledger.commits.items():
-            name = next((name for name, (known, _) in self._ledger.topics.items() if known == topic_id), None)
-            if name is None:
+            if topic_id not in {known for known, _ in self._ledger.topics.values()}:
                 continue
             client = next(each for each in clients if each.name == group)
-            found = await self._insist(f"offsets of {group}", partial(client.committed, name, index))
+            found = await self._insist(f"offsets of {group}", partial(client.committed, topic_id, index))
             tried = self._ledger.tried_commits[group, topic_id, index]
-            assert offset <= found <= tried, f"G4: lost: {group} committed {offset} of {name}-{index}, finds {found}"
+            assert offset <= found <= tried, (
+                f"G4: lost: {group} committed {offset} of {topic_id} {index}; there is {found}"
+            )
 
     async def _insist(self, what: str, ask: Callable[[], Awaitable[int | None]]) -> int:
         deadline = self._simulation.now + HEAL_SECONDS
