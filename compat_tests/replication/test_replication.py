@@ -9,6 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from compat_tests.confluent_kafka_client import client as confluent
 from compat_tests.harness.waiting import eventually
 from compat_tests.replication.failing import HOW, WHO
+from compat_tests.replication.topics import in_sync
 from tests.cluster_processes import verifiable
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_topic
@@ -28,12 +29,6 @@ def replicated(cluster, topic):
     for node in cluster.nodes:
         eventually(lambda node=node: in_sync(node, topic) == [3] * PARTITIONS, "the topic is known everywhere", SECONDS)
     return topic
-
-
-def in_sync(node, topic):
-    """How many replicas of each partition are in sync, as this node tells it."""
-    found = confluent.admin(node.bootstrap).list_topics(topic, timeout=10).topics[topic]
-    return [len(found.partitions[each].isrs) for each in sorted(found.partitions)]
 
 
 @contextmanager

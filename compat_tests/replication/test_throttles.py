@@ -1,0 +1,89 @@
+"""A broker that comes back is behind, and catches up no faster than the throttle of leaders, or of followers, lets it.
+
+Meanwhile `kwire cluster status` tells its lag, which never grows.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from compat_tests.confluent_kafka_client import client as confluent
+from compat_tests.harness.payloads import Record
+from compat_tests.harness.waiting import eventually
+from compat_tests.replication.topics import in_sync
+
+pytestmark = pytest.mark.restart
+SIZE = 10_000
+COUNT = 600
+RATE = 300_000
+FREE_BYTES = 4 << 20
+"""At most what passes at the beginning: a fetch is not cut short, and the rate is that of ten seconds."""
+SECONDS = 90
+LAST = 3
+
+
+@pytest.fixture
+def replicated(cluster, topic):
+    """Its replicas may be throttled, wherever they are; the last broker does not lead it."""
+    admin = confluent.admin(cluster[1].bootstrap)
+    confluent.result(admin.create_topics([NewTopic(topic, 1, replica_assignment=[[1, 2, LAST]])]))
+    for node in cluster.nodes:
+        eventually(lambda node=node: in_sync(node, topic) == [3], "the topic is known everywhere", SECONDS)
+    return topic
+
+
+def alter(cluster, resource, name, value):
+    """Set it, or, without a value, take it back."""
+    operation = AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE
+    resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=operation))
+    admin = confluent.admin(cluster[1].bootstrap)
+    confluent.result(admin.incremental_alter_configs([resource]))
+
+
+def throttle(cluster, topic, side, rate):
+    """Of all brokers, on one side; no rate is none."""
+    alter(cluster, ConfigResource(ResourceType.TOPIC, topic), f"{side}.replication.throttled.replicas", "*")
+    for node in cluster.nodes:
+        resource = ConfigResource(ResourceType.BROKER, str(node.node_id))
+        alter(cluster, resource, f"{side}.replication.throttled.rate", None if rate is None else str(rate))
+
+
+def lag(cluster):
+    """By how many records the last broker is behind, as people are told; None while nobody knows."""
+    command = [sys.executable, "-m", "kwire", "cluster", "status", "--format", "json"]
+    ended = subprocess.run(
+        [*command, "--bootstrap-server", cluster.bootstrap], capture_output=True, text=True, timeout=60, check=False
+    )
+    return next(each["lag_max"] for each in json.loads(ended.stdout)["brokers"] if each["broker_id"] == LAST)
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_broker_catches_up_no_faster_than_it_may(cluster, replicated, side):
+    throttle(cluster, replicated, side, RATE)  # of each broker by itself, while it is there
+    cluster[LAST].end(signal.SIGKILL)
+    cluster.await_brokers(without={LAST})
+    client = confluent.producer(cluster.bootstrap, enable_idempotence=True)
+    records = [Record(value=b"x" * SIZE)] * COUNT
+    assert confluent.offsets_of(confluent.send_all(client, replicated, records)) == list(range(COUNT))
+    try:
+        cluster[LAST].start()
+        cluster.await_brokers()
+        began, lags = time.monotonic(), []
+
+        def is_back():
+            lags.append(lag(cluster))
+            return in_sync(cluster[1], replicated) == [3]
+
+        eventually(is_back, "it has caught up", SECONDS)
+        assert time.monotonic() - began >= (COUNT * SIZE - FREE_BYTES) / RATE
+    finally:
+        throttle(cluster, replicated, side, None)
+    told = [each for each in lags if each is not None]
+    assert told == sorted(told, reverse=True)
+    assert max(told) > 0, told
+    eventually(lambda: lag(cluster) == 0, "it is not behind any more", SECONDS)
