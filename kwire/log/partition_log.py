@@ -102,6 +102,8 @@ class PartitionLog:
         """Why the log is offline; set once."""
         self.on_failure: Callable[[DiskFailure], None] | None = None
         """Told once when the log goes offline: its directory goes with it."""
+        self.on_damage: Callable[[], None] | None = None
+        """Told once when the log goes offline by itself."""
         self.before_truncation: Callable[[], None] | None = None
         """Called when the recovery point was lowered and before files are cut: it must become durable first, so that a
         crash cannot make recovery take the shorter log for a damaged one."""
@@ -506,6 +508,8 @@ class PartitionLog:
         if self.failure is None:
             self.failure = error
             logger.critical("The log of %s-%s goes offline, for it is damaged: %s", self.topic, self.partition, error)
+            if self.on_damage is not None:
+                self.on_damage()
         return error
 
     def fail(self, failure: DiskFailure) -> DiskFailure:

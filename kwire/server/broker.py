@@ -173,6 +173,7 @@ class BrokerServer:
             broker_epoch=lambda: self._lifecycle.broker_epoch,
             directory_ids=node.storage.directory_ids,
             active_controller=self._active_controller,
+            damaged=self._replication.stop_following,
         )
         self._partitions.watch_openings(assignments.note)
         node.background.run(assignments.run())

@@ -97,6 +97,10 @@ class Replication:
         self._node.background.run(self._peers.changes.run())
         self._node.background.run(self._watch_lag())
 
+    def stop_following(self, partition: Partition) -> None:
+        """Until its leader changes."""
+        self._fetchers.stop_following(partition)
+
     def _start_fetcher(self, leader_id: int) -> ReplicaFetcher:
         node = self._node
         channel = node.open_channel(timeout_ms=node.config["replica.socket.timeout.ms"])

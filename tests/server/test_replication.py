@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.partition import Partition
+from kwire.log.errors import CorruptLogError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -258,6 +259,53 @@ def test_a_leader_that_is_deposed_says_so_to_who_waits(acks: int) -> None:
         deposed.update(replace(image, leader=scene.followers[0], leader_epoch=image.leader_epoch + 1), is_led=False)
         expected = ErrorCode.NOT_LEADER_OR_FOLLOWER if acks == -1 else ErrorCode.NONE
         assert (await waiting).error_code == expected
+
+    play(acts)
+
+
+def test_a_leader_that_finds_its_log_damaged_is_followed_by_another() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        damaged, others = scene.leader_id, scene.followers
+        scene.leader.log.damaged(CorruptLogError("a batch is not what was written"))
+        await scene.until(lambda: any(scene.partition(broker).is_led for broker in others))
+        (heir,) = [broker for broker in others if scene.partition(broker).is_led]
+        await scene.until(lambda: set(scene.partition(heir).image.isr) == set(others))
+        data = (await scene.fetch(heir)).records
+        assert [record.value for record in decode_all(bytes(data))] == [b"a"]
+        assert (await scene.produce(b"b", broker=heir)).error_code == ErrorCode.NONE
+        assert len(scene.partition(heir).image.isr) == 2, "who is damaged does not come back by itself"
+        node = scene.cluster.brokers[damaged - 1]
+        assert node.is_serving
+        node.kill()
+        await node.start()
+        await scene.until(lambda: len(scene.partition(heir).image.isr) == 3, seconds=120)
+
+    play(acts, min_insync_replicas=2)
+
+
+def test_a_damaged_follower_is_left_out() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        damaged = scene.followers[0]
+        scene.partition(damaged).log.damaged(CorruptLogError("a batch is not what was written"))
+        await scene.until(lambda: damaged not in scene.leader.image.isr)
+        await asyncio.sleep(10)
+        assert set(scene.leader.image.isr) == {1, 2, 3} - {damaged}
+
+    play(acts, min_insync_replicas=2)
+
+
+def test_a_damaged_replica_that_nobody_can_follow_keeps_its_place() -> None:
+    async def acts(scene: Scene) -> None:
+        scene.cut_off(*scene.followers)
+        await scene.produce(b"a", acks=1)
+        await scene.until(lambda: len(scene.leader.image.isr) == 1)
+        before = scene.leader.image
+        scene.leader.log.damaged(CorruptLogError("a batch is not what was written"))
+        scene.heal()
+        await asyncio.sleep(10)
+        assert scene.leader.image == before
 
     play(acts)
 

@@ -113,8 +113,8 @@ class ReplicaFetcher:
         key = partition.topic_id, partition.index
         if key in self._resting or self._partitions.get(key) is not partition:
             return
-        if partition.waits_for_flush:
-            self._session.forget(key)
+        if partition.waits_for_flush or partition.log.failure is not None:
+            self._session.forget(key)  # a log that has failed has nothing, and must not seem to keep up
             return
         if self._broker.throttle.holds(partition, self._broker.broker_id):
             self._rest(partition)

@@ -322,6 +322,14 @@ def test_a_log_that_has_failed_is_followed_no_more(scene: Scene) -> None:
     assert scene.leader.requests == before
 
 
+def test_a_log_that_had_failed_before_asks_for_nothing(scene: Scene) -> None:
+    """It would seem to keep up, having all but what comes next."""
+    scene.follower.log.failure = OSError("the disk")  # type: ignore[assignment]
+    scene.fetcher.add(scene.follower)
+    scene.run(20)
+    assert scene.leader.requests == 0
+
+
 def test_what_is_not_durable_is_not_fetched_behind(scene: Scene) -> None:
     flushes: list[Partition] = []
     scene.follower.log.update_config(replace(scene.follower.log.config, flush_messages=1))
