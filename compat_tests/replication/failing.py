@@ -7,7 +7,7 @@ from compat_tests.harness.waiting import eventually
 from tests.cluster_processes.watch import QUESTION, VERSION
 from tests.support.raw_client import RawClient
 
-BOUNCES = 2
+BOUNCES = 5
 SECONDS = 60
 
 
