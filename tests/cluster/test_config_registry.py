@@ -48,6 +48,7 @@ def test_honoured_topic_keys_are_read() -> None:
     }
     derived = {"cleanup.policy", "message.timestamp.type"}  # read as is_deleted, needs_keys, is_log_append_time
     derived |= {f"{side}.replication.throttled.replicas" for side in ("leader", "follower")}  # by replication quotas
+    derived |= {"unclean.leader.election.enable"}  # by the controller
     assert not [
         name for name, field in fields.items() if name not in derived and not re.search(rf"config\.{field}\b", text)
     ]

@@ -280,7 +280,6 @@ TOPIC_KEYS = table(
             name="unclean.leader.election.enable",
             type=ConfigType.BOOLEAN,
             default="false",
-            use=Use.IGNORED,
             synonyms=("unclean.leader.election.enable",),
             doc="Whether a replica outside the in-sync set may lead when no other can, at the price of lost records.",
         ),

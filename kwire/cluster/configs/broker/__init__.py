@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kwire.cluster.config_keys import ConfigKey, ConfigType, Update, Use, parse, table
+from kwire.cluster.config_keys import ConfigKey, ConfigType, Update, parse, table
 from kwire.cluster.configs.broker import (
     general,
     groups,
@@ -55,13 +55,12 @@ def default_settings() -> dict[str, Any]:
     return {key.name: parse(key, key.default) for key in BROKER_KEYS.values()}
 
 
-def _rate(name: str, doc: str, use: Use = Use.IGNORED) -> ConfigKey:
+def _rate(name: str, doc: str) -> ConfigKey:
     return ConfigKey(
         name=name,
         type=ConfigType.LONG,
         default="9223372036854775807",
         check=COUNT,
-        use=use,
         update=Update.CLUSTER_WIDE,
         doc=doc,
     )

@@ -22,7 +22,7 @@ KEYS = (
         type=ConfigType.LIST,
         default="broker,controller",
         check=items("broker", "controller", may_be_empty=False),
-        doc="What this process is; only broker and controller in one is served.",
+        doc="What this process is.",
     ),
     ConfigKey(
         name="broker.rack",

@@ -11,7 +11,7 @@ KEYS = (
         type=ConfigType.LIST,
         default="",
         check=VOTERS,
-        doc="Voters of a static quorum, id@host:port; only this node alone is served.",
+        doc="Voters of a quorum that never change, as id@host:port.",
     ),
     ConfigKey(
         name="controller.quorum.bootstrap.servers",
