@@ -248,6 +248,19 @@ def test_another_replica_takes_over_with_all_that_was_acknowledged() -> None:
     play(acts)
 
 
+def test_leadership_goes_back_to_the_preferred_replica_by_itself() -> None:
+    async def acts(scene: Scene) -> None:
+        preferred = scene.leader.image.replicas[0]
+        assert scene.leader_id == preferred
+        node, (other, _) = scene.cluster.brokers[preferred - 1], scene.followers
+        node.kill()
+        await node.start()
+        await scene.until(lambda: scene.partition(other).leader_id != preferred, seconds=120)
+        await scene.until(lambda: scene.partition(other).leader_id == preferred, seconds=400)
+
+    play(acts)
+
+
 @pytest.mark.parametrize("acks", [1, -1])
 def test_a_leader_that_is_deposed_says_so_to_who_waits(acks: int) -> None:
     async def acts(scene: Scene) -> None:
