@@ -37,6 +37,8 @@ class Node:
     settings: dict = field(default_factory=dict)
     directory_id: str = field(default_factory=lambda: uuid_to_text(SystemChance().uuid()))
     """Of its metadata log, where it is formatted as one of the initial controllers."""
+    sources: Path | None = None
+    """A folder with another kwire, which runs instead of today's."""
 
     @property
     def address(self):
@@ -75,14 +77,15 @@ class Node:
     def format(self, *options):
         command = [*program(self.kind, "kafka.tools.StorageTool"), "format", "-t", CLUSTER_ID]
         command += ["-c", str(self.properties), *options]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        ended = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, cwd=self.sources
+        )
         assert ended.returncode == 0, ended.stdout + ended.stderr
 
     def start(self):
         with (self.home / "output").open("ab") as output:
-            self.process = subprocess.Popen(
-                [*program(self.kind, "kafka.Kafka"), str(self.properties)], stdout=output, stderr=subprocess.STDOUT
-            )
+            command = [*program(self.kind, "kafka.Kafka"), str(self.properties)]
+            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=self.sources)
 
     def end(self, number=signal.SIGKILL):
         if self.process is not None:

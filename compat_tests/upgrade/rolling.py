@@ -37,12 +37,12 @@ def await_health(cluster):
 
 
 @contextmanager
-def clients_at_work(cluster, unique, drivers=DRIVERS):
+def clients_at_work(cluster, unique, drivers=DRIVERS, *, replicas=3):
     """Producers and groups of these libraries; at the end each has all that it was promised."""
     loads = [Load(driver(), cluster.bootstrap, unique(driver.name), unique(f"of-{driver.name}")) for driver in drivers]
     admin = confluent_client.admin(cluster.bootstrap)
     for load in loads:
-        confluent_client.result(admin.create_topics([NewTopic(load.topic, PARTITIONS, 3)]))
+        confluent_client.result(admin.create_topics([NewTopic(load.topic, PARTITIONS, replicas)]))
     await_health(cluster)
     for load in loads:
         load.start()
