@@ -275,6 +275,8 @@ class Shard(Generic[R, M]):
         self.partition.stop_waiting(self)
         if self._time_out_soon is not None:
             self._time_out_soon.cancel()
+        # The machine comes first: nothing that failed is undone, or done again, in a state that nobody will use.
+        self.machine.unloaded()
         error = KafkaError(ErrorCode.NOT_COORDINATOR)
         while self._waiting:
             waiting = self._waiting.popleft()
@@ -283,7 +285,6 @@ class Shard(Generic[R, M]):
             if not waiting.future.done():
                 waiting.future.set_exception(error)
         self.timers.cancel_all()
-        self.machine.unloaded()
 
 
 def _batch_ends(stored: Sequence[tuple[bytes, bytes | None]], bytes_max: int) -> Iterable[int]:

@@ -377,6 +377,69 @@ def test_answers_that_wait_when_the_coordinator_stops_say_so(caller: Caller, mon
     assert caller.call(heartbeat.API, HeartbeatRequest(group_id="g"), 4).error_code == afterwards
 
 
+def join_request(*, instance_id: str | None = None) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        group_instance_id=instance_id,
+        protocol_type="x",
+        protocols=[JoinGroupRequestProtocol(name="p", metadata=b"")],
+    )
+
+
+def make_stable(caller: Caller, instance_id: str) -> None:
+    """A group of one static member."""
+    joined = caller.call(join_group.API, join_request(instance_id=instance_id), 5)
+    request = SyncGroupRequest(
+        group_id="g", generation_id=joined.generation_id, member_id=joined.member_id, group_instance_id=instance_id
+    )
+    assert caller.call(sync_group.API, request, 4).error_code == ErrorCode.NONE
+
+
+@replaces_methods
+@pytest.mark.parametrize(
+    "then",
+    [
+        (join_group.API, join_request(instance_id="i"), 5),
+        (join_group.API, join_request(instance_id="j"), 5),
+        (leave_group.API, LeaveGroupRequest(group_id="g", members=[MemberIdentity(group_instance_id="i")]), 5),
+    ],
+    ids=["replaced again", "another joins", "leaves"],
+)
+def test_a_static_member_whose_new_id_is_not_committed_is_no_obstacle_to_another_coordinator(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, then: tuple[Api, object, int]
+) -> None:
+    """What has happened to the group since is not undone, and everybody is answered."""
+    make_stable(caller, "i")
+    monkeypatch.setattr(Partition, "_advance", lambda self, end, size: None)
+
+    async def main() -> tuple[Any, Any]:
+        first = asyncio.ensure_future(caller.answer(join_group.API, join_request(instance_id="i"), 5))
+        await asyncio.sleep(0.1)
+        second = asyncio.ensure_future(caller.answer(*then))
+        await asyncio.sleep(0.1)
+        caller.world.groups.stop()
+        return await asyncio.wait_for(asyncio.gather(first, second), 1)
+
+    assert len(caller.run(main())) == 2
+
+
+@replaces_methods
+def test_members_of_a_group_that_is_not_committed_are_answered_when_the_coordinator_stops(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Partition, "_advance", lambda self, end, size: None)
+
+    async def main() -> list[Any]:
+        joins = [asyncio.ensure_future(caller.answer(join_group.API, join_request(), 3)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        caller.world.groups.stop()
+        return await asyncio.wait_for(asyncio.gather(*joins), 1)
+
+    assert [answer.error_code for answer in caller.run(main())] == [ErrorCode.NOT_COORDINATOR] * 2
+
+
 def test_groups_are_deleted_once_each(caller: Caller) -> None:
     caller.commit(9, offsets("t", 0))
     response = caller.call(delete_groups.API, DeleteGroupsRequest(groups_names=["g", "x", "g"]), 2)

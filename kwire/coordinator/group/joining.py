@@ -216,7 +216,8 @@ class Joining:
         def outcome(error: KafkaError | None) -> None:
             if error is not None:
                 logger.warning("group %s: member %s could not be written: %s", group.group_id, member.member_id, error)
-                undo()
+                if group.state is GroupState.STABLE:  # else the shard is closed, and much may have happened meanwhile
+                    undo()
                 if not call.answer.done():
                     call.refuse(error.code, UNKNOWN_MEMBER_ID)
                 return
