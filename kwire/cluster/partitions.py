@@ -106,8 +106,9 @@ class Partitions:
         return partition
 
     def __iter__(self) -> Iterator[Partition]:
-        for partitions in self._by_topic.values():
-            yield from partitions.values()
+        """Those that are open at the moment; what is done to one of them may open others."""
+        for partitions in list(self._by_topic.values()):
+            yield from list(partitions.values())
 
     def watch_removals(self, watcher: Callable[[Partition], None]) -> None:
         """Tell the watcher of each partition that this broker has no more."""

@@ -143,6 +143,20 @@ def test_a_partition_that_is_asked_for_is_opened_before_its_turn(tmp_path: Path)
     assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE + 2))
 
 
+def test_others_may_be_opened_while_somebody_goes_through_all(tmp_path: Path) -> None:
+    """What becomes committed on the way ends a transaction, say, whose markers go to partitions that are not open."""
+    partitions = partitions_in(tmp_path)
+    partitions.start(MetadataImage())
+    first = topic_image("t", 1, OPENED_AT_ONCE + 1)
+    image = dataclasses.replace(MetadataImage(), topics={"t": first, "u": topic_image("u", 2, 1)})
+    partitions.follow(MetadataImage(), image)
+    for _ in partitions:
+        partitions.find("t", OPENED_AT_ONCE)
+        partitions.find("u", 0)
+    assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE + 1))
+    assert open_indexes(partitions, "u") == {0}
+
+
 def test_what_waits_for_its_turn_follows_the_newest_metadata(tmp_path: Path) -> None:
     partitions = partitions_in(tmp_path)
     partitions.start(MetadataImage())
