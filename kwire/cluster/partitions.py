@@ -172,6 +172,9 @@ class Partitions:
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
         """Take over a committed change."""
         self._image = new
+        if old.configs is not new.configs:
+            # Before who is in sync: what is committed by a new in-sync set has as many replicas as are needed by then.
+            self._reconfigure(old, new)
         if old.topics is not new.topics:
             deleted = [
                 topic
@@ -189,8 +192,6 @@ class Partitions:
             for watcher in self._deletion_watchers:
                 for topic in deleted:
                     watcher(topic)
-        if old.configs is not new.configs:
-            self._reconfigure(old, new)
         if old.brokers is not new.brokers:
             for partition in self:
                 partition.standings_changed()

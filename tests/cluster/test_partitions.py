@@ -9,9 +9,11 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.partitions import OPENED_AT_ONCE, OPENED_IN_TURN, Partitions
+from kwire.cluster.replication.in_sync import Peers
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFullError, RealDisk
 from kwire.log.errors import CorruptLogError
@@ -20,6 +22,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.coordinator.world import BROKER_ID, no_group_commit, topic_image
 from tests.log.support import surroundings
 from tests.support.metadata import Alone
+from tests.support.requests import batch
 
 OURS = topic_image("t", 1, 2)
 ELSEWHERE = dataclasses.replace(
@@ -27,14 +30,14 @@ ELSEWHERE = dataclasses.replace(
 )
 
 
-def partitions_in(tmp_path: Path, disk: RealDisk | None = None) -> Partitions:
+def partitions_in(tmp_path: Path, disk: RealDisk | None = None, peers: Peers | None = None) -> Partitions:
     """Of a broker that is about to start on this directory."""
     settings = default_settings()
     return Partitions(
         broker_id=BROKER_ID,
         logs=LogManager([str(tmp_path)], surroundings(disk)),
         group_commit=no_group_commit(),
-        peers=Alone(),
+        peers=Alone() if peers is None else peers,
         settings_of=lambda image: settings,
     )
 
@@ -172,6 +175,38 @@ def test_what_waits_for_its_turn_follows_the_newest_metadata(tmp_path: Path) -> 
     partitions.follow(third, MetadataImage())
     assert not partitions.open_more()
     assert list(partitions) == []
+
+
+class Alive(Alone):
+    """All brokers live."""
+
+    def lives(self, broker_id: int) -> bool:
+        return True
+
+    def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("needed", [1, 2])
+def test_a_smaller_in_sync_set_commits_what_as_many_have_as_are_needed_by_then(tmp_path: Path, needed: int) -> None:
+    """The change of min.insync.replicas came first, and both are heard of at once."""
+    partitions = partitions_in(tmp_path, peers=Alive())
+    partitions.start(MetadataImage())
+    all_of_them = (BROKER_ID, BROKER_ID + 1)
+    before = dataclasses.replace(OURS.partitions[0], replicas=all_of_them, isr=all_of_them)
+    old = dataclasses.replace(MetadataImage(), topics={"t": dataclasses.replace(OURS, partitions=(before,))})
+    partitions.follow(MetadataImage(), old)
+    leader = partitions.find("t", 0)
+    leader.append(bytearray(batch(b"a")), acks=1)
+    assert leader.high_watermark == 0
+    alone = dataclasses.replace(before, isr=(BROKER_ID,), partition_epoch=before.partition_epoch + 1)
+    new = dataclasses.replace(
+        old,
+        topics={"t": dataclasses.replace(OURS, partitions=(alone,))},
+        configs={(int(ConfigResourceType.TOPIC), "t"): {"min.insync.replicas": str(needed)}},
+    )
+    partitions.follow(old, new)
+    assert leader.high_watermark == (1 if needed == 1 else 0)
 
 
 class FullDisk(RealDisk):
