@@ -102,8 +102,10 @@ class PartitionLog:
         """Why the log is offline; set once."""
         self.on_failure: Callable[[DiskFailure], None] | None = None
         """Told once when the log goes offline: its directory goes with it."""
-        self.on_damage: Callable[[], None] | None = None
-        """Told once when the log goes offline by itself."""
+        self.lacks_space = False
+        """Whether the disk was full at the last write; set back by who looks whether there is space again."""
+        self.on_trouble: Callable[[], None] | None = None
+        """Told when the log goes offline by itself, and whenever it lacks space."""
         self.before_truncation: Callable[[], None] | None = None
         """Called when the recovery point was lowered and before files are cut: it must become durable first, so that a
         crash cannot make recovery take the shorter log for a damaged one."""
@@ -508,8 +510,8 @@ class PartitionLog:
         if self.failure is None:
             self.failure = error
             logger.critical("The log of %s-%s goes offline, for it is damaged: %s", self.topic, self.partition, error)
-            if self.on_damage is not None:
-                self.on_damage()
+            if self.on_trouble is not None:
+                self.on_trouble()
         return error
 
     def fail(self, failure: DiskFailure) -> DiskFailure:
@@ -522,6 +524,9 @@ class PartitionLog:
         return failure
 
     def _no_space(self, error: DiskFullError) -> KafkaError:
+        self.lacks_space = True
+        if self.on_trouble is not None:
+            self.on_trouble()
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._tell_of_no_space_ms:
             self._tell_of_no_space_ms = now_ms + NO_SPACE_PAUSE_MS

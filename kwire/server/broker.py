@@ -38,6 +38,7 @@ from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
 from kwire.server.long_answers import LongAnswers
+from kwire.server.lost_replicas import LostReplicas
 from kwire.server.network.addresses import shown_address
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
@@ -173,16 +174,23 @@ class BrokerServer:
             broker_epoch=lambda: self._lifecycle.broker_epoch,
             directory_ids=node.storage.directory_ids,
             active_controller=self._active_controller,
-            damaged=self._replication.stop_following,
         )
-        self._partitions.watch_openings(assignments.note)
+        lost_replicas = LostReplicas(
+            broker_id=self.config.node_id,
+            partitions=self._partitions,
+            replication=self._replication,
+            assignments=assignments,
+            disk=node.disk,
+        )
+        self._partitions.watch_openings(lost_replicas.opened)
         node.background.run(assignments.run())
+        node.background.run(lost_replicas.run())
         self._moves = ReplicaMoves(
             logs=self._logs,
             partitions=self._partitions,
             workers=node.workers,
             dynamic_configs=node.dynamic_configs,
-            moved=assignments.note,
+            moved=lost_replicas.opened,
         )
         node.background.run(self._moves.run())
         if lost and not self._partitions.any_closed:

@@ -1,8 +1,8 @@
 """Telling the controller in which log directories this broker has put its replicas (KIP-858).
 
 A broker with one directory has nothing to tell: the controller knows. One with several chooses where a new log goes,
-and the controller must know it to find others to lead when a directory fails. A replica that is damaged is told to be
-in a directory that is lost: its broker and the directory go on, and another replica leads.
+and the controller must know it to find others to lead when a directory fails. A replica that is given up
+(kwire.server.lost_replicas) is told to be in a directory that is lost.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import logging
 import posixpath
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import islice
 from uuid import UUID
 
@@ -48,34 +47,34 @@ class DirectoryAssignments:
         broker_epoch: Callable[[], int],
         directory_ids: Mapping[str, UUID],
         active_controller: ActiveController,
-        damaged: Callable[[Partition], None],
     ) -> None:
-        """`directory_ids` are those of the log directories, by path; `damaged` is told of partitions with such logs."""
+        """`directory_ids` are those of the log directories, by path."""
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._directory_ids = directory_ids
         self._active_controller = active_controller
-        self._damaged = damaged
         self._untold: dict[Replica, UUID] = {}
+        self._lost: set[Replica] = set()
+        """Given up, whether or not the metadata that are known here say so by now."""
         self._woken = asyncio.Event()
 
     def note(self, partition: Partition) -> None:
         """A log is open, or has moved: tell where, unless the metadata say so and will not be told otherwise."""
-        partition.log.on_damage = partial(self._lose, partition)
         directory = self._directory_ids.get(posixpath.dirname(partition.log.directory))
         replica = (partition.topic_id, partition.index)
-        is_known = directory == directory_of(partition.image, self._broker_id) and replica not in self._untold
+        is_said = directory == directory_of(partition.image, self._broker_id)
+        is_known = is_said and replica not in self._untold and replica not in self._lost
         if directory is not None and not is_known:
+            self._lost.discard(replica)
             self._untold[replica] = directory
             self._woken.set()
 
-    def _lose(self, partition: Partition) -> None:
-        """A log is damaged: give the replica up, unless no other one has what it had."""
-        self._damaged(partition)
-        in_sync = partition.image.isr
-        if self._broker_id in in_sync and len(in_sync) > 1:
-            self._untold[partition.topic_id, partition.index] = LOST
-            self._woken.set()
+    def lose(self, partition: Partition) -> None:
+        """The replica is given up, until its log is noted again."""
+        replica = (partition.topic_id, partition.index)
+        self._lost.add(replica)
+        self._untold[replica] = LOST
+        self._woken.set()
 
     async def run(self) -> None:
         """For as long as the broker runs."""

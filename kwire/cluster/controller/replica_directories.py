@@ -8,7 +8,7 @@ from kwire.cluster.controller.broker_changes import plan_updates
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.directory_ids import is_online
-from kwire.cluster.image import PartitionImage, changed_partition
+from kwire.cluster.image import NO_LEADER, PartitionImage, changed_partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -76,6 +76,8 @@ class _Assignments:
         if not is_online(directory, self._view.image.brokers[self._broker_id].directories):
             for update in plan_updates(self._view, [place], removed=self._broker_id):
                 place = self._take(place, update)
+        elif place.partition.leader == NO_LEADER:  # this replica may be what was waited for
+            self._take(place, plan_partition_change(self._view, place, Target()))
         return ErrorCode.NONE
 
     def _take(self, place: Place, record: PartitionChangeRecord | None) -> Place:

@@ -116,7 +116,7 @@ class ReplicaFetcher:
         if partition.waits_for_flush or partition.log.failure is not None:
             self._session.forget(key)  # a log that has failed has nothing, and must not seem to keep up
             return
-        if self._broker.throttle.holds(partition, self._broker.broker_id):
+        if partition.log.lacks_space or self._broker.throttle.holds(partition, self._broker.broker_id):
             self._rest(partition)
             return
         log = partition.log

@@ -14,6 +14,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kwire.cluster.directory_ids import LOST
 from kwire.cluster.image import PartitionImage
 from kwire.cluster.replication.follower import NEVER_MS, UNKNOWN_EPOCH, UNKNOWN_OFFSET, Follower
 
@@ -92,6 +93,11 @@ class InSync:
     def _note_maximal(self) -> None:
         proposed = () if self.proposal is None else self.proposal.isr
         self._maximal = frozenset(self._image.isr).union(proposed)
+        self._lost = frozenset(
+            broker
+            for broker, directory in zip(self._image.replicas, self._image.directories, strict=False)
+            if directory == LOST
+        )
 
     # --- what followers have
 
@@ -130,7 +136,7 @@ class InSync:
 
     def _is_about_to_join(self, broker_id: int, follower: Follower, end: int) -> bool:
         peers = self._peers
-        if follower.log_end_offset == UNKNOWN_OFFSET or follower.caught_up_ms == NEVER_MS:
+        if follower.log_end_offset == UNKNOWN_OFFSET or follower.caught_up_ms == NEVER_MS or broker_id in self._lost:
             return False
         return follower.is_caught_up(
             leader_end=end, now_ms=peers.now_ms(), lag_max_ms=peers.lag_max_ms()
@@ -147,8 +153,8 @@ class InSync:
 
     def wants_in(self, broker_id: int, high_watermark: int) -> bool:
         """Propose a follower that has all that is committed, and all from before this epoch, for the in-sync set."""
-        if self.proposal is not None or broker_id in self._image.isr:
-            return False
+        if self.proposal is not None or broker_id in self._image.isr or broker_id in self._lost:
+            return False  # who is lost could not lead
         follower = self._followers[broker_id]
         if follower.log_end_offset < max(high_watermark, self._epoch_start):
             return False

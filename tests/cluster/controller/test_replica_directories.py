@@ -10,6 +10,7 @@ import pytest
 from kwire.cluster.controller.replica_directories import plan_directory_assignments
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import LOST
+from kwire.cluster.image import NO_LEADER
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -57,6 +58,17 @@ def test_a_replica_in_a_failed_directory_is_in_sync_no_longer() -> None:
         assert codes == [0]
         after = partition_of(view.after(made))
         assert (after.directories, after.isr, after.leader) == ((gone, directory(2)), (2,), 2)
+
+
+def test_the_last_one_in_sync_leads_again_when_its_directory_is_no_longer_lost() -> None:
+    view = one_partition([1])
+    lost, _ = assigned(view, (LOST, TOPIC_ID, 0))
+    view = view.after(lost)
+    assert partition_of(view).leader == NO_LEADER
+    made, codes = assigned(view, (directory(1), TOPIC_ID, 0))
+    assert codes == [0]
+    after = partition_of(view.after(made))
+    assert (after.directories, after.isr, after.leader) == ((directory(1),), (1,), 1)
 
 
 def test_assignments_that_are_refused() -> None:

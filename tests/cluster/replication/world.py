@@ -62,7 +62,7 @@ def image(
 ) -> PartitionImage:
     return PartitionImage(
         replicas=replicas,
-        directories=tuple(UUID(int=broker) for broker in replicas),
+        directories=tuple(UUID(int=1000 + broker) for broker in replicas),
         isr=isr,
         leader=leader,
         leader_epoch=leader_epoch,
