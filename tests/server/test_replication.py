@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
-from uuid import UUID
 
 import pytest
 
-from kwire.cluster.partition import Partition
-from kwire.log.errors import CorruptLogError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -19,135 +14,14 @@ from kwire.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from kwire.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kwire.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsAlterableConfig,
-    IncrementalAlterConfigsAlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.records import decode_all
-from kwire.server.delayed_fetch import DelayedFetch
-from kwire.simulation import SimulatedCluster, Simulation, WireClient
-from tests.support.requests import batch, create_request, fetch_request, produce_request
-
-LAG_MAX_MS = 2000
-CONFIG = {
-    "replica.fetch.max.bytes": 20_000,
-    "replica.lag.time.max.ms": LAG_MAX_MS,
-    "broker.session.timeout.ms": 60_000,
-    "offsets.topic.num.partitions": 1,
-    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-}
-"""A silent broker stays registered for long: what a test does to replicas is not done by the controller."""
-
-
-class Scene:
-    """Three brokers beside three controllers, and a topic with a replica on each."""
-
-    def __init__(self, simulation: Simulation) -> None:
-        self.simulation = simulation
-        self.cluster: SimulatedCluster = simulation.cluster(brokers=3, controllers=3, config=CONFIG, as_objects=True)
-        for broker in self.cluster.brokers:
-            broker._settings["broker.rack"] = f"rack-{broker.node_id}"
-        self.topic_id = UUID(int=0)
-        self._wires: dict[int, WireClient] = {}
-
-    async def start(self, **configs: Any) -> None:
-        await self.cluster.start()
-        answer = await self.ask(1, create_request("t", replicas=3, **configs), 7)
-        self.topic_id = answer.topics[0].topic_id
-        await self.until(lambda: all(broker.server.services.partitions.get("t", 0) for broker in self.cluster.brokers))
-
-    async def ask(self, broker_id: int, request: Any, version: int, *, seconds: float = 60) -> Any:
-        if broker_id not in self._wires:
-            server = self.cluster.brokers[broker_id - 1].bootstrap_server
-            self._wires[broker_id] = await WireClient.connect(server, seconds=10)
-        return await self._wires[broker_id].ask(request, version, seconds=seconds)
-
-    async def until(self, holds: Callable[[], bool], seconds: float = 30) -> None:
-        deadline = self.simulation.now + seconds
-        while not holds():
-            assert self.simulation.now < deadline, "it does not come to hold"
-            await asyncio.sleep(0.02)
-
-    def partition(self, broker_id: int) -> Partition:
-        found = self.cluster.brokers[broker_id - 1].server.services.partitions.get("t", 0)
-        assert found is not None
-        return found
-
-    @property
-    def leader(self) -> Partition:
-        (leading,) = [each for each in map(self.partition, (1, 2, 3)) if each.is_led]
-        return leading
-
-    @property
-    def leader_id(self) -> int:
-        return self.leader.leader_id
-
-    @property
-    def followers(self) -> list[int]:
-        return [broker for broker in (1, 2, 3) if broker != self.leader_id]
-
-    def cut_off(self, *broker_ids: int) -> None:
-        """Let the leader and these hear nothing of one another."""
-        names = [self.cluster.brokers[broker - 1].name for broker in broker_ids]
-        self.simulation.network.split([self.cluster.brokers[self.leader_id - 1].name], names, reason="cut")
-
-    def heal(self) -> None:
-        self.simulation.network.heal(reason="cut")
-
-    async def produce(
-        self, value: bytes, *, acks: int = -1, timeout_ms: int = 30_000, broker: int | None = None
-    ) -> Any:
-        request = produce_request("t", batch(value), acks=acks, timeout_ms=timeout_ms)
-        answer = await self.ask(broker or self.leader_id, request, 11)
-        return answer.responses[0].partition_responses[0]
-
-    async def delete_records(self, offset: int, timeout_ms: int = 30_000) -> Any:
-        request = delete_records_request(offset, timeout_ms)
-        return (await self.ask(self.leader_id, request, 2, seconds=200)).topics[0].partitions[0]
-
-    @property
-    def waits_for_followers(self) -> bool:
-        """Whether a client waits at the leader for more than data."""
-        return any(not isinstance(waiter, DelayedFetch) for waiter in self.leader._tail_waiters)
-
-    async def throttle(self, *, bytes_per_second: int) -> None:
-        """Whatever brokers send of throttled replicas."""
-        await self.alter_all("leader.replication.throttled.rate", str(bytes_per_second))
-        await self.until(lambda: self.cluster.brokers[self.leader_id - 1].server.services.leader_quota.limit < 2**62)
-
-    async def alter_all(self, name: str, value: str) -> None:
-        """Alter a setting of all brokers."""
-        config = IncrementalAlterConfigsAlterableConfig(name=name, config_operation=0, value=value)
-        resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=4, resource_name="", configs=[config])
-        answer = await self.ask(1, IncrementalAlterConfigsRequest(resources=[resource]), 1)
-        assert answer.responses[0].error_code == ErrorCode.NONE
-
-    async def fetch(self, broker: int, offset: int = 0, **rest: Any) -> Any:
-        request = fetch_request("", offset, topic_id=self.topic_id, **rest)
-        return (await self.ask(broker, request, 16)).responses[0].partitions[0]
-
-
-def delete_records_request(offset: int, timeout_ms: int) -> DeleteRecordsRequest:
-    asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
-    return DeleteRecordsRequest(topics=[asked], timeout_ms=timeout_ms)
-
-
-def play(acts: Callable[[Scene], Awaitable[None]], **configs: Any) -> None:
-    with Simulation(3) as simulation:
-        scene = Scene(simulation)
-
-        async def all_of_it() -> None:
-            await scene.start(**configs)
-            await acts(scene)
-
-        simulation.run(all_of_it(), seconds=600)
+from kwire.simulation import WireClient
+from tests.server.replicated_topic import LAG_MAX_MS, Scene, delete_records_request, play
+from tests.support.requests import create_request, fetch_request
 
 
 def test_what_is_acknowledged_is_on_every_replica() -> None:
@@ -272,114 +146,6 @@ def test_a_leader_that_is_deposed_says_so_to_who_waits(acks: int) -> None:
         deposed.update(replace(image, leader=scene.followers[0], leader_epoch=image.leader_epoch + 1), is_led=False)
         expected = ErrorCode.NOT_LEADER_OR_FOLLOWER if acks == -1 else ErrorCode.NONE
         assert (await waiting).error_code == expected
-
-    play(acts)
-
-
-def test_a_leader_that_finds_its_log_damaged_is_followed_by_another() -> None:
-    async def acts(scene: Scene) -> None:
-        await scene.produce(b"a")
-        damaged, others = scene.leader_id, scene.followers
-        scene.leader.log.damaged(CorruptLogError("a batch is not what was written"))
-        await scene.until(lambda: any(scene.partition(broker).is_led for broker in others))
-        (heir,) = [broker for broker in others if scene.partition(broker).is_led]
-        await scene.until(lambda: set(scene.partition(heir).image.isr) == set(others))
-        data = (await scene.fetch(heir)).records
-        assert [record.value for record in decode_all(bytes(data))] == [b"a"]
-        assert (await scene.produce(b"b", broker=heir)).error_code == ErrorCode.NONE
-        assert len(scene.partition(heir).image.isr) == 2, "who is damaged does not come back by itself"
-        node = scene.cluster.brokers[damaged - 1]
-        assert node.is_serving
-        node.kill()
-        await node.start()
-        await scene.until(lambda: len(scene.partition(heir).image.isr) == 3, seconds=120)
-
-    play(acts, min_insync_replicas=2)
-
-
-def test_a_leader_whose_disk_is_full_is_followed_by_another_and_comes_back() -> None:
-    async def acts(scene: Scene) -> None:
-        await scene.produce(b"a")
-        full, others = scene.leader_id, scene.followers
-        device = scene.cluster.brokers[full - 1].host.device
-        device.fill(free_bytes=0)
-        assert (await scene.produce(b"b")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        await scene.until(lambda: any(scene.partition(broker).is_led for broker in others))
-        (heir,) = [broker for broker in others if scene.partition(broker).is_led]
-        assert (await scene.produce(b"c", broker=heir)).error_code == ErrorCode.NONE
-        assert set(scene.partition(heir).image.isr) == set(others)
-        await asyncio.sleep(5)
-        assert set(scene.partition(heir).image.isr) == set(others), "who has no space does not come back"
-        device.empty()
-        await scene.until(lambda: len(scene.partition(heir).image.isr) == 3)
-        assert scene.partition(full).log.log_end_offset == 2
-        node = scene.cluster.brokers[full - 1].server._node
-        directories = scene.partition(heir).image.directories
-        replicas = scene.partition(heir).image.replicas
-        assert directories[replicas.index(full)] in node.storage.directory_ids.values()
-
-    play(acts, min_insync_replicas=2)
-
-
-def test_a_follower_whose_disk_is_full_is_not_waited_for() -> None:
-    async def acts(scene: Scene) -> None:
-        await scene.produce(b"a")
-        full = scene.followers[0]
-        device = scene.cluster.brokers[full - 1].host.device
-        device.fill(free_bytes=0)
-        began = scene.simulation.now
-        assert (await scene.produce(b"b")).error_code == ErrorCode.NONE
-        assert scene.simulation.now - began < LAG_MAX_MS / 1000
-        assert full not in scene.leader.image.isr
-        device.empty()
-        await scene.until(lambda: len(scene.leader.image.isr) == 3)
-
-    play(acts, min_insync_replicas=2)
-
-
-def test_where_all_disks_are_full_records_are_taken_again_when_there_is_space() -> None:
-    async def acts(scene: Scene) -> None:
-        await scene.produce(b"a")
-        devices = [broker.host.device for broker in scene.cluster.brokers]
-        for device in devices:
-            device.fill(free_bytes=0)
-        for broker in (1, 2, 3):
-            assert (await scene.produce(b"b", broker=broker)).error_code != ErrorCode.NONE
-            await asyncio.sleep(1)
-        for device in devices:
-            device.empty()
-        began, answer = scene.simulation.now, ErrorCode.UNKNOWN_SERVER_ERROR
-        while answer != ErrorCode.NONE:
-            await asyncio.sleep(0.1)
-            assert scene.simulation.now - began < 10, f"still {answer}"
-            answer = ErrorCode((await scene.produce(b"c", broker=scene.partition(1).leader_id)).error_code)
-        await scene.until(lambda: len(scene.partition(1).image.isr) == 3)
-
-    play(acts, min_insync_replicas=2)
-
-
-def test_a_damaged_follower_is_left_out() -> None:
-    async def acts(scene: Scene) -> None:
-        await scene.produce(b"a")
-        damaged = scene.followers[0]
-        scene.partition(damaged).log.damaged(CorruptLogError("a batch is not what was written"))
-        await scene.until(lambda: damaged not in scene.leader.image.isr)
-        await asyncio.sleep(10)
-        assert set(scene.leader.image.isr) == {1, 2, 3} - {damaged}
-
-    play(acts, min_insync_replicas=2)
-
-
-def test_a_damaged_replica_that_nobody_can_follow_keeps_its_place() -> None:
-    async def acts(scene: Scene) -> None:
-        scene.cut_off(*scene.followers)
-        await scene.produce(b"a", acks=1)
-        await scene.until(lambda: len(scene.leader.image.isr) == 1)
-        before = scene.leader.image
-        scene.leader.log.damaged(CorruptLogError("a batch is not what was written"))
-        scene.heal()
-        await asyncio.sleep(10)
-        assert scene.leader.image == before
 
     play(acts)
 
