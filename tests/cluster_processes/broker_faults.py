@@ -19,6 +19,9 @@ from tests.support.waiting import eventually
 Fault = Callable[[BrokerCluster, random.Random], None]
 BOUNCES = 3
 BALLAST = "ballast"
+NO_SPACE = "No space left on device"
+FULL_SECONDS = 30.0
+"""The last blocks of its files are written within."""
 RESETS = 5
 
 
@@ -213,12 +216,20 @@ def wipe_a_disk(cluster: BrokerCluster, chance: random.Random) -> None:
 
 
 def fill_a_disk(cluster: BrokerCluster, chance: random.Random) -> None:
-    """To the last block; its broker may stay, refuse, or stop."""
+    """To the last block; its broker may stay, refuse, or stop, and the others go on."""
     node = _leader(cluster, chance)
     disk = node.disk
     assert disk is not None
     ballast = disk.directory / BALLAST
-    cluster.suffer(f"the full disk of {node.node_id}", lambda: disk.fill(ballast), owes_progress=False)
+
+    def is_felt() -> bool:
+        return node.has_ended_by_itself or NO_SPACE in node.said_since_start()
+
+    def fill() -> None:
+        disk.fill(ballast)
+        eventually(is_felt, f"the disk of {node.node_id} is full", FULL_SECONDS)
+
+    cluster.suffer(f"the full disk of {node.node_id}", fill)
     cluster.healers.append(ballast.unlink)
     cluster.healers.append(node.kill)
 

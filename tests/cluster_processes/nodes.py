@@ -101,7 +101,7 @@ class ControllerNode:
     def wait_until_ready(self) -> None:
         def is_ready() -> bool:
             assert self.is_running, f"controller {self.node_id} did not start: {self.last_words()}"
-            return CONTROLS in self._said_since_start()
+            return CONTROLS in self.said_since_start()
 
         eventually(is_ready, f"controller {self.node_id} serves", SECONDS)
 
@@ -152,13 +152,14 @@ class ControllerNode:
             return client.ask(request, version)
 
     def last_words(self) -> str:
-        return self._said_since_start()[-2000:]
+        return self.said_since_start()[-2000:]
 
     def failures(self) -> list[str]:
         """What it said of failures inside."""
         return failures_in(self.said.read_text(errors="replace"))
 
-    def _said_since_start(self) -> str:
+    def said_since_start(self) -> str:
+        """Its output."""
         with self.said.open("rb") as file:
             file.seek(self._said_before)
             return file.read().decode(errors="replace")
