@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.cluster.controller import broker_changes, partition_changes, registration
+from kwire.cluster.controller import broker_changes, isr_changes, partition_changes, registration
 from kwire.cluster.image import PartitionImage
 from kwire.cluster.partition import ACKS_ALL, Partition
 from kwire.cluster.replication.in_sync import InSync, Peers
@@ -155,6 +155,18 @@ def any_follower_joins(patch: pytest.MonkeyPatch) -> None:
         return True
 
     patch.setattr(InSync, "wants_in", wants_in)
+
+
+@_bug("R10")
+def an_in_sync_set_is_taken_for_any_state(patch: pytest.MonkeyPatch) -> None:
+    """The controller does not compare partition epochs: AlterPartition changes what has changed meanwhile."""
+    why_not = isr_changes._why_not
+
+    def late(view: Any, leader: int, partition: PartitionImage, wish: Any, members: Any) -> Any:
+        newer = max(wish.partition_epoch, partition.partition_epoch)
+        return why_not(view, leader, partition, replace(wish, partition_epoch=newer), members)
+
+    patch.setattr(isr_changes, "_why_not", late)
 
 
 @_bug("R11")

@@ -1,8 +1,9 @@
-"""What must hold in every state of the metadata for partitions that are replicated (R9, R11, R13)."""
+"""What must hold in every state of the metadata for partitions that are replicated (R9, R11, R13), and from one state
+to the next (R10, R12)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -38,16 +39,15 @@ def has_too_few(image: MetadataImage, topic: TopicImage, index: int) -> bool:
     return len(part.isr) < needed_in_sync(image, topic.name, len(part.replicas))
 
 
-def _changed(
-    old: MetadataImage, new: MetadataImage
-) -> Iterator[tuple[TopicImage, int, PartitionImage, PartitionImage]]:
-    """Partitions that are not as they were: (topic, partition, before, now)."""
+def changes(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[TopicImage, int, PartitionImage, PartitionImage]]:
+    """Partitions that are not as they were: (topic, partition, before, now). None changes within its epoch, as is
+    looked at in each node's images (cluster_rules.py)."""
     for topic, index, part in places(new):
         before = old.topics.get(topic.name)
         if before is None or before.topic_id != topic.topic_id or index >= len(before.partitions):
             continue
         was = before.partitions[index]
-        if was is not part:
+        if was.partition_epoch != part.partition_epoch:
             yield topic, index, was, part
 
 
@@ -70,9 +70,74 @@ def check_image(image: MetadataImage) -> None:
             assert not broker.fenced or len(part.replicas) == 1, f"R11: {place}: {broker_id} is in sync and fenced"
 
 
+def is_one_step(was: PartitionImage, part: PartitionImage) -> bool:
+    """Whether nothing happened between these states of a partition: several changes may become known at once."""
+    return part.partition_epoch == was.partition_epoch + 1
+
+
+def check_changes(old: MetadataImage, new: MetadataImage) -> None:
+    """R10: epochs count the changes of a partition. R12: who becomes eligible was in sync until then."""
+    for topic, index, was, part in changes(old, new):
+        place = f"{topic.name}-{index} at {new.offset}"
+        steps = part.partition_epoch - was.partition_epoch
+        assert 0 < steps <= new.offset - old.offset, (
+            f"R10: {place}: {steps} changes of a partition in {new.offset - old.offset} records"
+        )
+        if is_one_step(was, part):
+            came = set(part.eligible_leader_replicas) - {*was.isr, *was.eligible_leader_replicas}
+            assert not came, f"R12: {place}: {came} are eligible and were not in sync"
+
+
+def unclean_starts(old: MetadataImage, new: MetadataImage, was_ended: Callable[[int], bool]) -> Iterator[int]:
+    """Brokers of which another process has registered, though the one before cannot have left its logs whole.
+
+    `was_ended` says whether the process that the old state speaks of may have come to its clean end.
+    """
+    for broker_id, broker in new.brokers.items():
+        was = old.brokers.get(broker_id)
+        if was is not None and was.broker_epoch != broker.broker_epoch:
+            has_other_disks = not set(was.directories) & set(broker.directories)
+            if has_other_disks or not was_ended(broker_id):
+                yield broker_id
+
+
+def check_unclean_start(image: MetadataImage, broker_id: int) -> None:
+    """R12: who may have lost records is in sync with nobody, and not eligible either."""
+    for topic, index, part in places(image):
+        assert broker_id not in (*part.isr, *part.eligible_leader_replicas), (
+            f"R12: {topic.name}-{index} at {image.offset}: broker {broker_id} had no clean end, and there are "
+            f"{part.isr} in sync, {part.eligible_leader_replicas} eligible"
+        )
+
+
+def unasked(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[TopicImage, int, set[int]]]:
+    """In-sync sets that have changed in an epoch that went on, but not because of what became of a broker.
+
+    (topic, partition, who came or left). Who left may have been fenced, and be back since, if all that became known at
+    once. It was not when there were records of partitions only.
+    """
+    changed = list(changes(old, new))
+    steps = sum(part.partition_epoch - was.partition_epoch for _, _, was, part in changed)
+    is_of_partitions = steps == new.offset - old.offset
+    for topic, index, was, part in changed:
+        if part.leader_epoch != was.leader_epoch or not is_one_step(was, part):
+            continue
+        found = set(part.isr) - set(was.isr)
+        if is_of_partitions:
+            found |= {broker_id for broker_id in set(was.isr) - set(part.isr) if not _is_leaving(new, broker_id)}
+        if found:
+            yield topic, index, found
+
+
+def _is_leaving(image: MetadataImage, broker_id: int) -> bool:
+    """Of this the metadata tell but once, however often it gives up what it leads."""
+    broker = image.brokers.get(broker_id)
+    return broker is None or broker.in_controlled_shutdown
+
+
 def elections_of_others(old: MetadataImage, new: MetadataImage) -> Iterator[PartitionKey]:
     """Partitions whose new leader was neither in sync nor eligible before: what it lacks is lost."""
-    for topic, index, was, part in _changed(old, new):
+    for topic, index, was, part in changes(old, new):
         is_new = part.leader not in (was.leader, NO_LEADER)
         if (is_new and (part.leader not in (*was.isr, *was.eligible_leader_replicas))) or (
             part.leader_recovery_state == RECOVERING and was.leader_recovery_state != RECOVERING
@@ -85,7 +150,7 @@ def left_to_too_few(old: MetadataImage, new: MetadataImage) -> Iterator[Partitio
 
     Kafka forgets them as well. They still have all that is committed, but only the few that are in sync count now.
     """
-    for topic, index, was, part in _changed(old, new):
+    for topic, index, was, part in changes(old, new):
         forgotten = set(was.eligible_leader_replicas) - {*part.isr, *part.eligible_leader_replicas}
         is_altered = _min_insync_replicas(old, topic.name) != _min_insync_replicas(new, topic.name)
         if forgotten and is_altered and has_too_few(new, topic, index):
@@ -94,7 +159,7 @@ def left_to_too_few(old: MetadataImage, new: MetadataImage) -> Iterator[Partitio
 
 def joined(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[TopicImage, int, int]]:
     """Who has come to be in sync, in an epoch that went on: (topic, partition, broker)."""
-    for topic, index, was, part in _changed(old, new):
+    for topic, index, was, part in changes(old, new):
         if was.leader_epoch == part.leader_epoch:
             for broker_id in set(part.isr) - set(was.isr):
                 yield topic, index, broker_id

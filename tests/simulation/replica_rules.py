@@ -1,9 +1,10 @@
-"""What must hold for the replicas of partitions (R1 to R9, R16), seen from outside, over all brokers and their lives.
+"""What must hold for replicas of partitions (R1 to R7, R9, R10, R12, R16), from outside, over all brokers and lives.
 
 The observer knows the true high watermark of each partition: the furthest that any replica had, or that a client was
 told. Every few events it looks at the production partitions of all brokers that serve, and at what has changed; now and
-then it reads what is committed in their logs, and all must have the same there (R6). Whoever leads, or may be chosen
-without loss, has all of that (R1, R2).
+then it reads what is committed in their logs, and all must have the same there (R6), those in sync as far as anything
+is committed (R5). Whoever leads, or may be chosen without loss, has all of that (R1, R2). A leader that knows its epoch
+waits for all whom the controller takes for in sync (R3).
 
 A change of min.insync.replicas while too few are in sync makes everybody else ineligible, as in Kafka: until enough are
 in sync again, the election of a last known leader that has crashed meanwhile may lose records of that partition.
@@ -18,10 +19,22 @@ from uuid import UUID
 
 from kwire.cluster.image import MetadataImage, PartitionImage
 from kwire.cluster.partition import Partition
+from kwire.cluster.replication.in_sync import InSync, Proposal
 from kwire.protocol.records import iterate_headers
 from kwire.simulation import ClusterBroker, SimulatedCluster
 from tests.simulation.cluster_ledger import Ledger, PartitionKey
-from tests.simulation.image_rules import elections_of_others, has_too_few, joined, left_to_too_few, places
+from tests.simulation.image_rules import (
+    changes,
+    check_changes,
+    check_unclean_start,
+    elections_of_others,
+    has_too_few,
+    joined,
+    left_to_too_few,
+    places,
+    unasked,
+    unclean_starts,
+)
 
 READ_BYTES = 1 << 20
 
@@ -40,12 +53,24 @@ class Sight:
     """A replica when it was looked at."""
 
     partition: Partition
+    image: PartitionImage
     high_watermark: int
     end: int
     epoch: int
     is_led: bool
     in_sync: int
     needed: int
+    proposal: Proposal | None
+
+
+def _proposal(in_sync: InSync | None) -> Proposal | None:
+    return None if in_sync is None else in_sync.proposal
+
+
+def _maximal(partition: Partition) -> set[int]:
+    """Who is in sync by what a leader knows, or may be so by now, because the leader has asked for it."""
+    proposal = _proposal(partition.in_sync)
+    return {*partition.image.isr, *(() if proposal is None else proposal.isr)}
 
 
 class ReplicaRules:
@@ -62,6 +87,8 @@ class ReplicaRules:
         self._left_to_few: set[PartitionKey] = set()
         """Partitions that may be lost with those in sync, fewer than are needed, though others have all there is."""
         self._image = MetadataImage()
+        self._registered: dict[int, Any] = {}
+        """By broker, the server that ran when its registration became known."""
         ledger.acknowledged_at = self._acknowledged
 
     def truth(self, key: PartitionKey) -> Truth:
@@ -85,6 +112,10 @@ class ReplicaRules:
     def image_changed(self, image: MetadataImage) -> None:
         """There is a new state of the metadata, committed."""
         old, self._image = self._image, image
+        check_changes(old, image)
+        for broker_id in unclean_starts(old, image, self._may_have_ended_cleanly):
+            check_unclean_start(image, broker_id)
+        self._note_registrations(old)
         self._left_to_few.update(left_to_too_few(old, image))
         for key in elections_of_others(old, image):
             if not self._is_lossless or key in self._left_to_few:
@@ -95,6 +126,56 @@ class ReplicaRules:
             }
         for topic, index, broker_id in joined(old, image):
             self._check_joined(topic.name, topic.topic_id, index, broker_id)
+        for topic, index, _, _ in changes(old, image):
+            self._check_maximal(topic.name, (topic.topic_id, index))
+        for topic, index, found in unasked(old, image):
+            self._check_asked(topic.name, (topic.topic_id, index), found)
+
+    def _note_registrations(self, old: MetadataImage) -> None:
+        for broker_id, known in self._image.brokers.items():
+            before = old.brokers.get(broker_id)
+            if before is None or before.broker_epoch != known.broker_epoch:
+                self._registered[broker_id] = getattr(self._brokers.get(broker_id), "server", None)
+
+    def _may_have_ended_cleanly(self, broker_id: int) -> bool:
+        """Whether the process that was registered last came so far as to close its logs, if it is known at all."""
+        server = self._registered.get(broker_id)
+        group_commit = getattr(server, "_group_commit", None)  # none before the start has come that far
+        return server is None or (group_commit is not None and group_commit._closing.is_set())
+
+    def _leading(self, topic: str, key: PartitionKey) -> Partition | None:
+        """The replica that leads in the newest epoch, if it knows that, and others have replicas."""
+        known = self._partition_image(topic, key)
+        leading = None if known is None else self._candidate(known.leader, topic, *key)
+        if known is None or leading is None or leading.in_sync is None or leading.leader_epoch != known.leader_epoch:
+            return None
+        return leading
+
+    def _check_maximal(self, topic: str, key: PartitionKey) -> None:
+        """R3: a leader waits for all that count for the controller, though it may not have heard of them yet.
+
+        While enough are in sync nobody is eligible besides (R13).
+        """
+        known, leading = self._partition_image(topic, key), self._leading(topic, key)
+        if known is None or leading is None:
+            return
+        missing = set(known.isr) - _maximal(leading)
+        assert not missing, (
+            f"R3: {topic}-{key[1]}: {known.isr} are in sync at partition epoch {known.partition_epoch}; broker "
+            f"{known.leader}, which leads, is at {leading.image.partition_epoch}, and {missing} do not count for it"
+        )
+
+    def _check_asked(self, topic: str, key: PartitionKey, found: set[int]) -> None:
+        """R10: what a leader asked for from one state of the partition has changed that state, and no later one."""
+        known, leading = self._partition_image(topic, key), self._leading(topic, key)
+        if known is None or leading is None or leading.image.partition_epoch >= known.partition_epoch:
+            return  # it has heard of the change already
+        proposal = _proposal(leading.in_sync)
+        epoch = None if proposal is None else proposal.partition_epoch
+        assert epoch == known.partition_epoch - 1, (
+            f"R10: {topic}-{key[1]}: {known.isr} at partition epoch {known.partition_epoch}, other than before in "
+            f"{found}; its leader has proposed {proposal}"
+        )
 
     def _check_joined(self, topic: str, topic_id: UUID, index: int, broker_id: int) -> None:
         """R9: who joins has all that is committed, and all from before the leader's epoch."""
@@ -134,27 +215,30 @@ class ReplicaRules:
     def _look_at(self, broker_id: int, broker: ClusterBroker) -> None:
         for partition in broker.server.services.partitions:
             key = partition.topic_id, partition.index
-            log = partition.log
+            log, in_sync = partition.log, partition.in_sync
             before = self._seen.get((broker_id, key))
             if (
                 before is not None
                 and before.partition is partition
                 and before.end == log.log_end_offset
                 and before.high_watermark == partition.high_watermark
-                and before.epoch == partition.leader_epoch
+                and before.image is partition.image
                 and before.is_led == partition.is_led
+                and (in_sync is None or in_sync.proposal is before.proposal)
             ):
                 continue
             if log.failure is not None:
                 continue
             now = Sight(
                 partition,
+                partition.image,
                 partition.high_watermark,
                 log.log_end_offset,
                 partition.leader_epoch,
                 partition.is_led,
                 len(partition.image.isr),
                 min(log.config.min_insync_replicas, len(partition.image.replicas)),
+                _proposal(in_sync),
             )
             self._seen[broker_id, key] = now
             self._check(broker_id, key, now, before if before is not None and before.partition is partition else None)
@@ -168,6 +252,8 @@ class ReplicaRules:
         assert stable <= now.high_watermark, f"R7: {place}: {stable} is stable, {now.high_watermark} is committed"
         if now.is_led:
             self._ledger.lead(*key, now.epoch, broker_id)
+            if before is None or before.image is not now.image or before.proposal is not now.proposal:
+                self._check_maximal(partition.topic, key)
         if key in self.losses:
             return
         if before is not None:
@@ -176,6 +262,8 @@ class ReplicaRules:
             )
         if before is not None and before.is_led and now.is_led and before.epoch == now.epoch:
             self._check_advance(place, now, before)
+            if now.high_watermark > before.high_watermark:
+                self._check_waited_for(place, now)
         if now.high_watermark > truth.high_watermark:
             truth.high_watermark = now.high_watermark
             self._check_candidates(partition.topic, key)
@@ -187,6 +275,19 @@ class ReplicaRules:
         if now.high_watermark > before.high_watermark and now.end == before.end and before.in_sync == now.in_sync:
             needed = min(now.needed, before.needed)
             assert now.in_sync >= needed, f"R4: {place}: commits with {now.in_sync} in sync of {needed} that are needed"
+
+    @staticmethod
+    def _check_waited_for(place: str, now: Sight) -> None:
+        """R3: the high watermark goes on when all have fetched, in this epoch, that are in sync or may be so by now."""
+        in_sync = now.partition.in_sync
+        if in_sync is None:
+            return
+        for broker_id in _maximal(now.partition):
+            if in_sync.has(broker_id):
+                end = in_sync.follower(broker_id).log_end_offset
+                assert end >= now.high_watermark, (
+                    f"R3: {place}: commits {now.high_watermark}; broker {broker_id} has fetched up to {end}"
+                )
 
     def _partition_image(self, topic: str, key: PartitionKey) -> PartitionImage | None:
         known = self._image.topics.get(topic)
@@ -222,6 +323,7 @@ class ReplicaRules:
                     for partition in broker.server.services.partitions:
                         if partition.log.failure is None and (partition.topic_id, partition.index) not in self.losses:
                             self._compare(broker_id, partition, partition.high_watermark)
+                            self._compare_in_sync(broker_id, partition)
         for topic in self._image.topics.values():
             for index in range(len(topic.partitions)):
                 self._check_candidates(topic.name, (topic.topic_id, index))
@@ -243,15 +345,25 @@ class ReplicaRules:
         for key, found in ends.items():
             assert len(set(found.values())) == 1, f"R6: {key}: replicas begin and end differently: {found}"
 
-    def _compare(self, broker_id: int, partition: Partition, end: int) -> None:
+    def _compare_in_sync(self, broker_id: int, partition: Partition) -> None:
+        """R5: who is in sync has what is committed, even where it has not heard yet that it is."""
+        key = partition.topic_id, partition.index
+        known = self._partition_image(partition.topic, key)
+        if known is None or broker_id not in known.isr:
+            return
+        if self._candidate(broker_id, partition.topic, *key) is partition:
+            end = min(self.truth(key).high_watermark, partition.log.log_end_offset)
+            self._compare(broker_id, partition, end, rule="R5")
+
+    def _compare(self, broker_id: int, partition: Partition, end: int, *, rule: str = "R6") -> None:
         key = partition.topic_id, partition.index
         truth, log = self.truth(key), partition.log
         known, offset = self._compared.get((broker_id, key), (partition, 0))
         offset = max(offset if known is partition else 0, log.log_start_offset)
         while offset < end:
             data = log.read(offset, READ_BYTES, limit_offset=end)
-            assert data, f"R6: {log!r} on broker {broker_id} lacks what is committed, from {offset} on"
-            offset = self._compare_batches(f"{log!r} on broker {broker_id}", truth, data, offset)
+            assert data, f"{rule}: {log!r} on broker {broker_id} lacks what is committed, from {offset} on"
+            offset = self._compare_batches(f"{rule}: {log!r} on broker {broker_id}", truth, data, offset)
         self._compared[broker_id, key] = partition, offset
 
     @staticmethod
@@ -260,6 +372,6 @@ class ReplicaRules:
             here = header.partition_leader_epoch, header.crc
             for each in range(header.base_offset, header.next_offset):
                 known = truth.batches.setdefault(each, here)
-                assert known == here, f"R6: {place} has {here} at {each}, where {known} is committed"
+                assert known == here, f"{place} has {here} at {each}, where {known} is committed"
             offset = header.next_offset
         return offset

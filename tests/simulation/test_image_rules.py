@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import pairwise
 from typing import Any
 
@@ -11,11 +12,20 @@ from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.eligible_leaders import plan_clearing
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView
+from kwire.cluster.image import MetadataImage, PartitionImage
 from kwire.protocol.messages.metadata_records import ConfigRecord
 from kwire.simulation import Simulation
 from tests.cluster.controller.support import TOPIC_ID, one_partition, place_of
 from tests.simulation.cluster_ledger import Ledger
-from tests.simulation.image_rules import MIN_INSYNC_REPLICAS, elections_of_others, left_to_too_few
+from tests.simulation.image_rules import (
+    MIN_INSYNC_REPLICAS,
+    check_changes,
+    check_unclean_start,
+    elections_of_others,
+    left_to_too_few,
+    unasked,
+    unclean_starts,
+)
 from tests.simulation.replica_rules import ReplicaRules
 
 KEY = TOPIC_ID, 0
@@ -76,8 +86,8 @@ def forgiven(states: list[ControllerView]) -> set[Any]:
     ledger = Ledger()
     with Simulation(seed=1) as simulation:
         rules = ReplicaRules(simulation.cluster(brokers=3, controllers=3), ledger)
-        for state in states:
-            rules.image_changed(state.image)
+        for number, state in enumerate(states):
+            rules.image_changed(dataclasses.replace(state.image, offset=10 * number))
     return ledger.forgiven
 
 
@@ -100,3 +110,72 @@ def test_once_enough_are_in_sync_again_nothing_may_be_lost() -> None:
 def test_eligible_leaders_lead_when_nobody_has_changed_min_insync() -> None:
     states = crash_of_the_leader(at_risk())
     assert not any(list(elections_of_others(old.image, new.image)) for old, new in pairwise(states))
+
+
+# --- from one state to the next
+
+
+def altered(image: MetadataImage, *, records: int = 1, **fields: Any) -> MetadataImage:
+    """The next state, whose partition has these fields."""
+    topic = image.topics["t"]
+    later = dataclasses.replace(topic, partitions=(dataclasses.replace(topic.partitions[0], **fields),))
+    return dataclasses.replace(image, offset=image.offset + records, topics={"t": later})
+
+
+def with_broker(image: MetadataImage, broker_id: int, **fields: Any) -> MetadataImage:
+    brokers = {**image.brokers, broker_id: dataclasses.replace(image.brokers[broker_id], **fields)}
+    return dataclasses.replace(image, brokers=brokers)
+
+
+def only(image: MetadataImage) -> PartitionImage:
+    return image.topics["t"].partitions[0]
+
+
+def test_a_partition_changes_once_with_each_epoch() -> None:
+    old = at_risk().image
+    epoch = only(old).partition_epoch
+    check_changes(old, altered(old, leader=1, partition_epoch=epoch + 1))
+    check_changes(old, altered(old, leader=1, partition_epoch=epoch + 2, records=2))
+    check_changes(old, altered(old, records=0))
+    for later in (epoch - 1, epoch + 2):
+        with pytest.raises(AssertionError, match="R10"):
+            check_changes(old, altered(old, leader=1, partition_epoch=later))
+
+
+def test_who_becomes_eligible_was_in_sync() -> None:
+    old = at_risk(isr=(1, 2), eligible=()).image
+    next_epoch = only(old).partition_epoch + 1
+    check_changes(old, altered(old, isr=(2,), eligible_leader_replicas=(1,), partition_epoch=next_epoch))
+    wrong: dict[str, Any] = {"isr": (2,), "eligible_leader_replicas": (1, 3)}
+    with pytest.raises(AssertionError, match="R12"):
+        check_changes(old, altered(old, **wrong, partition_epoch=next_epoch))
+    check_changes(old, altered(old, **wrong, partition_epoch=next_epoch + 1, records=2))  # in sync in between, maybe
+
+
+def test_who_comes_back_from_an_unclean_end_is_not_eligible() -> None:
+    old = at_risk().image
+    again = with_broker(old, 3, broker_epoch=5000)
+    wiped = with_broker(again, 3, directories=(KEY[0],))
+    assert list(unclean_starts(old, again, lambda _: False)) == [3]
+    assert not list(unclean_starts(old, again, lambda _: True))
+    assert list(unclean_starts(old, wiped, lambda _: True)) == [3]
+    for broker_id in (2, 3):
+        with pytest.raises(AssertionError, match="R12"):
+            check_unclean_start(again, broker_id)
+    check_unclean_start(at_risk(eligible=(1,)).image, 3)
+
+
+def test_who_leaves_because_of_itself_was_not_proposed() -> None:
+    old = at_risk(isr=(1, 2), eligible=()).image
+    step = {"partition_epoch": only(old).partition_epoch + 1}
+
+    def found(new: MetadataImage) -> set[int]:
+        return set().union(*(brokers for _, _, brokers in unasked(old, new)))
+
+    smaller, larger = altered(old, isr=(2,), **step), altered(old, isr=(1, 2, 3), **step)
+    assert found(smaller) == {1}
+    assert found(larger) == found(dataclasses.replace(larger, offset=larger.offset + 1)) == {3}
+    assert not found(dataclasses.replace(smaller, offset=smaller.offset + 1)), "the other record may be of the broker"
+    assert not found(with_broker(smaller, 1, in_controlled_shutdown=True))
+    assert not found(altered(larger, records=0, leader_epoch=6))
+    assert not found(altered(larger, partition_epoch=step["partition_epoch"] + 1))
