@@ -41,6 +41,8 @@ from kwire.seams import Clock
 logger = logging.getLogger("kwire.cluster.replication")
 
 FIRST_REST_MS: Final = 25.0
+FIRST_SETTLING_WAIT_MS: Final = 2.0
+"""How long a leader may hold the first request that leaves a partition out because its log is being flushed."""
 BYTES_BETWEEN_PAUSES: Final = 1024 * 1024
 """Appended before others have their turn."""
 
@@ -83,6 +85,8 @@ class ReplicaFetcher:
         """Until when, after an error."""
         self._failures: dict[Key, int] = {}
         """How many errors there were since the last success."""
+        self._settling: dict[Key, float] = {}
+        """Since when a log waits for its flush, the latest last."""
         self._away = 0
         """How often the leader could not be reached since it last was."""
         self._out_of_range: list[Partition] = []
@@ -96,6 +100,7 @@ class ReplicaFetcher:
         self._partitions[key] = partition
         self._resting.pop(key, None)
         self._failures.pop(key, None)
+        self._settling.pop(key, None)
         partition.on_settled = lambda: self._wish(partition)
         self._wish(partition)
 
@@ -105,6 +110,7 @@ class ReplicaFetcher:
         self._partitions.pop(key, None)
         self._resting.pop(key, None)
         self._failures.pop(key, None)
+        self._settling.pop(key, None)
         self._session.forget(key)
         partition.on_settled = None
 
@@ -113,8 +119,11 @@ class ReplicaFetcher:
         key = partition.topic_id, partition.index
         if key in self._resting or self._partitions.get(key) is not partition:
             return
+        self._settling.pop(key, None)
         if partition.waits_for_flush or partition.log.failure is not None:
             self._session.forget(key)  # a log that has failed has nothing, and must not seem to keep up
+            if partition.log.failure is None:
+                self._settling[key] = self._broker.clock.monotonic_ms()
             return
         if partition.log.lacks_space or self._broker.throttle.holds(partition, self._broker.broker_id):
             self._rest(partition)
@@ -187,7 +196,7 @@ class ReplicaFetcher:
             replica_state=FetchReplicaState(
                 replica_id=self._broker.broker_id, replica_epoch=self._broker.broker_epoch()
             ),
-            max_wait_ms=settings["replica.fetch.wait.max.ms"],
+            max_wait_ms=self._wait_max_ms(),
             min_bytes=settings["replica.fetch.min.bytes"],
             max_bytes=settings["replica.fetch.response.max.bytes"],
         )
@@ -209,6 +218,18 @@ class ReplicaFetcher:
                 if size >= BYTES_BETWEEN_PAUSES:
                     size = 0
                     await asyncio.sleep(0)
+
+    def _wait_max_ms(self) -> int:
+        """How long the leader may hold a request: not for long while a log is being flushed.
+
+        Its partition is in no request until then, and what it has then must not wait for the end of a request that
+        has nothing to say of the others. A flush that takes long is looked after less and less often.
+        """
+        wait_ms: int = self._broker.settings["replica.fetch.wait.max.ms"]
+        if not self._settling:
+            return wait_ms
+        since_ms = next(reversed(self._settling.values()))
+        return int(min(max(self._broker.clock.monotonic_ms() - since_ms, FIRST_SETTLING_WAIT_MS), wait_ms))
 
     def _consider(self, key: Key, data: FetchPartitionData) -> None:
         """Take an answer, if it is one to what would be asked now."""

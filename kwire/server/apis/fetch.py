@@ -104,6 +104,7 @@ class Fetch:
     __slots__ = (
         "_bytes_max",
         "_context",
+        "_has_committed",
         "_is_first_read",
         "_plan",
         "_request",
@@ -121,6 +122,8 @@ class Fetch:
         self._plan = plan
         self._size = 0
         self._is_first_read = True
+        self._has_committed = False
+        """A high watermark has moved because of what this follower has."""
         self.replica_id = max(request.replica_id, request.replica_state.replica_id)
         """Of the follower that asks; a consumer has none, which is negative."""
         self._urgent = False
@@ -155,6 +158,14 @@ class Fetch:
 
     def read(self) -> list[tuple[Key, FetchPartitionData]]:
         """Read all partitions, within the limits of bytes."""
+        answers = self._read_all()
+        if self._has_committed and not self.need_not_wait:
+            # Coordinators go on with what is committed, and append: perhaps to a partition that was read before.
+            self._has_committed = False
+            answers = self._read_all()
+        return answers
+
+    def _read_all(self) -> list[tuple[Key, FetchPartitionData]]:
         self._size = 0
         self._urgent = False
         self.partitions = []
@@ -372,6 +383,7 @@ class Fetch:
 
     def _note_follower(self, partition: Partition, asked: FetchPartition) -> None:
         """The follower has all below its fetch offset: the logs agree up to there."""
+        committed = partition.high_watermark
         partition.follower_fetched(
             self.replica_id,
             offset=asked.fetch_offset,
@@ -379,6 +391,8 @@ class Fetch:
             broker_epoch=self._request.replica_state.replica_epoch,
             epoch=asked.current_leader_epoch,
         )
+        if partition.high_watermark != committed:
+            self._has_committed = True
 
     def _sends_closer(self, partition: Partition, asked: FetchPartition, data: FetchPartitionData) -> bool:
         """Whether the consumer is told to read from a replica that is nearer to it."""

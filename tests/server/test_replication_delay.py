@@ -1,0 +1,67 @@
+"""Replicas have what is appended at once: nothing waits for the end of a follower's fetch that has nothing to say."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kwire.cluster.partition import Partition
+from kwire.protocol.error_codes import ErrorCode
+from tests.server.replicated_topic import Scene, play
+from tests.support.requests import batch, create_request
+
+AT_ONCE_SECONDS = 0.25
+"""Followers' fetches wait for twice as long where there is nothing new."""
+
+
+class Appending:
+    """Appends to a partition when another one has committed, as coordinators do: then, not later."""
+
+    def __init__(self, committing: Partition, other: Partition) -> None:
+        self._committing = committing
+        self._other = other
+        committing.wait(self)
+
+    def more_data(self, size: int) -> None:
+        self._committing.stop_waiting(self)
+        self._other.append(batch(b"what follows"), -1)
+
+
+async def led_beside(scene: Scene) -> Partition:
+    """A partition of another topic with the same leader, and so with the same fetches."""
+    await scene.ask(1, create_request("u", partitions=3, replicas=3), 7)
+    partitions = scene.cluster.brokers[scene.leader_id - 1].server.services.partitions
+
+    def found() -> Partition | None:
+        there = [partitions.get("u", index) for index in range(3)]
+        return next((each for each in there if each is not None and each.is_led), None)
+
+    await scene.until(lambda: found() is not None)
+    await asyncio.sleep(2)  # all followers fetch it
+    partition = found()
+    assert partition is not None
+    return partition
+
+
+def test_what_is_appended_while_a_follower_is_noted_does_not_wait_for_its_next_fetch() -> None:
+    async def acts(scene: Scene) -> None:
+        other = await led_beside(scene)
+        for first, second in [(scene.leader, other), (other, scene.leader)] * 2:
+            Appending(first, second)
+            began = scene.simulation.now
+            first.append(batch(b"a"), -1)
+            end = second.log.log_end_offset + 1
+            await scene.until(lambda second=second, end=end: second.high_watermark == end)  # type: ignore[misc]
+            assert scene.simulation.now - began < AT_ONCE_SECONDS
+
+    play(acts)
+
+
+def test_what_a_follower_has_flushed_does_not_wait_for_its_next_fetch() -> None:
+    async def acts(scene: Scene) -> None:
+        await led_beside(scene)
+        for _ in range(4):
+            began = scene.simulation.now
+            assert (await scene.produce(b"a")).error_code == ErrorCode.NONE
+            assert scene.simulation.now - began < AT_ONCE_SECONDS
+
+    play(acts, flush_messages=1)
