@@ -310,7 +310,10 @@ def all_power_cut(cluster: BrokerCluster) -> None:
     scene = Scene(cluster)
     assert scene.write() == SOME
     acknowledged = list(scene.written.items())
+    before = _log_bytes(scene)
     _cut_everywhere(cluster)
+    after = _log_bytes(scene)
+    assert any(after[node] < size for node, size in before.items()), f"the cut took nothing: {before}, then {after}"
     cluster.heal("the power cut")
     with cluster.network.inside(CLIENTS[0]):
         stored = read_topic(cluster.bootstrap_servers, scene.topic, partitions=1)
@@ -319,6 +322,12 @@ def all_power_cut(cluster: BrokerCluster) -> None:
     assert all(stored[place] == value for place, value in acknowledged if place in stored), "another value"
     scene.written.clear()
     scene.end()
+
+
+def _log_bytes(scene: Scene) -> dict[int, int]:
+    """How long each node's log is, on its disk as it is mounted."""
+    logs = {each: node.data / f"{scene.topic}-0" / f"{0:020}.log" for each, node in scene.cluster.nodes.items()}
+    return {each: log.stat().st_size if log.exists() else 0 for each, log in logs.items()}
 
 
 def _cut_everywhere(cluster: BrokerCluster) -> None:
