@@ -88,7 +88,7 @@ class Load:
             f"{self.name} gets on",
             END_SECONDS,
         )
-        assert self.errors == [], self.name
+        assert not self.errors, f"{self.name}: {self.errors}"
 
     @staticmethod
     def count(values):
@@ -139,7 +139,7 @@ class Load:
 
     def check(self):
         """Nothing was an error, nothing is lost, and nothing is there twice."""
-        assert self.errors == [], self.name
+        assert not self.errors, f"{self.name}: {self.errors}"
         assert self.count(self.acknowledged) > 0
         for index, values in self.acknowledged.items():
             assert list(dict.fromkeys(self.seen[index])) == values

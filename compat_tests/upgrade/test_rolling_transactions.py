@@ -1,0 +1,30 @@
+"""One broker after the other is restarted under transactions: each ends as its client asked for."""
+
+import signal
+
+import pytest
+
+from compat_tests.upgrade.copiers import COPIERS
+from compat_tests.upgrade.rolling import await_health, clients_at_work, replicated_cluster
+
+
+@pytest.fixture
+def cluster(tested, tmp_path):
+    running = replicated_cluster(tested, tmp_path)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.end()
+
+
+def test_transactions_go_on_while_brokers_are_restarted_one_at_a_time(cluster, unique):
+    with clients_at_work(cluster, unique, COPIERS) as loads:
+        for node in cluster.nodes:
+            node.end(signal.SIGTERM)
+            # Nobody is asked to get on while it is away: librdkafka may wait in send_offsets_to_transaction until some
+            # broker comes or goes if the coordinator of the group is not among the brokers any more (its issue 5511).
+            node.start()
+            await_health(cluster)
+            for load in loads:
+                load.await_progress()
