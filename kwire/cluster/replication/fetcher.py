@@ -147,6 +147,7 @@ class ReplicaFetcher:
         self._failures[key] = failures + 1
         self._resting[key] = self._broker.clock.monotonic_ms() + self._rest_ms(failures)
         self._session.forget(key)
+        self._woken.set()  # who has nothing to do waits for as long as this rest
 
     def _rest_ms(self, failures: int) -> float:
         backoff_ms = float(self._broker.settings["replica.fetch.backoff.ms"])

@@ -330,6 +330,18 @@ def test_a_log_that_had_failed_before_asks_for_nothing(scene: Scene) -> None:
     assert scene.leader.requests == 0
 
 
+@pytest.mark.parametrize("reason", ["space", "throttle"])
+def test_an_idle_fetcher_follows_what_had_to_wait_when_it_was_added(scene: Scene, reason: str) -> None:
+    scene.run()
+    scene.follower.log.lacks_space, scene.is_held = reason == "space", reason == "throttle"
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    assert scene.leader.requests == 0
+    scene.follower.log.lacks_space = scene.is_held = False
+    scene.run()
+    assert values_of(scene.follower) == [b"a", b"b", b"c"]
+
+
 def test_what_is_not_durable_is_not_fetched_behind(scene: Scene) -> None:
     flushes: list[Partition] = []
     scene.follower.log.update_config(replace(scene.follower.log.config, flush_messages=1))
