@@ -7,6 +7,7 @@ import gc
 import logging
 import resource
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,7 +131,18 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
         await server.stop(before_leaving=stopping.before_leaving)
     else:
         await server.stop()
-    click.echo("kwire: stopped" if not failed else f"kwire: stopped, because {server.failed.result()}", err=failed)
     if not failed:
+        click.echo("kwire: stopped")
         return 0
-    return EXIT_BROKEN if is_broken_invariant(server.failed.result()) else EXIT_FAILED
+    failure = server.failed.result()
+    click.echo(f"kwire: stopped, because {_reason(failure)}", err=True)
+    return EXIT_BROKEN if is_broken_invariant(failure) else EXIT_FAILED
+
+
+def _reason(failure: BaseException) -> str:
+    """What a failure says; one without words, as of a bare assertion, is told by its kind and place."""
+    if str(failure):
+        return str(failure)
+    frames = traceback.extract_tb(failure.__traceback__)
+    place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{type(failure).__name__}{place}"

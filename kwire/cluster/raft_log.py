@@ -23,7 +23,7 @@ from kwire.log.disk import Disk, DiskFile, DiskFullError
 from kwire.log.flushing import FlushJob
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.control_records import ControlRecordType
-from kwire.protocol.error_codes import KafkaError, ProtocolError
+from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.records import InvalidRecordsError, Record, encode_batch, iterate_headers
 from kwire.seams import Clock
@@ -194,7 +194,9 @@ class RaftLog:
                     self._log.append(view[position:], leader_epoch=epoch, origin=AppendOrigin.REPLICATION)
                     return
         except (KafkaError, InvalidRecordsError) as error:
-            logger.error("what the leader sent cannot be appended: %s", error)  # noqa: TRY400 the error says all
+            trouble_of_the_disk = isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            if not trouble_of_the_disk:  # which the log itself tells of, less often than the leader is asked again
+                logger.error("what the leader sent cannot be appended: %s", error)  # noqa: TRY400 the error says all
 
     def truncate_to(self, offset: int) -> None:
         """Cut the log back, durably."""

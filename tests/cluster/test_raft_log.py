@@ -20,13 +20,14 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.protocol.messages.metadata_records import NoOpRecord, TopicRecord
 from kwire.protocol.records import iterate_headers
+from tests.log.faults import FaultyDisk, full
 from tests.log.support import NOW_MS, ManualClock, open_at, surroundings
 
 DIRECTORY = "__cluster_metadata-0"
 
 
-def opened(tmp_path: Path, config: LogConfig | None = None) -> RaftLog:
-    disk = RealDisk()
+def opened(tmp_path: Path, config: LogConfig | None = None, disk: RealDisk | None = None) -> RaftLog:
+    disk = disk or RealDisk()
     log = open_at(tmp_path / DIRECTORY, config or LogConfig(retention_ms=-1), surroundings(disk))
     raft_log = RaftLog(log, disk=disk, clock=ManualClock())
     raft_log.open()
@@ -144,6 +145,26 @@ def test_damaged_batches_gaps_and_older_epochs_are_not_taken(tmp_path: Path) -> 
     follower.append_control([leader_change(1)], 7)
     follower.append_fetched(data[second:])
     assert (follower.end_offset, follower.last_epoch) == (1, 7)
+    leader.close()
+    follower.close()
+
+
+def test_a_full_disk_is_told_of_once_however_often_a_leader_is_asked_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = written(tmp_path / "leader")
+    disk = FaultyDisk()
+    follower = opened(tmp_path / "follower", disk=disk)
+    data = leader.read(0, 1000)
+    disk.fail = full
+    for _ in range(5):
+        follower.append_fetched(data)
+    assert follower.end_offset == 0
+    (told,) = caplog.records
+    assert "The disk is full" in told.message
+    disk.fail = lambda operation, path: None
+    follower.append_fetched(data)
+    assert follower.end_offset == leader.end_offset
     leader.close()
     follower.close()
 

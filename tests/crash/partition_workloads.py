@@ -150,7 +150,7 @@ class Script:
 
     def _produce(self, producer: int, *, transactional: bool) -> None:
         records = self._records()
-        sequence = self._sequences.get(producer, 0)
+        sequence = self._next_sequence(producer)
         self._sequences[producer] = sequence + len(records)
         self._append_batch(
             encode_batch(
@@ -162,6 +162,17 @@ class Script:
                 transactional=transactional,
             )
         )
+
+    def _next_sequence(self, producer: int) -> int:
+        """Where nothing but markers of a producer lies above the log's start, a log that was opened anew or cut back
+        knows its epoch and no sequence number, and as in Kafka takes nothing but the first one."""
+        log = self._log
+        entry = log.producers.entries.get(producer)
+        if entry is None or entry.batches:
+            return self._sequences.get(producer, 0)
+        kept = [batch for batch in self._ledger.branch.batches if batch.next > log.log_start_offset]
+        assert all(batch.is_commit is not None for batch in kept if batch.producer_id == producer)
+        return 0
 
     def _marker(self) -> None:
         if not self._open:

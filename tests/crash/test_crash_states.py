@@ -18,6 +18,11 @@ def test_no_crash_breaks_an_invariant(name: str, states: int) -> None:
     assert outcome.states >= states
 
 
+@pytest.mark.parametrize("seed", [11023, 12051])
+def test_a_producer_of_whom_only_markers_are_left_begins_anew(seed: int) -> None:
+    assert any(operation.kind == "write" for operation in WORKLOADS["everything"](seed).operations)
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_workload_is_the_same_each_time(name: str) -> None:
     assert list(WORKLOADS[name](5).operations) == list(WORKLOADS[name](5).operations)

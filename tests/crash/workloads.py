@@ -42,11 +42,18 @@ def go_through(name: str, *, states: int, first_seed: int) -> tuple[Outcome, lis
     total, seed = Outcome(), first_seed
     found: list[Found] = []
     while total.states < states and not found:
-        outcome = explore(WORKLOADS[name](seed), states=min(STATES_PER_SEED, states - total.states), seed=seed)
+        outcome = explore(_drawn(name, seed), states=min(STATES_PER_SEED, states - total.states), seed=seed)
         found += [Found(name, seed, *violation) for violation in outcome.violations]
         total.add(outcome)
         seed += 1
     return total, found, seed
+
+
+def _drawn(name: str, seed: int) -> Workload:
+    try:
+        return WORKLOADS[name](seed)
+    except Exception as error:  # of whatever kind, which need not survive the way out of a worker process
+        raise AssertionError(f"the workload {name} of seed {seed} does not run: {error}") from error
 
 
 def shares(states: int) -> list[tuple[str, int]]:

@@ -88,3 +88,15 @@ def test_a_broken_invariant_has_an_exit_status_of_its_own(
 
     assert asyncio.run(serve()) == server_command.EXIT_BROKEN == 70
     assert "stopped, because broken" in capsys.readouterr().err
+
+
+def test_a_failure_without_words_is_told_by_its_kind_and_place() -> None:
+    def fail() -> None:
+        raise AssertionError
+
+    with pytest.raises(AssertionError) as caught:
+        fail()
+    place = f"{__file__}:{fail.__code__.co_firstlineno + 1}"
+    assert server_command._reason(caught.value) == f"AssertionError at {place}"
+    assert server_command._reason(ValueError("wrong")) == "wrong"
+    assert server_command._reason(ValueError()) == "ValueError"

@@ -352,8 +352,7 @@ class Quorum:
 
     def _records_written(self, data: Buffer) -> None:
         core = self._core
-        if core.log.end_offset == self._end_at_take:
-            logger.error("node %d could not append what node %d sent", core.config.node_id, core.leader_id)
+        if core.log.end_offset == self._end_at_take:  # the log has said why
             core.connections.back_off(core.leader_id, core.now_ms)
             return
         for offset, record in quorum_records(data, begin=self._end_at_take, end=core.log.end_offset):
