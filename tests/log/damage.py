@@ -316,7 +316,8 @@ class Damage:
 
         Numbers in leader-epoch-checkpoint, and smaller ones in log-start-offset-checkpoint, are only noticed by kwire
         log verify. After a crash, the log's start is what its checkpoint says, and the last batch behind the recovery
-        point begins where it says. In a compacted log a batch's epoch is what it says.
+        point begins where it says. In a compacted log a batch's epoch is what it says; elsewhere a segment's last batch
+        has no neighbour above that its epoch must fit.
         """
         if self.path.name in ("leader-epoch-checkpoint", LOG_START_FILE):
             return False
@@ -325,16 +326,16 @@ class Damage:
         if self.path.suffix != ".log":
             return True
         topic = self.path.parent.name.rpartition("-")[0]
-        if topic == "compact" and self._is_within(scene, begin=EPOCH_POSITION):
+        if self._is_within(scene, begin=EPOCH_POSITION, last_only=topic != "compact"):
             return False
         return scene.is_clean or not self._is_within(scene, begin=0, least_offset=scene.recovery_points[topic])
 
-    def _is_within(self, scene: Scene, *, begin: int, least_offset: int = 0) -> bool:
+    def _is_within(self, scene: Scene, *, begin: int, least_offset: int = 0, last_only: bool = False) -> bool:
         """Whether it is before the magic of a batch of these offsets: where offset, length and epoch stand."""
-        data = (scene.directory / self.path).read_bytes()
+        batches = list(iterate_headers((scene.directory / self.path).read_bytes()))
         return any(
             header.base_offset >= least_offset and position + begin <= self.position < position + MAGIC_POSITION
-            for position, header in iterate_headers(data)
+            for position, header in (batches[-1:] if last_only else batches)
         )
 
 
