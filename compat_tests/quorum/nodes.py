@@ -74,8 +74,8 @@ class Node:
             },
         )
 
-    def format(self, *options):
-        command = [*program(self.kind, "kafka.tools.StorageTool"), "format", "-t", CLUSTER_ID]
+    def format(self, *options, cluster_id=CLUSTER_ID):
+        command = [*program(self.kind, "kafka.tools.StorageTool"), "format", "-t", cluster_id]
         command += ["-c", str(self.properties), *options]
         ended = subprocess.run(
             command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, cwd=self.sources

@@ -12,6 +12,12 @@ from compat_tests.confluent_kafka_client import client as confluent_client
 from compat_tests.harness.process import REPLICATED
 from compat_tests.harness.waiting import eventually
 from compat_tests.upgrade.loads import DRIVERS, PARTITIONS, Load
+from kwire.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tests.support.raw_client import RawClient
 
 SETTINGS = {**REPLICATED, "default.replication.factor": "3"}
 HEALTHY_SECONDS = 90
@@ -36,6 +42,15 @@ def await_health(cluster):
     eventually(lambda: status(cluster)["healthy"], "the cluster is healthy", HEALTHY_SECONDS)
 
 
+def place(node, topic, replicas):
+    """Ask for these replicas of all partitions of a load."""
+    partitions = [ReassignablePartition(partition_index=index, replicas=replicas) for index in range(PARTITIONS)]
+    wanted = ReassignableTopic(name=topic, partitions=partitions)
+    with RawClient(node.bootstrap) as client:
+        answer = client.ask(AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=10_000), 0)
+    assert [each.error_code for found in answer.responses for each in found.partitions] == [0] * PARTITIONS
+
+
 @contextmanager
 def clients_at_work(cluster, unique, drivers=DRIVERS, *, replicas=3):
     """Producers and groups of these libraries; at the end each has all that it was promised."""
@@ -44,12 +59,19 @@ def clients_at_work(cluster, unique, drivers=DRIVERS, *, replicas=3):
     for load in loads:
         confluent_client.result(admin.create_topics([NewTopic(load.topic, PARTITIONS, replicas)]))
     await_health(cluster)
+    with at_work(loads):
+        yield loads
+
+
+@contextmanager
+def at_work(loads):
+    """Loads whose topics are there."""
     for load in loads:
         load.start()
     try:
         for load in loads:
             load.await_progress()
-        yield loads
+        yield
         for load in loads:
             load.await_progress()
     finally:

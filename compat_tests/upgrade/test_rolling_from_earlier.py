@@ -1,22 +1,13 @@
 """Three nodes of an earlier kwire, which replicated nothing yet, become today's one by one, under load."""
 
-import io
 import signal
-import subprocess
-import tarfile
 
 import pytest
 
 from compat_tests.cluster.clusters import SHAPES, Cluster
-from compat_tests.harness.paths import ROOT
-from compat_tests.upgrade.loads import PARTITIONS, Confluent
-from compat_tests.upgrade.rolling import await_health, clients_at_work
-from kwire.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from tests.support.raw_client import RawClient
+from compat_tests.upgrade.earlier import unpack_sources
+from compat_tests.upgrade.loads import Confluent
+from compat_tests.upgrade.rolling import await_health, clients_at_work, place
 
 EARLIER = "279d066"
 """The last one in which a partition had one replica."""
@@ -27,11 +18,7 @@ def cluster(tested, tmp_path):
     """Of Apache Kafka, all nodes are of one version all the time."""
     running = Cluster(tested, tmp_path, SHAPES["combined"])
     if tested == "kwire":
-        sources = tmp_path / "earlier"
-        command = ["git", "archive", EARLIER, "kwire"]
-        archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
-        with tarfile.open(fileobj=io.BytesIO(archive)) as found:
-            found.extractall(sources, filter="data")
+        sources = unpack_sources(EARLIER, tmp_path / "earlier")
         for node in running.nodes:
             node.sources = sources
     try:
@@ -39,15 +26,6 @@ def cluster(tested, tmp_path):
         yield running
     finally:
         running.end()
-
-
-def replicate(node, topic):
-    """Give all partitions a replica on each node."""
-    replicas = [ReassignablePartition(partition_index=index, replicas=[1, 2, 3]) for index in range(PARTITIONS)]
-    wanted = ReassignableTopic(name=topic, partitions=replicas)
-    with RawClient(node.bootstrap) as client:
-        answer = client.ask(AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=10_000), 0)
-    assert [each.error_code for found in answer.responses for each in found.partitions] == [0] * PARTITIONS
 
 
 def test_nodes_become_todays_and_partitions_get_replicas(cluster, unique):
@@ -58,6 +36,6 @@ def test_nodes_become_todays_and_partitions_get_replicas(cluster, unique):
             node.start()
             await_health(cluster)
             loads[0].await_progress()
-        replicate(cluster[1], loads[0].topic)
+        place(cluster[1], loads[0].topic, [1, 2, 3])
         await_health(cluster)
         loads[0].await_progress()

@@ -1,0 +1,16 @@
+"""The sources of an earlier kwire, out of the repository's history."""
+
+import io
+import subprocess
+import tarfile
+
+from compat_tests.harness.paths import ROOT
+
+
+def unpack_sources(commit, directory):
+    """A folder in which `python -m kwire` runs that commit's."""
+    command = ["git", "archive", commit, "kwire"]
+    archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as found:
+        found.extractall(directory, filter="data")
+    return directory
