@@ -161,13 +161,17 @@ class RaftNode:
 
         `features` are those that the cluster has finalised: they say in which versions records are written.
 
-        Raises KafkaError: NOT_CONTROLLER when this node does not lead, KAFKA_STORAGE_ERROR when the disk is full.
+        Raises KafkaError: NOT_CONTROLLER when this node does not lead, or no longer as its disk is full and others can
+        lead in its place; KAFKA_STORAGE_ERROR when the disk is full and they cannot.
         """
         if not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         try:
             self.log.append(records, self._quorum.epoch, features)
-        except KafkaError:
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and self._quorum.could_be_succeeded(self._now):
+                self.resign(self._quorum.epoch)
+                raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
             raise
         except Exception as error:
             self._fail(error)

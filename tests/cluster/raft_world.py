@@ -51,6 +51,8 @@ class World:
         self.nodes: dict[int, MetadataLog] = {}
         self.workers: dict[int, InlineWorkers] = {}
         """Held ones keep a node from flushing."""
+        self.disks: dict[int, RealDisk] = {}
+        """Where a node's is not a new one."""
         self.cut: set[tuple[int, int]] = set()
         """(from, to): what is sent this way is lost."""
 
@@ -73,7 +75,7 @@ class World:
             self.kill(node_id)
 
     def _open(self, node_id: int) -> MetadataLog:
-        disk = RealDisk()
+        disk = self.disks.get(node_id) or RealDisk()
         home = str(self.directory / f"node-{node_id}")
         metadata = f"{home}/{METADATA_DIRECTORY}"
         if not disk.is_directory(metadata):

@@ -14,6 +14,7 @@ from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
+from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import (
     BeginTransactionRecord,
@@ -22,6 +23,7 @@ from kwire.protocol.messages.metadata_records import (
     TopicRecord,
 )
 from tests.cluster.raft_world import World
+from tests.log.faults import FaultyDisk, full
 from tests.virtual_loop import VirtualClock, virtual_loop
 
 
@@ -116,6 +118,48 @@ def test_a_leader_that_slept_too_long_learns_at_its_next_write_that_it_leads_no_
     assert raised.value.code is ErrorCode.NOT_CONTROLLER
     world.heal()
     write(world, world.leader(), topic("kept"))
+    world.until(lambda: all_have(world, "kept"))
+
+
+def full_for_logs(operation: str, path: str) -> DiskFailure | None:
+    return full(operation, path) if path.endswith(".log") else None
+
+
+def test_a_leader_without_space_gives_way_where_others_can_lead(world: World) -> None:
+    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
+    world.disks.update(disks)
+    world.start(1, 2, 3)
+    leader = world.leader()
+    world.until(lambda: all(log.image.features for log in world.nodes.values()))
+    disk = disks[world.id_of(leader)]
+    disk.fail = full_for_logs
+    with pytest.raises(KafkaError) as raised:
+        write(world, leader, topic("refused"))
+    assert raised.value.code is ErrorCode.NOT_CONTROLLER
+    others = [log for log in world.nodes.values() if log is not leader]
+    world.until(lambda: any(log.is_active for log in others))
+    write(world, next(log for log in others if log.is_active), topic("kept"))
+    world.until(lambda: all(set(log.image.topics) == {"kept"} for log in others))
+    assert not leader.image.topics
+    disk.fail = lambda operation, path: None
+    world.until(lambda: all_have(world, "kept"))
+
+
+def test_a_leader_without_space_leads_on_where_nobody_else_can(world: World) -> None:
+    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
+    world.disks.update(disks)
+    world.start(1, 2, 3)
+    leader = world.leader()
+    node_id = world.id_of(leader)
+    world.kill(next(other for other in (1, 2, 3) if other != node_id))
+    world.until(lambda: not leader.node.quorum.could_be_succeeded(leader.node._now))
+    disks[node_id].fail = full_for_logs
+    with pytest.raises(KafkaError) as raised:
+        write(world, leader, topic("refused"))
+    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert leader.is_active
+    disks[node_id].fail = lambda operation, path: None
+    write(world, leader, topic("kept"))
     world.until(lambda: all_have(world, "kept"))
 
 

@@ -161,6 +161,14 @@ class Quorum:
         role, voters = self._core.role, self._core.voters
         return isinstance(role, Resigned) and len(voters.ids - role.unreachable) < voters.majority
 
+    def could_be_succeeded(self, now_ms: float) -> bool:
+        """Whether this node leads, and so many other voters fetch that they can elect one of them without its vote."""
+        core = self._core
+        if not isinstance(core.role, Leader):
+            return False
+        silent = {key.node_id for key in core.role.progress.silent_voters(now_ms - core.config.fetch_timeout_ms)}
+        return len(core.voters.ids - silent - {core.config.node_id}) >= core.voters.majority
+
     def set_wall_offset(self, offset_ms: float) -> None:
         """What to add to now_ms to have the time since the Unix epoch: for DescribeQuorum."""
         self._core.wall_offset_ms = offset_ms
