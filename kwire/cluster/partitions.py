@@ -63,6 +63,7 @@ class Partitions:
         self._leadership_watchers: list[Callable[[Partition], None]] = []
         self._opening_watchers: list[Callable[[Partition], None]] = []
         self._role_watchers: list[Callable[[Partition], None]] = []
+        self._update_watchers: list[Callable[[Partition], None]] = []
         self._image = MetadataImage()
 
     # --- finding
@@ -133,6 +134,10 @@ class Partitions:
         for partition in self:
             watcher(partition)
         self._role_watchers.append(watcher)
+
+    def watch_updates(self, watcher: Callable[[Partition], None]) -> None:
+        """Tell the watcher of each partition of which the metadata say something else than before."""
+        self._update_watchers.append(watcher)
 
     # --- following the metadata
 
@@ -276,6 +281,8 @@ class Partitions:
                 watcher(partition)
         if was_led != is_led:
             self._tell_leadership(partition)
+        for watcher in self._update_watchers:
+            watcher(partition)
 
     def _tell_leadership(self, partition: Partition) -> None:
         for watcher in self._leadership_watchers:

@@ -182,7 +182,6 @@ class BrokerServer:
             assignments=assignments,
             disk=node.disk,
         )
-        self._partitions.watch_openings(lost_replicas.opened)
         node.background.run(assignments.run())
         node.background.run(lost_replicas.run())
         self._moves = ReplicaMoves(

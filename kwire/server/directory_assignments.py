@@ -69,12 +69,22 @@ class DirectoryAssignments:
             self._untold[replica] = directory
             self._woken.set()
 
+    def look(self, partition: Partition) -> None:
+        """The metadata have changed: a request that was on its way for long may have put the replica elsewhere."""
+        if (partition.topic_id, partition.index) not in self._lost:
+            self.note(partition)
+
     def lose(self, partition: Partition) -> None:
         """The replica is given up, until its log is noted again."""
         replica = (partition.topic_id, partition.index)
         self._lost.add(replica)
-        self._untold[replica] = LOST
-        self._woken.set()
+        if replica in self._untold or directory_of(partition.image, self._broker_id) != LOST:
+            self._untold[replica] = LOST
+            self._woken.set()
+
+    def forget(self, partition: Partition) -> None:
+        """The replica is gone from this broker."""
+        self._lost.discard((partition.topic_id, partition.index))
 
     async def run(self) -> None:
         """For as long as the broker runs."""

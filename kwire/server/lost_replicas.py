@@ -1,7 +1,9 @@
 """Replicas that cannot go on although their broker can: the controller is told, and others lead and are in sync.
 
 One whose log is damaged stays given up until the broker starts again. One whose disk was full comes back when there is
-space. One that nobody else could stand in for keeps its place, and its producers wait.
+space. One that nobody else could stand in for keeps its place, and its producers wait. What the metadata say of a
+replica is looked at whenever it changes: others may stand in later, and a request that came late may have undone what a
+newer one said.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from uuid import UUID
 
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
-from kwire.log.disk import Disk
+from kwire.log.disk import Disk, DiskFailure
+from kwire.log.errors import CorruptLogError
+from kwire.log.partition_log import PartitionLog
 from kwire.server.directory_assignments import DirectoryAssignments
 from kwire.server.replication import Replication
 
@@ -38,27 +42,52 @@ class LostReplicas:
         disk: Disk,
     ) -> None:
         self._broker_id = broker_id
-        self._partitions = partitions
         self._replication = replication
         self._assignments = assignments
         self._disk = disk
         self._full: dict[tuple[UUID, int], Partition] = {}
         """Those whose logs lack space."""
         self._woken = asyncio.Event()
+        partitions.watch_openings(self.opened)
+        partitions.watch_updates(self._updated)
+        partitions.watch_removals(self._removed)
 
     def opened(self, partition: Partition) -> None:
         """A log is open, or has moved."""
         partition.log.on_trouble = partial(self._in_trouble, partition)
         self._assignments.note(partition)
 
+    def _updated(self, partition: Partition) -> None:
+        """The metadata say something else: who is in trouble may have become somebody that others count on."""
+        log = partition.log
+        if log.lacks_space or _is_damaged(log):
+            self._give_up(partition)
+        elif log.failure is None:
+            self._assignments.look(partition)
+
+    def _removed(self, partition: Partition) -> None:
+        self._full.pop((partition.topic_id, partition.index), None)
+        self._assignments.forget(partition)
+
     def _in_trouble(self, partition: Partition) -> None:
-        if partition.log.failure is not None:
+        if partition.is_removed:
+            return
+        if _is_damaged(partition.log):
             self._replication.stop_following(partition)
         else:  # who follows rests meanwhile (kwire.cluster.replication.fetcher)
             self._full[partition.topic_id, partition.index] = partition
             self._woken.set()
-        in_sync = partition.image.isr
-        if self._broker_id in in_sync and len(in_sync) > 1:
+        self._give_up(partition)
+
+    def _give_up(self, partition: Partition) -> None:
+        """Let others stand in for it, if there are any."""
+        image = partition.image
+        others = set(image.isr)
+        if _is_damaged(partition.log):  # it serves nobody: who holds all that is committed may lead as well
+            others.update(image.eligible_leader_replicas)
+        elif self._broker_id not in others:
+            return
+        if others - {self._broker_id}:
             self._assignments.lose(partition)
 
     async def run(self) -> None:
@@ -74,9 +103,21 @@ class LostReplicas:
         """What has space again, follows or leads again."""
         for key, partition in list(self._full.items()):
             log = partition.log
-            if self._disk.space(log.directory)[1] >= ENOUGH_SPACE_BYTES:
+            if log.failure is not None:
+                del self._full[key]
+            elif self._has_space(log):
                 del self._full[key]
                 log.lacks_space = False
-                if log.failure is None and self._partitions.get(partition.topic, partition.index) is partition:
-                    logger.info("%s-%d has space again", partition.topic, partition.index)
-                    self._assignments.note(partition)
+                logger.info("%s-%d has space again", partition.topic, partition.index)
+                self._assignments.note(partition)
+
+    def _has_space(self, log: PartitionLog) -> bool:
+        try:
+            return self._disk.space(log.directory)[1] >= ENOUGH_SPACE_BYTES
+        except DiskFailure as failure:  # whoever writes there next takes the directory offline
+            logger.warning("%r: %s", log, failure)
+            return False
+
+
+def _is_damaged(log: PartitionLog) -> bool:
+    return isinstance(log.failure, CorruptLogError)

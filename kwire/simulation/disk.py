@@ -155,6 +155,8 @@ class SimulatedDisk:
         return self.file_at(path, "stat").modified_ms
 
     def space(self, path: str) -> tuple[int, int]:
+        if self.find(path) is None:
+            raise failure("stat", path, errno.ENOENT)
         return self.device.capacity_bytes, max(0, self.device.capacity_bytes - self.device.used_bytes)
 
     def read(self, path: str) -> bytes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from kwire.cluster.directory_ids import LOST
 from kwire.log.errors import CorruptLogError
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.records import decode_all
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, play
 
@@ -116,3 +118,74 @@ def test_a_damaged_replica_that_nobody_can_follow_keeps_its_place() -> None:
         assert scene.leader.image == before
 
     play(acts)
+
+
+def test_whoever_is_eligible_leads_in_place_of_a_damaged_replica_that_is_alone_in_sync() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        others = scene.followers
+        scene.cut_off(*others)
+        await scene.produce(b"b", acks=1)
+        await scene.until(lambda: set(scene.leader.image.eligible_leader_replicas) == set(others))
+        scene.leader.log.damaged(CorruptLogError("a batch is not what was written"))
+        scene.heal()
+        await scene.until(lambda: any(scene.partition(broker).is_led for broker in others))
+        await scene.until(lambda: set(scene.partition(others[0]).image.isr) == set(others))
+        assert (await scene.produce(b"c", broker=scene.partition(others[0]).leader_id)).error_code == ErrorCode.NONE
+
+    play(acts, min_insync_replicas=2)
+
+
+def test_a_damaged_replica_that_is_eligible_does_not_lead() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        leader, others = scene.leader_id, scene.followers
+        scene.cut_off(*others)
+        await scene.produce(b"b", acks=1)
+        await scene.until(lambda: set(scene.leader.image.eligible_leader_replicas) == set(others))
+        damaged, heir = sorted(others, key=scene.leader.image.replicas.index)
+        scene.partition(damaged).log.damaged(CorruptLogError("a batch is not what was written"))
+        await asyncio.sleep(2)
+        scene.cluster.brokers[leader - 1].kill()
+        await scene.until(lambda: scene.partition(heir).is_led, seconds=120)
+        assert (await scene.fetch(heir)).error_code == ErrorCode.NONE
+
+    play(acts, min_insync_replicas=2)
+
+
+def test_a_replica_is_found_again_after_a_request_that_came_late() -> None:
+    """What a broker has sent twice, for want of an answer, may be carried out when it has long said otherwise."""
+
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        (follower, _), leader = scene.followers, scene.leader
+        before = leader.image.partition_epoch
+        assignments = scene.partition(follower).log.on_trouble.func.__self__._assignments  # type: ignore[union-attr]
+        assignments._untold[scene.topic_id, 0] = LOST
+        assignments._woken.set()
+        await scene.until(lambda: leader.image.partition_epoch > before)
+        await scene.until(lambda: len(leader.image.isr) == 3 and LOST not in leader.image.directories)
+        assert (await scene.produce(b"b")).error_code == ErrorCode.NONE
+
+    play(acts, min_insync_replicas=2)
+
+
+def test_a_topic_that_is_deleted_because_the_disk_is_full_stops_nobody() -> None:
+    """The metadata have space: what is wanting is space for a large batch."""
+
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        full = scene.leader_id
+        node = scene.cluster.brokers[full - 1]
+        node.host.device.fill(free_bytes=100_000)
+        refused = await scene.produce(bytes(200_000))
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        log = scene.partition(full).log
+        await scene.ask(
+            scene.followers[0], DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=30_000), 6
+        )
+        await scene.until(lambda: not node.server._node.disk.exists(log.directory), seconds=120)
+        await asyncio.sleep(2)
+        assert not node.server.failed.done()
+
+    play(acts, min_insync_replicas=2)
