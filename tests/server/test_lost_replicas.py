@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 from kwire.cluster.directory_ids import LOST
+from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.records import decode_all
+from kwire.simulation.device import failure
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, play
 
 
@@ -189,3 +192,22 @@ def test_a_topic_that_is_deleted_because_the_disk_is_full_stops_nobody() -> None
         assert not node.server.failed.done()
 
     play(acts, min_insync_replicas=2)
+
+
+def test_a_disk_that_stays_full_keeps_nobody_busy() -> None:
+    """The leader of the metadata is known by its id, and as one of those to begin with: it rests as both."""
+
+    async def acts(scene: Scene) -> None:
+        asked_at: list[float] = []
+
+        def full(operation: str, path: str) -> DiskFailure | None:
+            if operation != "append" or "__cluster_metadata" not in path:
+                return None
+            asked_at.append(scene.simulation.now)
+            return failure("append", path, errno.ENOSPC)
+
+        scene.cluster.brokers[0].host.device.faults.append(full)
+        await asyncio.sleep(5)
+        assert 10 < len(asked_at) < 5 * 60
+
+    play(acts)

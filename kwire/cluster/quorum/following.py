@@ -181,6 +181,8 @@ def fetch_from_anyone(core: Core) -> float:
 
 def fetch_from_leader(core: Core, role: Follower) -> float:
     """Ask the leader for more, or anyone while the leader cannot be reached; when to look again."""
+    if core.now_ms < role.rests_until_ms:
+        return role.rests_until_ms
     leader = core.destination(core.leader_id, role.leader_endpoints)
     if leader is None:
         return fetch_from_anyone(core)

@@ -362,6 +362,8 @@ class Quorum:
         core = self._core
         if core.log.end_offset == self._end_at_take:  # the log has said why
             core.connections.back_off(core.leader_id, core.now_ms)
+            if isinstance(core.role, Follower):
+                core.role.rests_until_ms = core.now_ms + core.config.retry_backoff_ms
             return
         for offset, record in quorum_records(data, begin=self._end_at_take, end=core.log.end_offset):
             core.history.add(offset, record)

@@ -10,6 +10,7 @@ Resigned     led this epoch and says that it does no more
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
@@ -83,6 +84,8 @@ class Follower:
     snapshot: SnapshotFetch | None = None
     high_watermark: int = -1
     """What the leader said last; the replica's own follows as far as its log goes."""
+    rests_until_ms: float = -math.inf
+    """Until when nobody is asked for more, as what came could not be taken: the leader has other addresses, too."""
 
 
 @dataclass(slots=True, kw_only=True)
