@@ -44,6 +44,8 @@ class RaftLog:
         self._snapshots = snapshots.snapshots_in(disk, log.directory)
         self._part: tuple[OffsetAndEpoch, DiskFile] | None = None
         """The file of the snapshot that is being fetched."""
+        self.held_up_since_ms: float | None = None
+        """Since when the disk has no space for what the leader sends; None while it has."""
 
     def open(self) -> None:
         """Make what recovery found durable, and let log and snapshots meet.
@@ -170,12 +172,14 @@ class RaftLog:
             partition_leader_epoch=epoch,
         )
         self._log.append(memoryview(batch), leader_epoch=epoch, origin=AppendOrigin.RAFT_LEADER)
+        self.held_up_since_ms = None
 
     def append_control(self, records: Sequence[tuple[ControlRecordType, Any]], epoch: int) -> int:
         """One control batch; its base offset. Raises KafkaError when the disk is full."""
         base_offset = self.end_offset
         batch = control_batch(records, base_offset=base_offset, epoch=epoch, timestamp_ms=self._clock.wall_ms())
         self._log.append(memoryview(batch), leader_epoch=epoch, origin=AppendOrigin.RAFT_LEADER)
+        self.held_up_since_ms = None
         return base_offset
 
     def append_fetched(self, batches: Buffer) -> None:
@@ -192,10 +196,13 @@ class RaftLog:
                         logger.error("the leader sent epoch %d after %d", epoch, self.last_epoch)
                         return
                     self._log.append(view[position:], leader_epoch=epoch, origin=AppendOrigin.REPLICATION)
+                    self.held_up_since_ms = None
                     return
         except (KafkaError, InvalidRecordsError) as error:
             trouble_of_the_disk = isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
-            if not trouble_of_the_disk:  # which the log itself tells of, less often than the leader is asked again
+            if trouble_of_the_disk:  # which the log itself tells of, less often than the leader is asked again
+                self.held_up_since_ms = self.held_up_since_ms or self._clock.monotonic_ms()
+            else:
                 logger.error("what the leader sent cannot be appended: %s", error)  # noqa: TRY400 the error says all
 
     def truncate_to(self, offset: int) -> None:

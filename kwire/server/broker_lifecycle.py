@@ -49,6 +49,16 @@ _REFUSALS = {
 _FINAL = frozenset(_REFUSALS) - {ErrorCode.DUPLICATE_BROKER_REGISTRATION}
 
 
+class MetadataHeldUpError(Exception):
+    """The disk has had no space for the metadata for so long that the cluster must go on without this broker.
+
+    It would be elected, as it seems to live, and would serve consumers of what others lead by now.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the disk has no space for the metadata log, and the cluster goes on without this broker")
+
+
 class BrokerLifecycle:
     """One process of a broker, as the controller sees it."""
 
@@ -179,13 +189,22 @@ class BrokerLifecycle:
     # --- living
 
     async def run(self) -> None:
-        """For as long as the broker runs: say so, now and then."""
+        """For as long as the broker runs: say so, now and then.
+
+        Raises MetadataHeldUpError when others have taken over from a broker that hears of the metadata no more.
+        """
         interval_seconds = self._config["broker.heartbeat.interval.ms"] / 1000
+        gives_up = False
         while not self._let_go.is_set():
             await self._pause(EAGER_SECONDS if self._wants_to_stop else interval_seconds)
+            if not self._wants_to_stop and self._is_held_up:
+                logger.error("the metadata log has no space: others are asked to lead what this broker leads")
+                gives_up = self._wants_to_stop = True
             response = await self._beat()
             if response is not None and response.should_shut_down:
                 self._let_go.set()
+        if gives_up:
+            raise MetadataHeldUpError
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -216,6 +235,14 @@ class BrokerLifecycle:
             if code is not ErrorCode.NONE:
                 logger.warning("heartbeats are refused: %s", code.name)
         return response if code is ErrorCode.NONE else None
+
+    @property
+    def _is_held_up(self) -> bool:
+        """Whether this broker has not heard for a session's time what it leads, and leads no more."""
+        since_ms = self._metadata_log.node.log.held_up_since_ms
+        return since_ms is not None and (
+            self._clock.monotonic_ms() - since_ms >= self._config["broker.session.timeout.ms"]
+        )
 
     # --- ending
 

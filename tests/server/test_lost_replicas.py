@@ -11,6 +11,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.records import decode_all
+from kwire.server.broker_lifecycle import MetadataHeldUpError
 from kwire.simulation.device import failure
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, play
 
@@ -192,6 +193,26 @@ def test_a_topic_that_is_deleted_because_the_disk_is_full_stops_nobody() -> None
         assert not node.server.failed.done()
 
     play(acts, min_insync_replicas=2)
+
+
+def test_a_broker_whose_metadata_find_no_space_hands_over_and_stops() -> None:
+    """Others would wait for it: it is elected without hearing of it."""
+
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        leader, others = scene.leader, scene.followers
+        held_up, heir = sorted(others, key=leader.image.replicas.index)
+        node = scene.cluster.brokers[held_up - 1]
+        node.host.device.fail("append", path="__cluster_metadata", code=errno.ENOSPC)
+        scene.cluster.brokers[leader.leader_id - 1].kill()
+        await scene.until(lambda: scene.partition(heir).image.leader == held_up, seconds=120)
+        assert not scene.partition(held_up).is_led
+        await scene.until(lambda: scene.partition(heir).is_led, seconds=120)
+        assert (await scene.produce(b"b", broker=heir)).error_code == ErrorCode.NONE
+        await scene.until(node.server.failed.done)
+        assert isinstance(node.server.failed.result(), MetadataHeldUpError)
+
+    play(acts)
 
 
 def test_a_disk_that_stays_full_keeps_nobody_busy() -> None:
