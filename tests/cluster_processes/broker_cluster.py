@@ -50,7 +50,8 @@ class BrokerShape:
     """log.flush.interval.messages=1: nothing acknowledged is lost even when all lose power."""
     has_disks: bool = False
     """Each has a file system of its own for its records, that can be full, fail and lose power."""
-
+    has_metadata_on_disks: bool = False
+    """The metadata log is on that file system, too."""
     has_wires: bool = False
     """A proxy before each can hold requests back."""
 
@@ -243,6 +244,7 @@ def running_brokers(
                 kind=shape.kind,
                 is_controller=node_id <= shape.controllers,
                 disk=disk,
+                has_metadata_on_disk=shape.has_metadata_on_disks,
             )
         _format(nodes, chance)
         cluster = BrokerCluster(nodes, network, shape, journal)

@@ -55,10 +55,11 @@ class BrokerNode(ControllerNode):
         kind: str = "kwire",
         is_controller: bool = True,
         disk: FileSystem | None = None,
+        has_metadata_on_disk: bool = False,
     ) -> None:
         self.kind = kind
         self.is_controller = is_controller
-        self.metadata = scratch / "metadata"
+        self.metadata = (disk.directory if disk is not None and has_metadata_on_disk else scratch) / "metadata"
         self.client_address = f"{network.address(node_id)}:{CLIENT_PORT}"
         listeners = [f"PLAINTEXT://{self.client_address}"]
         if is_controller:

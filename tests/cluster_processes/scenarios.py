@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from kwire.protocol.messages.create_topics import (
 from kwire.protocol.messages.elect_leaders import ElectLeadersRequest
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.cluster_processes.broker_cluster import CLIENTS, BrokerCluster, BrokerShape, running_brokers
-from tests.cluster_processes.broker_faults import controller_of
+from tests.cluster_processes.broker_faults import BALLAST, controller_of
 from tests.cluster_processes.brokers import CLIENT_PORT, BrokerNode
 from tests.cluster_processes.probe import SETTINGS
 from tests.cluster_processes.replicas import PartitionState
@@ -295,6 +296,54 @@ def _elect_preferred(cluster: BrokerCluster) -> None:
         cluster.nodes[controller_of(cluster)].ask(request, 2, SECONDS)
 
 
+def full_disk_of_the_controller(cluster: BrokerCluster) -> None:
+    """With the metadata on it: another controller is active, others lead, and producers hear of no error."""
+    full = cluster.nodes[controller_of(cluster)]
+    scene = _on_a_full_disk(full, cluster)
+    assert controller_of(cluster) != full.node_id
+    _make_space(full)
+    scene.end()
+
+
+def full_disk_of_a_broker(cluster: BrokerCluster) -> None:
+    """With the metadata on it, of which it takes no more: the others lead, and it stops."""
+    full = next(node for node_id, node in cluster.nodes.items() if node_id != controller_of(cluster))
+    scene = _on_a_full_disk(full, cluster)
+    active = cluster.nodes[controller_of(cluster)]
+    names = (f"more-{'x' * 200}-{number}" for number in count())
+
+    def has_ended() -> bool:
+        topic = CreatableTopic(name=next(names), num_partitions=3, replication_factor=2)
+        active.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7, SECONDS)
+        return full.has_ended_by_itself
+
+    eventually(has_ended, f"broker {full.node_id} has ended", SECONDS)
+    assert scene.write(50) == 50
+    scene.check()
+    _make_space(full)
+    scene.end()
+
+
+def _on_a_full_disk(full: BrokerNode, cluster: BrokerCluster) -> Scene:
+    """A topic that a node has led until its disk was full."""
+    others = [node_id for node_id in cluster.nodes if node_id != full.node_id]
+    scene = Scene(cluster, replicas=[full.node_id, *others[:2]])
+    assert scene.write() == SOME
+    assert full.disk is not None
+    full.disk.fill(full.disk.directory / BALLAST)
+    assert scene.write() == SOME
+    scene.until(lambda state: state.leader not in {full.node_id, -1}, "another one leads")
+    scene.check()
+    return scene
+
+
+def _make_space(full: BrokerNode) -> None:
+    """It is started when the cluster is healed."""
+    assert full.disk is not None
+    (full.disk.directory / BALLAST).unlink()
+    full.kill()
+
+
 def all_power_cut_flushed(cluster: BrokerCluster) -> None:
     """All nodes at once, with log.flush.interval.messages=1: nothing is lost."""
     scene = Scene(cluster)
@@ -351,6 +400,8 @@ SCENARIOS: Mapping[str, tuple[Callable[[BrokerCluster], None], BrokerShape]] = {
         (fast_leader_changes, BrokerShape()),
         (hijacked_transactional_id, BrokerShape()),
         (one_corrupt_node, BrokerShape()),
+        (full_disk_of_the_controller, BrokerShape(has_disks=True, has_metadata_on_disks=True)),
+        (full_disk_of_a_broker, BrokerShape(has_disks=True, has_metadata_on_disks=True)),
         (all_power_cut_flushed, BrokerShape(has_disks=True, is_durable=True)),
         (all_power_cut, BrokerShape(has_disks=True)),
     )
