@@ -6,6 +6,7 @@ import contextlib
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,16 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: int) -> None:
     assert (data / ".kafka_cleanshutdown").is_file()
     with server(data) as running, RawClient(running.bootstrap_server) as client:
         assert values_in(fetch(client, topic).records) == [b"kept"]
+
+
+def test_an_interrupt_while_modules_are_loaded_shows_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        f"sys.path.insert(0, {str(tmp_path)!r}); from kwire.__main__ import main; main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_a_properties_file_is_read_and_overrides_win(tmp_path: Path) -> None:
