@@ -29,6 +29,8 @@ from kwire.server.settings.config import BrokerConfig, SettingError
 
 logger = logging.getLogger("kwire.server.broker_lifecycle")
 
+TELL_MS = 15_000
+"""After which a broker that waits to be registered says why. The session of one that was killed is over by then."""
 EAGER_SECONDS = 0.05
 """Between heartbeats of a broker that waits to be unfenced or to be let go."""
 FAREWELL_MS = 30_000
@@ -85,6 +87,8 @@ class BrokerLifecycle:
         self._endpoints = endpoints
         self.offline_directories: Callable[[], Sequence[UUID]] = list
         """The log directories that have failed while there are others, once logs are open."""
+        self._why_not_yet = ""
+        """What the last registration was answered."""
         self._wants_to_stop = False
         self._woken = asyncio.Event()
         self._let_go = asyncio.Event()
@@ -118,11 +122,17 @@ class BrokerLifecycle:
         `directories` are those that are online.
         """
         request = self._registration(directories)
-        deadline_ms = self._clock.monotonic_ms() + self._config["initial.broker.registration.timeout.ms"]
+        began_ms = self._clock.monotonic_ms()
+        deadline_ms = began_ms + self._config["initial.broker.registration.timeout.ms"]
+        has_told = False
         epoch = None
         while epoch is None:
-            epoch = await self._try_to_register(request, is_last=self._clock.monotonic_ms() >= deadline_ms)
+            now_ms = self._clock.monotonic_ms()
+            epoch = await self._try_to_register(request, is_last=now_ms >= deadline_ms)
             if epoch is None:
+                if not has_told and now_ms - began_ms >= TELL_MS:
+                    has_told = True
+                    logger.warning("waits to be registered: %s", self._why_not_yet)
                 await self._active_controller.pause()
         self.broker_epoch = epoch
         await self._metadata_log.reached(self._is_registered_in)
@@ -134,14 +144,16 @@ class BrokerLifecycle:
         except NoController as error:
             if is_last:
                 raise SettingError(f"controller.quorum: no controller has registered this broker: {error}") from error
+            self._why_not_yet = str(error)
             return None
         code = ErrorCode(response.error_code)
         if code is ErrorCode.NONE:
             epoch: int = response.broker_epoch
             return epoch
+        known = _REFUSALS.get(code, "the controllers refuse the registration: {code}")
+        self._why_not_yet = known.format(node_id=self._config.node_id, code=code.name)
         if code in _FINAL or is_last:
-            known = _REFUSALS.get(code, "the controllers refuse the registration: {code}")
-            raise SettingError(known.format(node_id=self._config.node_id, code=code.name))
+            raise SettingError(self._why_not_yet)
         logger.info("cannot register yet: %s", code.name)
         return None
 

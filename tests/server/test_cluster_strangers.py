@@ -58,7 +58,7 @@ def test_a_broker_of_another_cluster_is_told_so() -> None:
         assert set(cluster.nodes[0].metadata_log.image.brokers) == {1}
 
 
-def test_a_second_broker_of_an_id_waits_until_the_first_one_is_gone() -> None:
+def test_a_second_broker_of_an_id_waits_until_the_first_one_is_gone(caplog: pytest.LogCaptureFixture) -> None:
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=2)
         second = stranger(simulation, cluster, node_id=2)
@@ -67,10 +67,15 @@ def test_a_second_broker_of_an_id_waits_until_the_first_one_is_gone() -> None:
             await cluster.start()
             with pytest.raises(SettingError, match=r"node\.id: another broker with id 2 is registered and lives"):
                 await second.start()
+            told = [record.getMessage() for record in caplog.records if "waits to be registered" in record.getMessage()]
+            assert len(told) == 1
+            assert "another broker with id 2 is registered and lives" in told[0]
             await still_works(simulation, cluster, "after")
+            caplog.clear()
             cluster.brokers[1].kill()
             await second.start()
             assert second.is_serving
+            assert "waits to be registered" not in caplog.text, "a session that ends is waited for without a word"
 
         simulation.run(scenario(), seconds=300)
 
