@@ -64,6 +64,8 @@ class Partitions:
         self._opening_watchers: list[Callable[[Partition], None]] = []
         self._role_watchers: list[Callable[[Partition], None]] = []
         self._update_watchers: list[Callable[[Partition], None]] = []
+        self.on_closed: Callable[[TopicImage, int], None] | None = None
+        """Called with a partition whose log cannot be opened for now, each time that it is tried."""
         self._image = MetadataImage()
 
     # --- finding
@@ -303,6 +305,8 @@ class Partitions:
             if key not in self._closed:
                 logger.error("%s-%d stays closed: %s", topic.name, index, error)  # noqa: TRY400 the error says all
             self._closed[key] = may_be_new and not isinstance(error, CorruptLogError)
+            if self._closed[key] and self.on_closed is not None:
+                self.on_closed(topic, index)
             return None
         self._closed.pop(key, None)
         return log

@@ -62,6 +62,8 @@ class LogDirectory:
     logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
     futures: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
     """Logs on their way into this directory (kwire.log.future_logs); no checkpoint names them."""
+    short_of_space: set[str] = field(default_factory=set)
+    """The checkpoint files that a full disk keeps as they were, each told of once."""
     has_lost_log_starts: bool = False
     """Whether the file that says them was unreadable; each log is asked then."""
     failure: DiskFailure | None = None

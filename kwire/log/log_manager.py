@@ -425,13 +425,16 @@ class LogManager:
         try:
             job.finish(is_overtaken=overtaken)
             if not overtaken:
+                directory.short_of_space.discard(job.name)
                 directory.named[job.name] = job.offsets.keys()
                 if job.name == HIGH_WATERMARK_FILE:
                     directory.high_watermarks = dict(job.offsets)
                 return True
         except DiskFullError:
             # What stands there is older and as true: a start costs more of a scan. Space may be found.
-            logger.warning("The disk is full: %s/%s stays as it was", job.directory, job.name)
+            if job.name not in directory.short_of_space:  # a checkpoint is tried every few seconds
+                directory.short_of_space.add(job.name)
+                logger.warning("The disk is full: %s/%s stays as it was", job.directory, job.name)
         except DiskFailure as failure:
             self.take_offline(directory, failure)
         return False

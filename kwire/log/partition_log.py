@@ -459,9 +459,12 @@ class PartitionLog:
         self._guard(lambda: self.leader_epochs.assign(epoch, offset))
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
-        """Write partition.metadata; it becomes durable with the first flush, as the data does."""
+        """Write partition.metadata; it becomes durable with the first flush, as the data does.
+
+        Of a full disk the one who opens the log tells: it is tried again every second.
+        """
         path = f"{self.directory}/{PARTITION_METADATA_FILE}"
-        self._guard(lambda: self.disk.replace(path, format_partition_metadata(topic_id), sync=False))
+        self._guard(lambda: self.disk.replace(path, format_partition_metadata(topic_id), sync=False), tells=False)
         self.unsynced_paths.add(path)
         self.topic_id = topic_id
 
@@ -489,14 +492,14 @@ class PartitionLog:
 
     # Failure
 
-    def _guard(self, call: Callable[[], T]) -> T:
+    def _guard(self, call: Callable[[], T], *, tells: bool = True) -> T:
         """Run what uses files besides appends and reads: any failure but a full disk takes the log offline."""
         if self.failure is not None:
             raise self._offline()
         try:
             return call()
         except DiskFullError as error:
-            raise self._no_space(error) from error
+            raise self._no_space(error, tells=tells) from error
         except DiskFailure as error:
             raise self.fail(error) from error
         except CorruptLogError as error:
@@ -523,12 +526,12 @@ class PartitionLog:
                 self.on_failure(failure)
         return failure
 
-    def _no_space(self, error: DiskFullError) -> KafkaError:
+    def _no_space(self, error: DiskFullError, *, tells: bool = True) -> KafkaError:
         self.lacks_space = True
         if self.on_trouble is not None:
             self.on_trouble()
         now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._tell_of_no_space_ms:
+        if tells and now_ms >= self._tell_of_no_space_ms:
             self._tell_of_no_space_ms = now_ms + NO_SPACE_PAUSE_MS
             logger.error("The disk is full: %s; %s-%s stays as it is", error, self.topic, self.partition)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")

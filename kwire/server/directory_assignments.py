@@ -16,6 +16,7 @@ from uuid import UUID
 
 from kwire.cluster.controller.view import directory_of
 from kwire.cluster.directory_ids import LOST
+from kwire.cluster.image import PartitionImage
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.assign_replicas_to_dirs import (
@@ -74,11 +75,10 @@ class DirectoryAssignments:
         if (partition.topic_id, partition.index) not in self._lost:
             self.note(partition)
 
-    def lose(self, partition: Partition) -> None:
+    def lose(self, replica: Replica, image: PartitionImage) -> None:
         """The replica is given up, until its log is noted again."""
-        replica = (partition.topic_id, partition.index)
         self._lost.add(replica)
-        if replica in self._untold or directory_of(partition.image, self._broker_id) != LOST:
+        if replica in self._untold or directory_of(image, self._broker_id) != LOST:
             self._untold[replica] = LOST
             self._woken.set()
 

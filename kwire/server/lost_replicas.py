@@ -1,9 +1,9 @@
 """Replicas that cannot go on although their broker can: the controller is told, and others lead and are in sync.
 
 One whose log is damaged stays given up until the broker starts again. One whose disk was full comes back when there is
-space. One that nobody else could stand in for keeps its place, and its producers wait. What the metadata say of a
-replica is looked at whenever it changes: others may stand in later, and a request that came late may have undone what a
-newer one said.
+space, be it that its log had no room to begin with. One that nobody else could stand in for keeps its place, and its
+producers wait. What the metadata say of a replica is looked at whenever it changes: others may stand in later, and a
+request that came late may have undone what a newer one said.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
+from kwire.cluster.image import TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
 from kwire.log.disk import Disk, DiskFailure
@@ -51,11 +52,18 @@ class LostReplicas:
         partitions.watch_openings(self.opened)
         partitions.watch_updates(self._updated)
         partitions.watch_removals(self._removed)
+        partitions.on_closed = self._not_opened
 
     def opened(self, partition: Partition) -> None:
         """A log is open, or has moved."""
         partition.log.on_trouble = partial(self._in_trouble, partition)
         self._assignments.note(partition)
+
+    def _not_opened(self, topic: TopicImage, index: int) -> None:
+        """There is no space for a new log. It is tried again, and noted once it is open."""
+        image = topic.partitions[index]
+        if self._broker_id in image.isr and len(image.isr) > 1:
+            self._assignments.lose((topic.topic_id, index), image)
 
     def _updated(self, partition: Partition) -> None:
         """The metadata say something else: who is in trouble may have become somebody that others count on."""
@@ -88,7 +96,7 @@ class LostReplicas:
         elif self._broker_id not in others:
             return
         if others - {self._broker_id}:
-            self._assignments.lose(partition)
+            self._assignments.lose((partition.topic_id, partition.index), image)
 
     async def run(self) -> None:
         """For as long as the broker runs."""

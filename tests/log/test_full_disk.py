@@ -195,11 +195,24 @@ def test_nothing_is_cut_when_the_recovery_point_cannot_be_written(scene):
     scene.expect_all()
 
 
-def test_a_log_is_not_made_without_space_and_made_later(scene):
+def test_a_checkpoint_that_finds_no_space_is_told_of_once(scene, caplog):
+    scene.fill("replication-offset")
+    for _ in range(3):
+        scene.manager.checkpoint({})
+    assert caplog.text.count("replication-offset-checkpoint stays as it was") == 1
+    scene.make_space()
+    scene.manager.checkpoint({})
+    scene.fill("replication-offset")
+    scene.manager.checkpoint({})
+    assert caplog.text.count("replication-offset-checkpoint stays as it was") == 2
+
+
+def test_a_log_is_not_made_without_space_and_made_later(scene, caplog):
     scene.fill("partition.metadata")
     topic_id = scene.manager._surroundings.chance.uuid()
     assert code_of(lambda: scene.manager.get_or_create("u", 0, CONFIG, topic_id)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert scene.manager.get("u", 0) is None
+    assert not caplog.records, "who asks for the log tells, and not each time that it is tried"
     scene.expect_all()
     scene.make_space()
     assert scene.manager.get_or_create("u", 0, CONFIG, topic_id).topic_id == topic_id

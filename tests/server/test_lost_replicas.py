@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Sequence
+from typing import Any
 
 from kwire.cluster.directory_ids import LOST
+from kwire.cluster.image import PartitionImage
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
-from kwire.protocol.error_codes import ErrorCode
+from kwire.log.partition_log import PartitionLog
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.records import decode_all
 from kwire.server.broker_lifecycle import MetadataHeldUpError
 from kwire.simulation.device import failure
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, play
+from tests.support.requests import create_request
 
 
 def test_a_leader_that_finds_its_log_damaged_is_followed_by_another() -> None:
@@ -73,6 +78,32 @@ def test_a_follower_whose_disk_is_full_is_not_waited_for() -> None:
         assert full not in scene.leader.image.isr
         device.empty()
         await scene.until(lambda: len(scene.leader.image.isr) == 3)
+
+    play(acts, min_insync_replicas=2)
+
+
+def test_a_leader_that_has_no_space_for_a_new_log_is_followed_by_another_and_comes_back() -> None:
+    async def acts(scene: Scene) -> None:
+        full = 1
+        logs: Any = scene.cluster.brokers[full - 1].server.services.partitions._logs
+        make = logs.get_or_create
+
+        def no_space(*_: Any) -> PartitionLog:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
+
+        logs.get_or_create = no_space
+        await scene.ask(2, create_request("u", partitions=3, replicas=3), 7)
+
+        def images() -> Sequence[PartitionImage]:
+            topic = scene.cluster.brokers[1].server._image().topics.get("u")
+            return topic.partitions if topic is not None else ()
+
+        await scene.until(lambda: any(image.leader == full for image in images()))
+        await scene.until(lambda: {image.leader for image in images()} == {2, 3})
+        await asyncio.sleep(5)
+        assert all(full not in image.isr for image in images()), "who has no log does not come back"
+        logs.get_or_create = make
+        await scene.until(lambda: all(set(image.isr) == {1, 2, 3} for image in images()))
 
     play(acts, min_insync_replicas=2)
 
