@@ -49,10 +49,19 @@ def as_lines(status: ClusterStatus) -> Iterator[str]:
         yield ""
         yield from _table(
             ("partition", "leader", "replicas", "in sync", "missing", "state"),
-            [_partition_row(each) for each in status.unhealthy[:SHOWN_MAX]],
+            [_partition_row(each) for each in sorted(status.unhealthy, key=_concern)[:SHOWN_MAX]],
         )
     if len(status.unhealthy) > SHOWN_MAX:
         yield f"... and {len(status.unhealthy) - SHOWN_MAX} more"
+
+
+def _concern(partition: Partition) -> tuple[bool, bool, bool]:
+    """The smallest first: what takes no records, and what users named, before the many of the internal topics."""
+    return not partition.is_offline, not partition.is_under_min_isr, partition.topic.startswith("__")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _broker_row(broker: Broker) -> tuple[str, ...]:
@@ -68,7 +77,8 @@ def _quorum_lines(quorum: Quorum) -> Iterator[str]:
         yield f"controllers: {quorum.trouble}"
         return
     leader = "nobody leads" if quorum.leader_id == NOBODY else f"{quorum.leader_id} leads epoch {quorum.leader_epoch}"
-    yield f"controllers: {leader}, {quorum.high_watermark} metadata records committed, {quorum.observers} observers"
+    committed = f"{_counted(quorum.high_watermark, 'metadata record')} committed"
+    yield f"controllers: {leader}, {committed}, {_counted(quorum.observers, 'observer')}"
     yield from _table(("voter", "address", "state", "lag"), [_voter_row(each) for each in quorum.voters])
 
 
@@ -85,7 +95,8 @@ def _voter_row(voter: Voter) -> tuple[str, ...]:
 def _partition_line(status: ClusterStatus) -> str:
     states = ("offline", "under-min-isr", "under-replicated")
     counts = ", ".join(f"{status.count(state)} {state}" for state in states)
-    return f"{status.topics} topics, {status.partitions} partitions, {status.replicas} replicas: {counts}"
+    numbers = {"topic": status.topics, "partition": status.partitions, "replica": status.replicas}
+    return f"{', '.join(_counted(number, what) for what, number in numbers.items())}: {counts}"
 
 
 def _partition_row(partition: Partition) -> tuple[str, ...]:

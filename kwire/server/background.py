@@ -7,6 +7,9 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from kwire.log.disk import DiskFailure
+from kwire.log.log_manager import LogDirectoryError
+
 logger = logging.getLogger("kwire.server")
 
 
@@ -35,7 +38,10 @@ class Background:
 
     def fail(self, error: BaseException) -> None:
         """The server cannot go on; the first reason is kept."""
-        logger.critical("the %s cannot go on", self._what, exc_info=error)
+        if isinstance(error, (DiskFailure, LogDirectoryError)):  # they say all
+            logger.critical("the %s cannot go on: %s", self._what, error)
+        else:
+            logger.critical("the %s cannot go on", self._what, exc_info=error)
         if not self.failed.done():
             self.failed.set_result(error)
 

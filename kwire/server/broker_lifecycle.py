@@ -16,6 +16,7 @@ from uuid import UUID
 from kwire.cluster.features import REGISTERED
 from kwire.cluster.image import Endpoint, MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.log.log_manager import LogDirectoryError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kwire.protocol.messages.broker_registration import (
@@ -51,7 +52,7 @@ _REFUSALS = {
 _FINAL = frozenset(_REFUSALS) - {ErrorCode.DUPLICATE_BROKER_REGISTRATION}
 
 
-class MetadataHeldUpError(Exception):
+class MetadataHeldUpError(LogDirectoryError):
     """The disk has had no space for the metadata for so long that the cluster must go on without this broker.
 
     It would be elected, as it seems to live, and would serve consumers of what others lead by now.

@@ -210,7 +210,7 @@ def test_a_healthy_cluster_is_shown_in_three_parts() -> None:
         "1       localhost:9093   leads     0",
         "2       -                follows   7",
         "",
-        "1 topics, 2 partitions, 4 replicas: 0 offline, 0 under-min-isr, 0 under-replicated",
+        "1 topic, 2 partitions, 4 replicas: 0 offline, 0 under-min-isr, 0 under-replicated",
     ]
 
 
@@ -221,10 +221,16 @@ def test_partitions_in_trouble_are_listed_with_who_is_missing() -> None:
     assert lines[0] == "cluster c: not healthy"
     assert [" | ".join(line.split()) for line in lines[-4:]] == [
         "partition | leader | replicas | in | sync | missing | state",
-        "t-0 | 1 | 1,2,3 | 1,3 | 2 | (lag | ?) | under-replicated",
-        "t-1 | 1 | 1,2,3 | 1 | 2 | (lag | ?), | 3 | (lag | 5) | under-min-isr, | under-replicated",
         "t-2 | - | 1,2,3 | 3 | 1 | (lag | ?), | 2 | (lag | ?) | offline, | under-replicated",
+        "t-1 | 1 | 1,2,3 | 1 | 2 | (lag | ?), | 3 | (lag | 5) | under-min-isr, | under-replicated",
+        "t-0 | 1 | 1,2,3 | 1,3 | 2 | (lag | ?) | under-replicated",
     ]
+
+
+def test_what_users_named_is_listed_before_internal_topics() -> None:
+    internal = replace(PARTITION, topic="__consumer_offsets")
+    lines = text(replace(STATUS, unhealthy=(internal, PARTITION))).splitlines()
+    assert [line.split()[0] for line in lines[-2:]] == ["t-0", "__consumer_offsets-0"]
 
 
 def test_many_partitions_are_cut_short_for_people_only() -> None:
