@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 from uuid import UUID
 
+from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -14,9 +16,11 @@ from kwire.protocol.messages.broker_registration import (
     BrokerRegistrationListener,
     BrokerRegistrationRequest,
 )
+from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from kwire.simulation import Simulation, WireClient
 from kwire.simulation.controllers import CLUSTER_ID, PORT, SimulatedController
+from kwire.simulation.device import failure
 
 SESSION_SECONDS = 9
 FEATURES = (
@@ -199,5 +203,32 @@ def test_every_controller_registers_and_again_after_a_restart() -> None:
         assert {node: known()[node] for node in before if node != follower.node_id} == {
             node: incarnation for node, incarnation in before.items() if node != follower.node_id
         }
+
+    run(scenario)
+
+
+def test_what_a_controller_wrote_before_its_disk_was_full_is_not_told_to_be_there() -> None:
+    """Of two topics it has space for the record of one, and gives way to another controller at the second."""
+
+    async def scenario(cluster: Cluster) -> None:
+        answer = await cluster.ask(registration(1), 4)
+        while (await cluster.beat(1, answer.broker_epoch)).is_fenced:
+            await asyncio.sleep(0.1)
+        leader = cluster.leader()
+        assert leader is not None
+        taken: list[str] = []
+
+        def full(operation: str, path: str) -> DiskFailure | None:
+            if operation != "append" or not path.endswith(".log"):
+                return None
+            taken.append(path)
+            return failure(operation, path, errno.ENOSPC) if len(taken) > 1 else None
+
+        leader.host.device.faults.append(full)
+        topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("a", "b")]
+        made = await cluster.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7, leader)
+        assert [topic.error_code for topic in made.topics] == [ErrorCode.NOT_CONTROLLER] * 2
+        while (successor := cluster.leader()) is None or successor is leader:
+            await asyncio.sleep(0.1)
 
     run(scenario)

@@ -186,6 +186,7 @@ class Controller:
         """Plan and append wish by wish, each on the newest image; wait once for all.
 
         A refusal, too, may rest on records that are not durable yet: it waits as well, in the epoch that it began in.
+        If this node leads no more then, nobody knows what of the list will last: NOT_CONTROLLER.
         Each wish costs a copy of what it changes, so a long list lets others in between.
         """
         results: list[Any] = []
@@ -201,6 +202,5 @@ class Controller:
                 results.append(error)
                 continue
             results.append(result)
-        if self._log.newest_image is not self._log.image:
-            await self._log.committed(Written(self._log.newest_image.offset, epoch))
+        await self._log.committed(Written(self._log.newest_image.offset, epoch))
         return results
