@@ -201,7 +201,8 @@ class RaftLog:
         except (KafkaError, InvalidRecordsError) as error:
             trouble_of_the_disk = isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
             if trouble_of_the_disk:  # which the log itself tells of, less often than the leader is asked again
-                self.held_up_since_ms = self.held_up_since_ms or self._clock.monotonic_ms()
+                if self.held_up_since_ms is None:
+                    self.held_up_since_ms = self._clock.monotonic_ms()
             else:
                 logger.error("what the leader sent cannot be appended: %s", error)  # noqa: TRY400 the error says all
 
@@ -264,6 +265,7 @@ class RaftLog:
         self._log.truncate_fully_and_start_at(snapshot_id.offset)
         self._remove_before(snapshot_id)
         self.flush()
+        self.held_up_since_ms = None
         return snapshot
 
     def clean_before(self, snapshot_id: OffsetAndEpoch) -> None:

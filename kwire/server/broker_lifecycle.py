@@ -251,10 +251,15 @@ class BrokerLifecycle:
 
     @property
     def _is_held_up(self) -> bool:
-        """Whether this broker has not heard for a session's time what it leads, and leads no more."""
-        since_ms = self._metadata_log.node.log.held_up_since_ms
+        """Whether this broker has not heard for a session's time what it leads, and leads no more.
+
+        Where too many have no space for anything to be committed it has missed nothing, and goes on when they have.
+        """
+        node = self._metadata_log.node
+        since_ms = node.log.held_up_since_ms
         return since_ms is not None and (
-            self._clock.monotonic_ms() - since_ms >= self._config["broker.session.timeout.ms"]
+            node.quorum.misses_committed
+            and self._clock.monotonic_ms() - since_ms >= self._config["broker.session.timeout.ms"]
         )
 
     # --- ending

@@ -263,3 +263,28 @@ def test_a_disk_that_stays_full_keeps_nobody_busy() -> None:
         assert 10 < len(asked_at) < 5 * 60
 
     play(acts)
+
+
+def test_brokers_without_space_for_metadata_that_nobody_could_commit_go_on_when_they_have_it() -> None:
+    """Two of three controllers have no space either: others decide nothing that the brokers would not hear of."""
+
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        active = scene.cluster.active_controller
+        brokers = scene.cluster.brokers
+        controllers = [node.host for node in scene.cluster.controllers if node is not active]
+        devices = [host.device for host in (*(node.host for node in brokers), *controllers)]
+        faults = [device.fail("append", path="__cluster_metadata", code=errno.ENOSPC) for device in devices]
+        request = scene.ask(1, create_request("u", partitions=1, replicas=3), 7, seconds=200)
+        making = asyncio.ensure_future(request)
+        await asyncio.sleep(2 * 60)
+        assert all(node.server.metadata_log.node.log.held_up_since_ms is not None for node in brokers)
+        for device, fault in zip(devices, faults, strict=True):
+            device.heal(fault)
+        await asyncio.wait([making])
+        await scene.until(lambda: "u" in brokers[0].server._image().topics)
+        await asyncio.sleep(10)
+        assert not any(node.server.failed.done() for node in brokers)
+        assert (await scene.produce(b"b")).error_code == ErrorCode.NONE
+
+    play(acts)

@@ -161,6 +161,12 @@ class Quorum:
         role, voters = self._core.role, self._core.voters
         return isinstance(role, Resigned) and len(voters.ids - role.unreachable) < voters.majority
 
+    @property
+    def misses_committed(self) -> bool:
+        """Whether the leader that this replica follows has told of something committed that is not in the log here."""
+        role = self._core.role
+        return isinstance(role, Follower) and role.high_watermark > self._core.log.end_offset
+
     def could_be_succeeded(self, now_ms: float) -> bool:
         """Whether this node leads, and so many other voters fetch that they can elect one of them without its vote."""
         core = self._core
