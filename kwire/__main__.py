@@ -5,12 +5,14 @@ import signal
 
 def main() -> None:
     """Run it. Ctrl-C while its modules are loaded ends it as it ends any command, without a traceback."""
-    interrupted = signal.getsignal(signal.SIGINT)
-    if interrupted is signal.default_int_handler:  # who starts it may have it ignored
+    # Who starts it may have it ignored, or handled by what is not Python.
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_default:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from kwire.cli import main as command  # noqa: PLC0415 this is what takes its time
 
-    signal.signal(signal.SIGINT, interrupted)
+    if is_default:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     command(prog_name="kwire")
 
 

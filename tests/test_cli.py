@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kwire.__main__ import main as started_by_name
 from kwire.cli import main
 from tests.support.processes import command, overrides, run_to_end, server
 from tests.support.raw_client import RawClient
@@ -44,6 +45,17 @@ def test_an_interrupt_while_modules_are_loaded_shows_no_traceback(tmp_path: Path
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_an_interrupt_that_is_not_python_s_to_handle_stays_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    monkeypatch.setattr(sys, "argv", ["kwire", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        started_by_name()
+    assert not ended.value.code
+    assert "version" in capsys.readouterr().out
 
 
 def test_a_properties_file_is_read_and_overrides_win(tmp_path: Path) -> None:
