@@ -186,8 +186,12 @@ class BrokerLifecycle:
         """Return when the metadata say that this broker lives: it may lead.
 
         Heartbeats go on until then: what the controllers decided may be over before it is heard of here.
+
+        Raises MetadataHeldUpError when it cannot be heard of: others wait for what this broker seems to lead.
         """
         while True:
+            if self._is_held_up:
+                raise MetadataHeldUpError
             await self._beat()
             try:
                 async with asyncio.timeout(EAGER_SECONDS):

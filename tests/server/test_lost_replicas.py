@@ -7,6 +7,8 @@ import errno
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from kwire.cluster.directory_ids import LOST
 from kwire.cluster.image import PartitionImage
 from kwire.log.disk import DiskFailure
@@ -286,5 +288,28 @@ def test_brokers_without_space_for_metadata_that_nobody_could_commit_go_on_when_
         await asyncio.sleep(10)
         assert not any(node.server.failed.done() for node in brokers)
         assert (await scene.produce(b"b")).error_code == ErrorCode.NONE
+
+    play(acts)
+
+
+def test_a_broker_that_cannot_hear_that_it_is_unfenced_does_not_go_on_starting() -> None:
+    """The controllers would have it lead, as it is heard of."""
+
+    async def acts(scene: Scene) -> None:
+        leader, starting = scene.leader_id, scene.followers[0]
+        node = scene.cluster.brokers[starting - 1]
+        node.kill()
+
+        def no_space_once_registered(operation: str, path: str) -> DiskFailure | None:
+            lifecycle = getattr(node.server, "_lifecycle", None)
+            is_registered = lifecycle is not None and lifecycle._is_registered_in(node.server.metadata_log.image)
+            wanted = operation == "append" and "__cluster_metadata" in path
+            return failure(operation, path, errno.ENOSPC) if wanted and is_registered else None
+
+        node.host.device.faults.append(no_space_once_registered)
+        with pytest.raises(MetadataHeldUpError):
+            await node.start()
+        others = scene.cluster.brokers[leader - 1].server
+        await scene.until(lambda: others._image().brokers[starting].fenced, seconds=120)
 
     play(acts)
