@@ -98,7 +98,7 @@ class Scene:
 
     # --- writing and reading
 
-    def write(self, count: int = SOME, *, acks: str = "all", seconds: float = SECONDS) -> int:
+    def write(self, count: int = SOME, *, acks: str = "all", seconds: float = SECONDS, padding_bytes: int = 0) -> int:
         """How many were acknowledged; those with acks=all are owed."""
         told: list[tuple[int, str]] = []
         idempotent = {"enable.idempotence": acks == "all", "acks": acks, "message.timeout.ms": int(seconds * 1000)}
@@ -107,7 +107,8 @@ class Scene:
             producer = Producer({**SETTINGS, **servers, **idempotent})
             for _ in range(count):
                 self._number += 1
-                producer.produce(self.topic, f"{self._number}".encode(), partition=0, on_delivery=_teller(told))
+                value = f"{self._number}{'.' * padding_bytes}".encode()
+                producer.produce(self.topic, value, partition=0, on_delivery=_teller(told))
             producer.flush(seconds + 5)
         if acks == "all":
             self.written |= {(0, offset): value for offset, value in told}
@@ -300,27 +301,39 @@ def full_disk_of_the_controller(cluster: BrokerCluster) -> None:
     """With the metadata on it: another controller is active, others lead, and producers hear of no error."""
     full = cluster.nodes[controller_of(cluster)]
     scene = _on_a_full_disk(full, cluster)
-    assert controller_of(cluster) != full.node_id
-    _make_space(full)
-    scene.end()
+    _make_topics_until(cluster, lambda: controller_of(cluster) != full.node_id, "another controller is active")
+    _go_on_without(full, scene)
 
 
 def full_disk_of_a_broker(cluster: BrokerCluster) -> None:
     """With the metadata on it, of which it takes no more: the others lead, and it stops."""
     full = next(node for node_id, node in cluster.nodes.items() if node_id != controller_of(cluster))
     scene = _on_a_full_disk(full, cluster)
-    active = cluster.nodes[controller_of(cluster)]
-    names = (f"more-{'x' * 200}-{number}" for number in count())
+    _make_topics_until(cluster, lambda: full.has_ended_by_itself, f"broker {full.node_id} has ended")
+    _go_on_without(full, scene)
 
-    def has_ended() -> bool:
-        topic = CreatableTopic(name=next(names), num_partitions=3, replication_factor=2)
-        active.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7, SECONDS)
-        return full.has_ended_by_itself
 
-    eventually(has_ended, f"broker {full.node_id} has ended", SECONDS)
+def _make_topics_until(cluster: BrokerCluster, condition: Callable[[], bool], what: str) -> None:
+    """Whether or not they can be made."""
+    numbers = count()
+
+    def holds() -> bool:
+        topic = CreatableTopic(name=f"more-{'x' * 200}-{next(numbers)}", num_partitions=3, replication_factor=2)
+        with suppress(OSError):
+            node = cluster.nodes[controller_of(cluster)]
+            node.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7, SECONDS)
+        return condition()
+
+    eventually(holds, what, SECONDS)
+
+
+def _go_on_without(full: BrokerNode, scene: Scene) -> None:
+    """Until there is space: it is started, if it has ended, when the cluster is healed."""
     assert scene.write(50) == 50
     scene.check()
-    _make_space(full)
+    assert full.disk is not None
+    (full.disk.directory / BALLAST).unlink()
+    full.kill()
     scene.end()
 
 
@@ -331,17 +344,15 @@ def _on_a_full_disk(full: BrokerNode, cluster: BrokerCluster) -> Scene:
     assert scene.write() == SOME
     assert full.disk is not None
     full.disk.fill(full.disk.directory / BALLAST)
-    assert scene.write() == SOME
-    scene.until(lambda state: state.leader not in {full.node_id, -1}, "another one leads")
+
+    def has_handed_over() -> bool:
+        # The file system has put some megabytes by, which it gives to files that are there.
+        assert scene.write(padding_bytes=4000) == SOME, "a producer hears of the full disk"
+        return scene.leader() is not full
+
+    eventually(has_handed_over, "another one leads", SECONDS)
     scene.check()
     return scene
-
-
-def _make_space(full: BrokerNode) -> None:
-    """It is started when the cluster is healed."""
-    assert full.disk is not None
-    (full.disk.directory / BALLAST).unlink()
-    full.kill()
 
 
 def all_power_cut_flushed(cluster: BrokerCluster) -> None:
