@@ -4,6 +4,9 @@
 
 kwire/cluster/quorum/README.md has the contract. What is committed, and who leads, is told to one listener, in order.
 Flushes run on a worker, one at a time; everything else happens on the event loop.
+
+A node without space for its epoch, its vote, or its first record as the leader is away from the quorum until it has
+some, and begins again with what is stored, as after a crash.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,14 +23,14 @@ from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.machine import Quorum
 from kwire.cluster.quorum.ready import Answer, Destination, Leadership, LogRead, Ready, Send
-from kwire.cluster.quorum.state import load_quorum_state, store_quorum_state
+from kwire.cluster.quorum.state import NOBODY, load_quorum_state, store_quorum_state
 from kwire.cluster.quorum.version_upgrade import UpgradeOutcome
 from kwire.cluster.quorum.voter_history import QuorumRecord, quorum_records
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.raft_log import RaftLog
 from kwire.cluster.record_versions import NO_FEATURES
 from kwire.cluster.snapshots import Snapshot
-from kwire.log.disk import Disk
+from kwire.log.disk import Disk, DiskFullError
 from kwire.log.flushing import FlushJob
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -38,11 +42,29 @@ logger = logging.getLogger("kwire.cluster.quorum")
 READ_BYTES = 1024 * 1024
 TIMER_LEAST_MS = 0.1
 """A deadline that rounding has moved behind the clock must not spin the loop."""
+AWAY_SECONDS = 1.0
+"""How long a node without space waits before it looks for some."""
 QUORUM_RECORDS = (ControlRecordType.KRAFT_VERSION, ControlRecordType.KRAFT_VOTERS)
 
 
 class Unreachable(Exception):  # noqa: N818 it says what the other node is
     """There will be no answer from another node."""
+
+
+class _NoSpaceError(Exception):
+    """What the quorum must remember could not be stored; nobody was told of it."""
+
+
+@contextmanager
+def _in_need_of_space() -> Iterator[None]:
+    try:
+        yield
+    except DiskFullError as full:
+        raise _NoSpaceError(str(full)) from full
+    except KafkaError as error:
+        if not isinstance(error.__cause__, DiskFullError):
+            raise
+        raise _NoSpaceError(str(error.__cause__)) from error
 
 
 class Channel(Protocol):
@@ -91,14 +113,15 @@ class RaftNode:
         self._clock = clock
         self._workers = workers
         self._channel = channel
-        self._quorum = Quorum(
-            config=config,
-            state=load_quorum_state(disk, directory),
-            log=log,
-            chance=chance,
-            static_voters=static_voters,
-            records=self._stored_quorum_records(),
-        )
+        self._config = config
+        self._chance = chance
+        self._static_voters = static_voters
+        self._quorum = self._stored_quorum()
+        self._is_away = False
+        """Whether it waits for space."""
+        self._lacks_space = False
+        """Whether it has told so, and written nothing since."""
+        self._is_leaving = False
         self._listener: Listener | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._flusher: asyncio.Task[None] | None = None
@@ -111,9 +134,20 @@ class RaftNode:
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         """Resolved when this node cannot keep what it promised: the process must stop."""
 
+    def _stored_quorum(self) -> Quorum:
+        """As a start makes it of what is on the disk."""
+        return Quorum(
+            config=self._config,
+            state=load_quorum_state(self._disk, self._directory),
+            log=self.log,
+            chance=self._chance,
+            static_voters=self._static_voters,
+            records=self._stored_quorum_records(),
+        )
+
     @property
     def quorum(self) -> Quorum:
-        """For what can be seen of it."""
+        """For what can be seen of it; another one after each lack of space."""
         return self._quorum
 
     def follow(self, listener: Listener) -> None:
@@ -125,12 +159,16 @@ class RaftNode:
 
     def start(self) -> None:
         """Take part."""
+        self._is_away = False
         self._quorum.set_wall_offset(self._clock.wall_ms() - self._now)
         self._quorum.start(self._now)
         self._pump()
 
     async def shut_down(self, timeout_ms: float) -> None:
         """Leave gracefully: a leader lets the others elect first, for as long as the timeout."""
+        if self._is_away:
+            return
+        self._is_leaving = True
         self._quorum.shut_down(self._now, timeout_ms)
         self._pump()
         if not self._ended.is_set() and not self.failed.done():
@@ -150,10 +188,11 @@ class RaftNode:
     # --- inputs
 
     def request(self, message: Any, *, version: int, listener: str) -> asyncio.Future[Any]:
-        """The response to a message of another node or of a client."""
+        """The response to a message of another node or of a client; none while this node waits for space."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._quorum.request(answer, message, version=version, listener=listener, now_ms=self._now)
-        self._pump()
+        if not self._is_away:
+            self._quorum.request(answer, message, version=version, listener=listener, now_ms=self._now)
+            self._pump()
         return answer
 
     def append(self, records: list[Any], features: Mapping[str, int] = NO_FEATURES) -> int:
@@ -164,7 +203,7 @@ class RaftNode:
         Raises KafkaError: NOT_CONTROLLER when this node does not lead, or no longer as its disk is full and others can
         lead in its place; KAFKA_STORAGE_ERROR when the disk is full and they cannot.
         """
-        if not self._quorum.is_leader:
+        if self._is_away or not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         try:
             self.log.append(records, self._quorum.epoch, features)
@@ -201,12 +240,15 @@ class RaftNode:
 
     def _pump(self) -> None:
         """Carry out all that the quorum wants done."""
-        if self._is_pumping or self._is_closed or self.failed.done():
+        if self._is_pumping or self._is_closed or self._is_away or self.failed.done():
             return
         self._is_pumping = True
         try:
             while (ready := self._quorum.take()) is not None:
                 self._carry_out(ready)
+        except _NoSpaceError as error:
+            self._go_away(error)
+            return
         except Exception as error:  # noqa: BLE001 whatever it is, the quorum's promises cannot be kept
             self._fail(error)
             return
@@ -215,15 +257,17 @@ class RaftNode:
         if self._quorum.is_shut_down:
             self._ended.set()
         self._flush_soon()
-        self._set_timer()
+        self._await_deadline()
 
     def _carry_out(self, ready: Ready) -> None:
         log = self.log
         if ready.store is not None:
-            store_quorum_state(self._disk, self._directory, ready.store)
+            with _in_need_of_space():
+                store_quorum_state(self._disk, self._directory, ready.store)
         if ready.truncate_to is not None:
             log.truncate_to(ready.truncate_to)
-        control_offsets = [log.append_control(batch.records, batch.epoch) for batch in ready.append_control]
+        with _in_need_of_space():
+            control_offsets = [log.append_control(batch.records, batch.epoch) for batch in ready.append_control]
         if ready.append_records is not None:
             log.append_fetched(ready.append_records)
         snapshot_records = self._take_chunk(ready)
@@ -239,6 +283,28 @@ class RaftNode:
             self._sends.add(task)
             task.add_done_callback(self._sends.discard)
         self._quorum.done(self._now, control_offsets=control_offsets, snapshot_records=snapshot_records)
+
+    def _go_away(self, error: _NoSpaceError) -> None:
+        """Say and hear nothing until there is space: others go on without this node, as if it had ended."""
+        if not self._lacks_space:
+            self._lacks_space = True
+            logger.error("node %d is away from the quorum until its disk has space: %s", self._config.node_id, error)
+        self._is_away = True
+        for task in self._sends:
+            task.cancel()
+        if self._listener is not None:
+            self._listener.leadership_changed(Leadership(self._quorum.epoch, NOBODY, is_established=False))
+        if self._is_leaving:
+            self._ended.set()
+        self._set_timer(AWAY_SECONDS, self._come_back)
+
+    def _come_back(self) -> None:
+        try:
+            self._quorum = self._stored_quorum()
+        except Exception as error:  # noqa: BLE001 as at a start
+            self._fail(error)
+            return
+        self.start()
 
     def _take_chunk(self, ready: Ready) -> list[QuorumRecord] | None:
         """Write a part of a fetched snapshot; after the last one the quorum's records in it, None if it is unsound."""
@@ -278,14 +344,18 @@ class RaftNode:
 
     # --- time and flushes
 
-    def _set_timer(self) -> None:
+    def _await_deadline(self) -> None:
+        deadline = self._quorum.next_deadline_ms
+        delay_ms = max(deadline - self._now, TIMER_LEAST_MS)
+        self._set_timer(delay_ms / 1000 if deadline < math.inf else None, self._tick)
+
+    def _set_timer(self, seconds: float | None, call: Callable[[], None]) -> None:
+        """In the place of the one before; None for none."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        deadline = self._quorum.next_deadline_ms
-        if deadline < math.inf:
-            delay_ms = max(deadline - self._now, TIMER_LEAST_MS)
-            self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick)
+        if seconds is not None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, call)
 
     def _tick(self) -> None:
         self._quorum.set_wall_offset(self._clock.wall_ms() - self._now)
@@ -303,8 +373,10 @@ class RaftNode:
                 job = self.log.begin_flush()
                 await self._workers.run(partial(self._make_durable, job))
                 self.log.finish_flush(job)
-                self._quorum.flushed(self._now)
-                self._pump()
+                self._lacks_space = False
+                if not self._is_away:
+                    self._quorum.flushed(self._now)
+                    self._pump()
         except Exception as error:  # noqa: BLE001 whatever it is, what was promised cannot be kept
             self._fail(error)
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -121,8 +121,12 @@ def test_a_leader_that_slept_too_long_learns_at_its_next_write_that_it_leads_no_
     world.until(lambda: all_have(world, "kept"))
 
 
-def full_for_logs(operation: str, path: str) -> DiskFailure | None:
-    return full(operation, path) if path.endswith(".log") else None
+def no_space(operation: str, path: str) -> DiskFailure | None:
+    return full(operation, path) if operation in {"append", "replace", "create"} else None
+
+
+def no_space_for_logs(operation: str, path: str) -> DiskFailure | None:
+    return no_space(operation, path) if path.endswith(".log") else None
 
 
 def test_a_leader_without_space_gives_way_where_others_can_lead(world: World) -> None:
@@ -132,7 +136,7 @@ def test_a_leader_without_space_gives_way_where_others_can_lead(world: World) ->
     leader = world.leader()
     world.until(lambda: all(log.image.features for log in world.nodes.values()))
     disk = disks[world.id_of(leader)]
-    disk.fail = full_for_logs
+    disk.fail = no_space_for_logs
     with pytest.raises(KafkaError) as raised:
         write(world, leader, topic("refused"))
     assert raised.value.code is ErrorCode.NOT_CONTROLLER
@@ -153,7 +157,7 @@ def test_a_leader_without_space_leads_on_where_nobody_else_can(world: World) -> 
     node_id = world.id_of(leader)
     world.kill(next(other for other in (1, 2, 3) if other != node_id))
     world.until(lambda: not leader.node.quorum.could_be_succeeded(leader.node._now))
-    disks[node_id].fail = full_for_logs
+    disks[node_id].fail = no_space_for_logs
     with pytest.raises(KafkaError) as raised:
         write(world, leader, topic("refused"))
     assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -161,6 +165,61 @@ def test_a_leader_without_space_leads_on_where_nobody_else_can(world: World) -> 
     disks[node_id].fail = lambda operation, path: None
     write(world, leader, topic("kept"))
     world.until(lambda: all_have(world, "kept"))
+
+
+@pytest.mark.parametrize("fail", [no_space, no_space_for_logs])
+def test_nobody_ends_when_all_disks_are_full_and_all_go_on_when_there_is_space(
+    world: World, fail: Callable[[str, str], DiskFailure | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
+    world.disks.update(disks)
+    world.start(1, 2, 3)
+    write(world, world.leader(), topic("kept"))
+    world.until(lambda: all_have(world, "kept"))
+    for disk in disks.values():
+        disk.fail = fail
+    with pytest.raises(KafkaError) as raised:
+        write(world, world.leader(), topic("refused"))
+    assert raised.value.code is ErrorCode.NOT_CONTROLLER
+    world.run(asyncio.sleep(60))
+    assert not world.leaders()
+    assert not [log for log in world.nodes.values() if log.failed.done()]
+    assert [record.message for record in caplog.records if "is away" in record.message][3:] == []
+    for disk in disks.values():
+        disk.fail = lambda operation, path: None
+    write(world, world.leader(), topic("later"))
+    world.until(lambda: all_have(world, "kept", "later"))
+
+
+def test_a_node_without_space_for_its_vote_is_no_hindrance_and_takes_part_again(world: World) -> None:
+    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
+    world.disks.update(disks)
+    world.start(1, 2, 3)
+    leader = world.leader()
+    full_id = next(node_id for node_id in (1, 2, 3) if node_id != world.id_of(leader))
+    disks[full_id].fail = no_space
+    world.kill(world.id_of(leader))
+    world.run(asyncio.sleep(10))
+    assert not world.leaders(), "two of three are needed"
+    assert not world.nodes[full_id].failed.done()
+    disks[full_id].fail = lambda operation, path: None
+    write(world, world.leader(), topic("kept"))
+    world.until(lambda: all_have(world, "kept"))
+
+
+def test_a_node_that_is_away_can_be_stopped(world: World) -> None:
+    world.disks.update({node_id: FaultyDisk() for node_id in (1, 2, 3)})
+    world.start(1, 2, 3)
+    leader = world.leader()
+    disk = world.disks[world.id_of(leader)]
+    assert isinstance(disk, FaultyDisk)
+    disk.fail = no_space
+    with pytest.raises(KafkaError):
+        write(world, leader, topic("refused"))
+    world.until(lambda: leader.node._is_away)
+    began = world.loop.time()
+    world.run(leader.node.shut_down(10_000))
+    assert world.loop.time() == began
 
 
 def test_a_record_of_an_earlier_epoch_does_not_count_as_committed_in_a_later_one(world: World) -> None:
