@@ -117,7 +117,7 @@ class RaftNode:
         self._chance = chance
         self._static_voters = static_voters
         self._quorum = self._stored_quorum()
-        self._is_away = False
+        self.is_away = False
         """Whether it waits for space."""
         self._lacks_space = False
         """Whether it has told so, and written nothing since."""
@@ -159,14 +159,14 @@ class RaftNode:
 
     def start(self) -> None:
         """Take part."""
-        self._is_away = False
+        self.is_away = False
         self._quorum.set_wall_offset(self._clock.wall_ms() - self._now)
         self._quorum.start(self._now)
         self._pump()
 
     async def shut_down(self, timeout_ms: float) -> None:
         """Leave gracefully: a leader lets the others elect first, for as long as the timeout."""
-        if self._is_away:
+        if self.is_away:
             return
         self._is_leaving = True
         self._quorum.shut_down(self._now, timeout_ms)
@@ -190,7 +190,7 @@ class RaftNode:
     def request(self, message: Any, *, version: int, listener: str) -> asyncio.Future[Any]:
         """The response to a message of another node or of a client; none while this node waits for space."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if not self._is_away:
+        if not self.is_away:
             self._quorum.request(answer, message, version=version, listener=listener, now_ms=self._now)
             self._pump()
         return answer
@@ -203,7 +203,7 @@ class RaftNode:
         Raises KafkaError: NOT_CONTROLLER when this node does not lead, or no longer as its disk is full and others can
         lead in its place; KAFKA_STORAGE_ERROR when the disk is full and they cannot.
         """
-        if self._is_away or not self._quorum.is_leader:
+        if self.is_away or not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         try:
             self.log.append(records, self._quorum.epoch, features)
@@ -240,7 +240,7 @@ class RaftNode:
 
     def _pump(self) -> None:
         """Carry out all that the quorum wants done."""
-        if self._is_pumping or self._is_closed or self._is_away or self.failed.done():
+        if self._is_pumping or self._is_closed or self.is_away or self.failed.done():
             return
         self._is_pumping = True
         try:
@@ -289,7 +289,7 @@ class RaftNode:
         if not self._lacks_space:
             self._lacks_space = True
             logger.error("node %d is away from the quorum until its disk has space: %s", self._config.node_id, error)
-        self._is_away = True
+        self.is_away = True
         for task in self._sends:
             task.cancel()
         if self._listener is not None:
@@ -374,7 +374,7 @@ class RaftNode:
                 await self._workers.run(partial(self._make_durable, job))
                 self.log.finish_flush(job)
                 self._lacks_space = False
-                if not self._is_away:
+                if not self.is_away:
                     self._quorum.flushed(self._now)
                     self._pump()
         except Exception as error:  # noqa: BLE001 whatever it is, what was promised cannot be kept

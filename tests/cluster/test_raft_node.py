@@ -207,7 +207,7 @@ def test_a_node_without_space_for_its_vote_is_no_hindrance_and_takes_part_again(
     world.until(lambda: all_have(world, "kept"))
 
 
-def test_a_node_that_is_away_can_be_stopped(world: World) -> None:
+def test_a_node_thatis_away_can_be_stopped(world: World) -> None:
     world.disks.update({node_id: FaultyDisk() for node_id in (1, 2, 3)})
     world.start(1, 2, 3)
     leader = world.leader()
@@ -216,7 +216,7 @@ def test_a_node_that_is_away_can_be_stopped(world: World) -> None:
     disk.fail = no_space
     with pytest.raises(KafkaError):
         write(world, leader, topic("refused"))
-    world.until(lambda: leader.node._is_away)
+    world.until(lambda: leader.node.is_away)
     began = world.loop.time()
     world.run(leader.node.shut_down(10_000))
     assert world.loop.time() == began

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.quorum.machine import Quorum
 from kwire.cluster.quorum.voters import ReplicaKey
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
@@ -30,6 +31,8 @@ class Sight(NamedTuple):
 
     key: ReplicaKey
     server: ControllerServer
+    machine: Quorum
+    """Another one after each start, and each lack of space."""
     epoch: int
     voted: ReplicaKey | None
     high_watermark: int
@@ -83,10 +86,13 @@ class Rules:
         if metadata_log.failed.done():
             self._note_cut(node)
             return  # what it knew and could not store, nobody has heard
+        if metadata_log.node.is_away:
+            return  # nor what a node wanted that waits for space
         quorum, log = metadata_log.node.quorum, metadata_log.node.log
         now = Sight(
             node.key,
             node.server,
+            quorum,
             quorum.epoch,
             quorum.voted,
             quorum.high_watermark,
@@ -119,7 +125,7 @@ class Rules:
         if now.is_leader:
             leader = self.leaders.setdefault(epoch, key)
             assert leader == key, f"Q1: epoch {epoch} has two leaders, {leader} and {key}"
-        is_same_life = before is not None and before.server is now.server
+        is_same_life = before is not None and before.machine is now.machine
         if before is not None and is_same_life:
             assert now.high_watermark >= before.high_watermark, f"Q3: {node.name}: high watermark went back"
         else:
