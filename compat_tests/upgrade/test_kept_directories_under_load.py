@@ -1,10 +1,12 @@
-"""A broker of each earlier stage, at work on its own directory, becomes today's and then one of two, under load."""
+"""A broker of each earlier stage, at work on its own directory, becomes today's and then one of two, under load.
+
+Of Apache Kafka, it is one broker of one version on a new directory, which is restarted and then one of two.
+"""
 
 import json
 import signal
 import tarfile
 
-import pytest
 from confluent_kafka.admin import NewTopic
 
 from compat_tests.confluent_kafka_client import client as confluent_client
@@ -21,7 +23,7 @@ from kwire.cluster.directory import load_meta_properties
 from kwire.log.disk import RealDisk
 
 KEPT = ROOT / "tests" / "upgrade" / "kept"
-NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
+STAGES = sorted(path.stem for path in KEPT.glob("*.json"))
 EARLIER_SETTINGS = {"listeners", "log.dirs", "node.id", *SETTINGS}
 """A broker of the first stages knows no others."""
 
@@ -39,39 +41,43 @@ class OneByOne(Node):
         return is_ready((host, int(port)))
 
 
-class Upgraded:
-    """A broker on a kept directory, first of that stage and then today's, and a broker that joins it."""
+class Pair:
+    """A broker that is a controller, too, and one that joins it later."""
 
-    def __init__(self, name, directory):
-        written = json.loads((KEPT / f"{name}.json").read_text())
-        self.values = written["values"]
-        self._sources = unpack_sources(written["commit"], directory / "earlier")
-        self.nodes = [self._node(directory, 1, "broker,controller"), self._node(directory, 2, "broker")]
+    def __init__(self, kind, directory):
+        self.nodes = [self._node(kind, directory, 1, "broker,controller"), self._node(kind, directory, 2, "broker")]
         for node in self.nodes:
             node.write(self.nodes[0].address)
-        with tarfile.open(KEPT / f"{name}.tar.xz") as archive:
-            archive.extractall(self.nodes[0].home, filter="data")
 
     @staticmethod
-    def _node(directory, node_id, roles):
+    def _node(kind, directory, node_id, roles):
         port, client_port = free_ports(2)
-        return OneByOne("kwire", node_id, roles, directory / str(node_id), port, client_port, settings=dict(SETTINGS))
+        return OneByOne(kind, node_id, roles, directory / str(node_id), port, client_port, settings=dict(SETTINGS))
 
     @property
     def bootstrap(self):
         return self.nodes[0].bootstrap
 
-    def start_earlier(self):
+    def begin_with_stage(self, name, directory):
+        """The first one serves a kept directory, with the software that has left it; the values that are in it."""
+        written = json.loads((KEPT / f"{name}.json").read_text())
         node = self.nodes[0]
+        with tarfile.open(KEPT / f"{name}.tar.xz") as archive:
+            archive.extractall(node.home, filter="data")
         whole = node.properties.read_text()
         kept = [line for line in whole.splitlines() if line.partition("=")[0] in EARLIER_SETTINGS]
         alone = [line.partition(",CONTROLLER:")[0] for line in kept]
         node.properties.write_text("\n".join(alone) + "\n")
-        node.sources = self._sources
+        node.sources = unpack_sources(written["commit"], directory)
         node.start()
         node.properties.write_text(whole)
+        return written["values"]
 
-    def become_todays(self):
+    def begin_anew(self):
+        self.nodes[0].format("--standalone")
+        self.nodes[0].start()
+
+    def restart_with_todays(self):
         node = self.nodes[0]
         node.end(signal.SIGTERM)
         node.sources = None
@@ -87,33 +93,35 @@ class Upgraded:
             node.end()
 
 
-@pytest.fixture(params=NAMES)
-def upgraded(request, tested, tmp_path):
-    if tested == "kafka":
-        pytest.skip("these are directories of earlier kwires")
-    running = Upgraded(request.param, tmp_path)
-    try:
-        yield running
-    finally:
-        running.end()
+def test_a_broker_of_each_earlier_stage_becomes_one_of_two(tested, tmp_path, unique):
+    for name in STAGES if tested == "kwire" else ("today",):
+        pair = Pair(tested, tmp_path / name)
+        try:
+            values = []
+            if tested == "kwire":
+                values = pair.begin_with_stage(name, tmp_path / f"{name}-sources")
+            else:
+                pair.begin_anew()
+            upgrade_under_load(pair, unique)
+            for index, partition in enumerate(values):
+                found = confluent_client.read_from(pair.bootstrap, "kept", len(partition), index)
+                assert [message.value().decode() for message in found] == partition, name
+        finally:
+            pair.end()
 
 
-def test_a_broker_of_an_earlier_stage_becomes_one_of_two(upgraded, unique):
-    upgraded.start_earlier()
-    load = Load(Confluent(), upgraded.bootstrap, unique("load"), unique("group"))
-    admin = confluent_client.admin(upgraded.bootstrap)
+def upgrade_under_load(pair, unique):
+    load = Load(Confluent(), pair.bootstrap, unique("load"), unique("group"))
+    admin = confluent_client.admin(pair.bootstrap)
     confluent_client.result(admin.create_topics([NewTopic(load.topic, PARTITIONS, 1)]))
     with at_work([load]):
-        upgraded.become_todays()
+        pair.restart_with_todays()
         load.await_progress()
-        upgraded.join()
-        place(upgraded.nodes[0], load.topic, [2, 1])
-        await_health(upgraded)
+        pair.join()
+        place(pair.nodes[0], load.topic, [2, 1])
+        await_health(pair)
         load.await_progress()
-        place(upgraded.nodes[0], load.topic, [2])
-        await_health(upgraded)
+        place(pair.nodes[0], load.topic, [2])
+        await_health(pair)
         load.await_progress()
     load.check()
-    for index, values in enumerate(upgraded.values):
-        found = confluent_client.read_from(upgraded.bootstrap, "kept", len(values), index)
-        assert [message.value().decode() for message in found] == values
