@@ -73,10 +73,15 @@ class RaftLog:
             )
         self._log.delete_records_before(min(following))
 
+    @property
+    def is_offline(self) -> bool:
+        """Whether a failure other than a lack of space has ended it."""
+        return self._log.failure is not None
+
     def close(self) -> None:
         if self._part is not None:
             self._part[1].close()
-        self._log.close(clean=self._log.failure is None)
+        self._log.close(clean=not self.is_offline)
 
     # --- as the quorum sees it
 

@@ -56,15 +56,15 @@ class _NoSpaceError(Exception):
 
 
 @contextmanager
-def _in_need_of_space() -> Iterator[None]:
+def _in_need_of_space(log: RaftLog) -> Iterator[None]:
     try:
         yield
     except DiskFullError as full:
         raise _NoSpaceError(str(full)) from full
     except KafkaError as error:
-        if not isinstance(error.__cause__, DiskFullError):
+        if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or log.is_offline:
             raise
-        raise _NoSpaceError(str(error.__cause__)) from error
+        raise _NoSpaceError(str(error)) from error
 
 
 class Channel(Protocol):
@@ -188,9 +188,9 @@ class RaftNode:
     # --- inputs
 
     def request(self, message: Any, *, version: int, listener: str) -> asyncio.Future[Any]:
-        """The response to a message of another node or of a client; none while this node waits for space."""
+        """The response to a message of another node or of a client; none where it is away or closed."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if not self.is_away:
+        if not (self.is_away or self._is_closed):
             self._quorum.request(answer, message, version=version, listener=listener, now_ms=self._now)
             self._pump()
         return answer
@@ -262,11 +262,11 @@ class RaftNode:
     def _carry_out(self, ready: Ready) -> None:
         log = self.log
         if ready.store is not None:
-            with _in_need_of_space():
+            with _in_need_of_space(log):
                 store_quorum_state(self._disk, self._directory, ready.store)
         if ready.truncate_to is not None:
             log.truncate_to(ready.truncate_to)
-        with _in_need_of_space():
+        with _in_need_of_space(log):
             control_offsets = [log.append_control(batch.records, batch.epoch) for batch in ready.append_control]
         if ready.append_records is not None:
             log.append_fetched(ready.append_records)

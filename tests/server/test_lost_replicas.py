@@ -20,6 +20,7 @@ from kwire.protocol.records import decode_all
 from kwire.server.broker_lifecycle import MetadataHeldUpError
 from kwire.simulation.device import failure
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, play
+from tests.support.compiled import replaces_methods
 from tests.support.requests import create_request
 
 
@@ -84,6 +85,7 @@ def test_a_follower_whose_disk_is_full_is_not_waited_for() -> None:
     play(acts, min_insync_replicas=2)
 
 
+@replaces_methods
 def test_a_leader_that_has_no_space_for_a_new_log_is_followed_by_another_and_comes_back() -> None:
     async def acts(scene: Scene) -> None:
         full = 1

@@ -31,6 +31,7 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from tests.cluster.replication.world import TOPIC_ID, KnownPeers, append, image, replica, values_of
+from tests.support.compiled import replaces_methods
 from tests.virtual_loop import VirtualClock, VirtualLoop, virtual_loop
 
 BACKOFF_MS = 1000
@@ -294,6 +295,7 @@ def test_an_answer_after_it_was_removed_is_dropped(scene: Scene) -> None:
     assert scene.follower.log.log_end_offset == 0
 
 
+@replaces_methods
 def test_damaged_records_are_not_stored(scene: Scene) -> None:
     good = scene.leader.partition.log.read(0, 2**20)
     bad = bytearray(good)
