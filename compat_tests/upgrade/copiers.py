@@ -20,6 +20,7 @@ from compat_tests.upgrade.loads import PARTITIONS
 
 SECONDS = 60
 LOOK_SECONDS = 0.2
+IDLE_MS = 5000
 READ_MAX = 500
 """Records of a transaction."""
 ABORT_EACH = 4
@@ -67,7 +68,8 @@ class ConfluentCopier(drivers.Confluent):
     @contextmanager
     def member(self, bootstrap, topic, group):
         targets = Targets(bootstrap, topic)
-        producer = transactional(bootstrap, f"copier-of-{topic}")
+        # librdkafka's issue 5511: who waits for the group's coordinator looks again when a connection comes or goes.
+        producer = transactional(bootstrap, f"copier-of-{topic}", connections_max_idle_ms=IDLE_MS)
         with (
             confluent_client.consumer(bootstrap, group_id=group, **COMMITTED, **drivers.QUICK) as source,
             confluent_client.consumer(bootstrap, **COMMITTED) as reader,
