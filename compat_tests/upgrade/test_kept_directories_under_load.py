@@ -11,7 +11,7 @@ from confluent_kafka.admin import NewTopic
 
 from compat_tests.confluent_kafka_client import client as confluent_client
 from compat_tests.harness.paths import ROOT
-from compat_tests.harness.ports import free_ports
+from compat_tests.harness.ports import HOST, free_ports
 from compat_tests.harness.process import SETTINGS
 from compat_tests.harness.readiness import is_ready
 from compat_tests.harness.waiting import eventually
@@ -37,8 +37,7 @@ class OneByOne(Node):
 
     def _answers(self):
         assert self.process.poll() is None, self.output()[-4000:]
-        host, _, port = self.bootstrap.rpartition(":")
-        return is_ready((host, int(port)))
+        return is_ready((HOST, self.client_port))
 
 
 class Pair:

@@ -12,15 +12,14 @@ import asyncio
 import logging
 from functools import partial
 from typing import Final
-from uuid import UUID
 
-from kwire.cluster.image import TopicImage
+from kwire.cluster.image import PartitionImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
 from kwire.log.disk import Disk, DiskFailure
 from kwire.log.errors import CorruptLogError
 from kwire.log.partition_log import PartitionLog
-from kwire.server.directory_assignments import DirectoryAssignments
+from kwire.server.directory_assignments import DirectoryAssignments, Replica
 from kwire.server.replication import Replication
 
 logger = logging.getLogger("kwire.server.lost_replicas")
@@ -46,7 +45,7 @@ class LostReplicas:
         self._replication = replication
         self._assignments = assignments
         self._disk = disk
-        self._full: dict[tuple[UUID, int], Partition] = {}
+        self._full: dict[Replica, Partition] = {}
         """Those whose logs lack space."""
         self._woken = asyncio.Event()
         partitions.watch_openings(self.opened)
@@ -61,15 +60,13 @@ class LostReplicas:
 
     def _not_opened(self, topic: TopicImage, index: int) -> None:
         """There is no space for a new log. It is tried again, and noted once it is open."""
-        image = topic.partitions[index]
-        if self._broker_id in image.isr and len(image.isr) > 1:
-            self._assignments.lose((topic.topic_id, index), image)
+        self._give_up((topic.topic_id, index), topic.partitions[index])
 
     def _updated(self, partition: Partition) -> None:
         """The metadata say something else: who is in trouble may have become somebody that others count on."""
         log = partition.log
         if log.lacks_space or _is_damaged(log):
-            self._give_up(partition)
+            self._give_up_open(partition)
         elif log.failure is None:
             self._assignments.look(partition)
 
@@ -85,18 +82,21 @@ class LostReplicas:
         else:  # who follows rests meanwhile (kwire.cluster.replication.fetcher)
             self._full[partition.topic_id, partition.index] = partition
             self._woken.set()
-        self._give_up(partition)
+        self._give_up_open(partition)
 
-    def _give_up(self, partition: Partition) -> None:
+    def _give_up_open(self, partition: Partition) -> None:
+        is_damaged = _is_damaged(partition.log)
+        self._give_up((partition.topic_id, partition.index), partition.image, is_damaged=is_damaged)
+
+    def _give_up(self, replica: Replica, image: PartitionImage, *, is_damaged: bool = False) -> None:
         """Let others stand in for it, if there are any."""
-        image = partition.image
         others = set(image.isr)
-        if _is_damaged(partition.log):  # it serves nobody: who holds all that is committed may lead as well
+        if is_damaged:  # it serves nobody: who holds all that is committed may lead as well
             others.update(image.eligible_leader_replicas)
         elif self._broker_id not in others:
             return
         if others - {self._broker_id}:
-            self._assignments.lose((partition.topic_id, partition.index), image)
+            self._assignments.lose(replica, image)
 
     async def run(self) -> None:
         """For as long as the broker runs."""

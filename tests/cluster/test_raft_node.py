@@ -207,7 +207,7 @@ def test_a_node_without_space_for_its_vote_is_no_hindrance_and_takes_part_again(
     world.until(lambda: all_have(world, "kept"))
 
 
-def test_a_node_thatis_away_can_be_stopped(world: World) -> None:
+def test_a_node_that_is_away_can_be_stopped(world: World) -> None:
     world.disks.update({node_id: FaultyDisk() for node_id in (1, 2, 3)})
     world.start(1, 2, 3)
     leader = world.leader()
