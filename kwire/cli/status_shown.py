@@ -10,6 +10,7 @@ import click
 
 from kwire.cli.cluster_status import NOBODY, Broker, ClusterStatus, Partition, Quorum, Voter
 from kwire.cli.log_command import printable
+from kwire.cluster.topic_names import INTERNAL_TOPICS
 
 SHOWN_MAX = 50
 """Of partitions; --format json has all of them."""
@@ -57,7 +58,7 @@ def as_lines(status: ClusterStatus) -> Iterator[str]:
 
 def _concern(partition: Partition) -> tuple[bool, bool, bool]:
     """The smallest first: what takes no records, and what users named, before the many of the internal topics."""
-    return not partition.is_offline, not partition.is_under_min_isr, partition.topic.startswith("__")
+    return not partition.is_offline, not partition.is_under_min_isr, partition.topic in INTERNAL_TOPICS
 
 
 def _counted(number: int, what: str) -> str:
