@@ -5,8 +5,8 @@
 kwire/cluster/quorum/README.md has the contract. What is committed, and who leads, is told to one listener, in order.
 Flushes run on a worker, one at a time; everything else happens on the event loop.
 
-A node without space for its epoch, its vote, or its first record as the leader is away from the quorum until it has
-some, and begins again with what is stored, as after a crash.
+A node without space for its epoch, its vote, its first record as the leader, or a truncation is away from the quorum
+until it has some, and begins again with what is stored, as after a crash. A flush waits for space where it is.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class RaftNode:
         self._quorum = self._stored_quorum()
         self.is_away = False
         """Whether it waits for space."""
-        self._lacks_space = False
-        """Whether it has told so, and written nothing since."""
+        self.lacks_space = False
+        """Whether it has told so, and has neither written anything since nor heard a leader that it could follow."""
         self._is_leaving = False
         self._listener: Listener | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -256,6 +256,8 @@ class RaftNode:
             self._is_pumping = False
         if self._quorum.is_shut_down:
             self._ended.set()
+        if self.lacks_space and self._quorum.hears_leader:
+            self.lacks_space = False
         self._flush_soon()
         self._await_deadline()
 
@@ -265,7 +267,8 @@ class RaftNode:
             with _in_need_of_space(log):
                 store_quorum_state(self._disk, self._directory, ready.store)
         if ready.truncate_to is not None:
-            log.truncate_to(ready.truncate_to)
+            with _in_need_of_space(log):
+                log.truncate_to(ready.truncate_to)
         with _in_need_of_space(log):
             control_offsets = [log.append_control(batch.records, batch.epoch) for batch in ready.append_control]
         if ready.append_records is not None:
@@ -286,9 +289,7 @@ class RaftNode:
 
     def _go_away(self, error: _NoSpaceError) -> None:
         """Say and hear nothing until there is space: others go on without this node, as if it had ended."""
-        if not self._lacks_space:
-            self._lacks_space = True
-            logger.error("node %d is away from the quorum until its disk has space: %s", self._config.node_id, error)
+        self._tell_of_no_space("is away from the quorum", error)
         self.is_away = True
         for task in self._sends:
             task.cancel()
@@ -297,6 +298,11 @@ class RaftNode:
         if self._is_leaving:
             self._ended.set()
         self._set_timer(AWAY_SECONDS, self._come_back)
+
+    def _tell_of_no_space(self, what: str, error: Exception) -> None:
+        if not self.lacks_space:
+            self.lacks_space = True
+            logger.error("node %d %s until its disk has space: %s", self._config.node_id, what, error)
 
     def _come_back(self) -> None:
         try:
@@ -369,18 +375,26 @@ class RaftNode:
     async def _flush_all(self) -> None:
         try:
             while self.log.end_offset > self.log.flushed_end_offset and not self._is_closed:
-                self.flushing_to = self.log.end_offset
-                job = self.log.begin_flush()
-                await self._workers.run(partial(self._make_durable, job))
-                self.log.finish_flush(job)
-                self._lacks_space = False
-                if not self.is_away:
-                    self._quorum.flushed(self._now)
-                    self._pump()
+                await self._flush()
         except Exception as error:  # noqa: BLE001 whatever it is, what was promised cannot be kept
             self._fail(error)
         finally:
             self._flusher = None
+
+    async def _flush(self) -> None:
+        self.flushing_to = self.log.end_offset
+        try:
+            job = self.log.begin_flush()
+        except DiskFullError as full:  # epochs that have no space: all is as it was, and nobody is told of the records
+            self._tell_of_no_space("confirms nothing", full)
+            await asyncio.sleep(AWAY_SECONDS)
+            return
+        await self._workers.run(partial(self._make_durable, job))
+        self.log.finish_flush(job)
+        self.lacks_space = False
+        if not self.is_away:
+            self._quorum.flushed(self._now)
+            self._pump()
 
     def _make_durable(self, job: FlushJob) -> None:
         """A worker's part of a flush."""

@@ -96,6 +96,8 @@ class BrokerLifecycle:
         self._answered_ms = clock.monotonic_ms()
         self._heard = ErrorCode.NONE
         """What the last heartbeat was answered."""
+        self._left_behind_since_ms: float | None = None
+        """Since when a controller leads, and this node has no space for as much as that."""
         self.broker_epoch = -1
         """Of this process; -1 until it is registered."""
 
@@ -233,6 +235,8 @@ class BrokerLifecycle:
 
     async def _beat(self) -> BrokerHeartbeatResponse | None:
         """The answer to a heartbeat; None if there is none, or one that says why not."""
+        if not self._cannot_follow:
+            self._left_behind_since_ms = None
         request = BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
             broker_epoch=self.broker_epoch,
@@ -246,6 +250,8 @@ class BrokerLifecycle:
             logger.debug("no answer to a heartbeat: %s", error)
             return None
         self._answered_ms = self._clock.monotonic_ms()
+        if self._left_behind_since_ms is None and self._cannot_follow:
+            self._left_behind_since_ms = self._answered_ms
         code = ErrorCode(response.error_code)
         if code is not self._heard:
             self._heard = code
@@ -260,11 +266,16 @@ class BrokerLifecycle:
         Where too many have no space for anything to be committed it has missed nothing, and goes on when they have.
         """
         node = self._metadata_log.node
-        since_ms = node.log.held_up_since_ms
-        return since_ms is not None and (
-            node.quorum.misses_committed
-            and self._clock.monotonic_ms() - since_ms >= self._config["broker.session.timeout.ms"]
-        )
+        since_ms = node.log.held_up_since_ms if node.quorum.misses_committed else None
+        if since_ms is None and self._cannot_follow:
+            since_ms = self._left_behind_since_ms
+        session_ms = self._config["broker.session.timeout.ms"]
+        return since_ms is not None and self._clock.monotonic_ms() - since_ms >= session_ms
+
+    @property
+    def _cannot_follow(self) -> bool:
+        """Whether whoever leads is not followed here: there is no space for the epoch, or for what vouches for it."""
+        return self._metadata_log.node.lacks_space and not self._metadata_log.is_active
 
     # --- ending
 

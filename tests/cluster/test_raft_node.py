@@ -167,6 +167,10 @@ def test_a_leader_without_space_leads_on_where_nobody_else_can(world: World) -> 
     world.until(lambda: all_have(world, "kept"))
 
 
+def no_space_for_epochs(operation: str, path: str) -> DiskFailure | None:
+    return no_space(operation, path) if path.endswith("leader-epoch-checkpoint") else None
+
+
 @pytest.mark.parametrize("fail", [no_space, no_space_for_logs])
 def test_nobody_ends_when_all_disks_are_full_and_all_go_on_when_there_is_space(
     world: World, fail: Callable[[str, str], DiskFailure | None], caplog: pytest.LogCaptureFixture
@@ -189,6 +193,59 @@ def test_nobody_ends_when_all_disks_are_full_and_all_go_on_when_there_is_space(
         disk.fail = lambda operation, path: None
     write(world, world.leader(), topic("later"))
     world.until(lambda: all_have(world, "kept", "later"))
+
+
+def test_nobody_ends_for_want_of_space_for_what_a_flush_vouches_for(world: World) -> None:
+    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
+    world.disks.update(disks)
+    world.start(1, 2, 3)
+    leader = world.leader()
+    write(world, leader, topic("kept"))
+    world.until(lambda: all_have(world, "kept"))
+    for disk in disks.values():
+        disk.fail = no_space_for_epochs
+
+    async def resign() -> None:
+        leader.node.resign(leader.epoch)
+        await asyncio.sleep(60)
+
+    world.run(resign())
+    assert not world.leaders(), "nobody confirms the first record of a new epoch"
+    assert not [log for log in world.nodes.values() if log.failed.done()]
+    for node_id in list(world.nodes):  # a stop, too, has no space, and ends well
+        world.kill(node_id)
+    for disk in disks.values():
+        disk.fail = lambda operation, path: None
+    world.start(1, 2, 3)
+    write(world, world.leader(), topic("later"))
+    world.until(lambda: all_have(world, "kept", "later"))
+
+
+def test_a_node_without_space_to_cut_its_log_waits_for_some(world: World) -> None:
+    """What it wrote as the leader, and nobody else has: before it is cut, a lower recovery point is written."""
+    world.disks.update({node_id: FaultyDisk() for node_id in (1, 2, 3)})
+    world.start(1, 2, 3)
+    leader = world.leader()
+    world.until(lambda: all(log.image.features for log in world.nodes.values()))
+    world.isolate(world.id_of(leader))
+
+    async def write_in_vain() -> None:
+        leader.append([topic("lost")])
+        await asyncio.sleep(1)
+
+    world.run(write_in_vain())
+    others = [log for log in world.nodes.values() if log is not leader]
+    world.until(lambda: any(log.is_active for log in others))
+    write(world, next(log for log in others if log.is_active), topic("kept"))
+    disk = world.disks[world.id_of(leader)]
+    assert isinstance(disk, FaultyDisk)
+    disk.fail = lambda operation, path: None if path.endswith("quorum-state") else no_space(operation, path)
+    world.heal()
+    world.run(asyncio.sleep(120))
+    assert not leader.failed.done()
+    assert leader.node.lacks_space
+    disk.fail = lambda operation, path: None
+    world.until(lambda: all_have(world, "kept"))
 
 
 def test_a_node_without_space_for_its_vote_is_no_hindrance_and_takes_part_again(world: World) -> None:

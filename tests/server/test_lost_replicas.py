@@ -250,6 +250,51 @@ def test_a_broker_whose_metadata_find_no_space_hands_over_and_stops() -> None:
     play(acts)
 
 
+@pytest.mark.parametrize("file", ["", "leader-epoch-checkpoint"])
+def test_a_broker_that_has_no_space_for_a_new_epoch_hands_over_and_stops(file: str) -> None:
+    """It cannot even hear that it misses something, and seems to live."""
+
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        leader, others = scene.leader, scene.followers
+        held_up, heir = sorted(others, key=leader.image.replicas.index)
+        node = scene.cluster.brokers[held_up - 1]
+        node.host.device.fail("replace", path=f"__cluster_metadata-0/{file}", code=errno.ENOSPC)
+        active = scene.cluster.active_controller
+        assert active is not None
+        active.kill()
+        await asyncio.sleep(10)
+        scene.cluster.brokers[leader.leader_id - 1].kill()
+        await scene.until(lambda: scene.partition(heir).is_led, seconds=200)
+        assert (await scene.produce(b"b", broker=heir)).error_code == ErrorCode.NONE
+        await scene.until(node.server.failed.done)
+        assert isinstance(node.server.failed.result(), MetadataHeldUpError)
+
+    play(acts)
+
+
+def test_a_broker_that_has_no_space_while_nobody_leads_goes_on_when_it_has_some() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        everybody: list[Any] = [*scene.cluster.brokers, *scene.cluster.controllers]
+        devices = [each.host.device for each in everybody]
+        faults = [device.fail("replace", path="__cluster_metadata", code=errno.ENOSPC) for device in devices]
+        active = scene.cluster.active_controller
+        assert active is not None
+        node = active.server.metadata_log.node
+        node.resign(node.quorum.epoch)
+        await asyncio.sleep(3 * 60)
+        assert not any(each.server.failed.done() for each in everybody)
+        for device, fault in zip(devices, faults, strict=True):
+            device.heal(fault)
+        await scene.ask(1, create_request("u", partitions=1, replicas=3), 7, seconds=200)
+        await asyncio.sleep(2 * 60)
+        assert not any(each.server.failed.done() for each in everybody)
+        assert (await scene.produce(b"b")).error_code == ErrorCode.NONE
+
+    play(acts)
+
+
 def test_a_disk_that_stays_full_keeps_nobody_busy() -> None:
     """The leader of the metadata is known by its id, and as one of those to begin with: it rests as both."""
 

@@ -162,6 +162,12 @@ class Quorum:
         return isinstance(role, Resigned) and len(voters.ids - role.unreachable) < voters.majority
 
     @property
+    def hears_leader(self) -> bool:
+        """Whether this replica follows a leader that has answered it, and has stored what was answered."""
+        role = self._core.role
+        return isinstance(role, Follower) and role.has_fetched and self._core.is_log_settled
+
+    @property
     def misses_committed(self) -> bool:
         """Whether the leader that this replica follows has told of something committed that is not in the log here."""
         role = self._core.role
