@@ -244,12 +244,16 @@ class RaftLog:
     # --- snapshots
 
     def write_snapshot(self, snapshot_id: OffsetAndEpoch, content: Iterable[bytes]) -> None:
-        """Put a snapshot of what is committed beside the log, durably."""
+        """Put a snapshot of what is committed beside the log, durably. Raises DiskFullError; nothing is left then."""
         assert snapshot_id.offset <= self.flushed_end_offset, "only what is durable is in a snapshot"
         if snapshot_id in self._snapshots:
             return
-        for chunk in content:
-            self._part_file(snapshot_id).append(chunk)
+        try:
+            for chunk in content:
+                self._part_file(snapshot_id).append(chunk)
+        except DiskFullError:
+            self._drop_part()
+            raise
         self._finish_part(snapshot_id)
 
     def append_fetched_chunk(self, snapshot_id: OffsetAndEpoch, position: int, data: Buffer) -> None:

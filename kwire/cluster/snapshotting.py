@@ -16,6 +16,7 @@ from kwire.cluster.image_records import records_of
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.snapshots import encode_snapshot
+from kwire.log.disk import DiskFullError
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import KafkaError
 from kwire.seams import Clock
@@ -25,6 +26,8 @@ logger = logging.getLogger("kwire.cluster.metadata_log")
 LOOK_SECONDS = 1.0
 FLUSH_LOOK_SECONDS = 0.01
 """How often a snapshot that is ahead of this node's own flushes looks whether they have come."""
+NO_SPACE_SECONDS = 60.0
+"""After which a snapshot that found no space is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +59,12 @@ class Snapshotting:
         """For as long as the node runs."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if self._is_due():
-                await self.make()
+            try:
+                if self._is_due():
+                    await self.make()
+            except DiskFullError as full:
+                logger.warning("no snapshot of the metadata: %s; the log stays as long as it is", full)
+                await asyncio.sleep(NO_SPACE_SECONDS)
             self._clean()
 
     def _is_due(self) -> bool:

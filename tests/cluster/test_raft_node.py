@@ -393,6 +393,39 @@ def test_nodes_make_snapshots_of_their_own_and_let_the_log_go(world: World) -> N
     assert world.leader().node.quorum.history.voters == world.voters
 
 
+def test_a_snapshot_that_finds_no_space_is_made_when_there_is_some(world: World) -> None:
+    disk = world.disks[1] = FaultyDisk()
+    world.start(1, 2, 3)
+    write(world, world.leader(), topic("kept"))
+    world.until(lambda: all_have(world, "kept"))
+    log = world.nodes[1]
+    half = iter([False])
+
+    def no_space_for_the_rest(operation: str, path: str) -> DiskFailure | None:
+        wanted = operation == "append" and path.endswith(".part") and next(half, True)
+        return full(operation, path) if wanted else None
+
+    disk.fail = no_space_for_the_rest
+
+    each_time = SnapshotConfig(bytes_between=1, interval_ms=0, retention_bytes=-1, retention_ms=-1)
+
+    async def make() -> asyncio.Task[None]:
+        making = Snapshotting(log, each_time, clock=VirtualClock(world.loop))
+        running = asyncio.get_running_loop().create_task(making.run())
+        await asyncio.sleep(200)
+        return running
+
+    making = world.run(make())
+    assert not making.done()
+    disk.fail = lambda operation, path: None
+    latest = log.node.log.latest_snapshot_id
+    world.until(lambda: log.node.log.latest_snapshot_id != latest, seconds=100)
+    made = log.node.log.latest_snapshot_id
+    assert made is not None
+    assert log.node.log.load_snapshot(made).records, "it can be read"
+    making.cancel()
+
+
 def test_there_is_no_snapshot_within_a_transaction_nor_twice_of_the_same(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
