@@ -248,19 +248,18 @@ class RaftLog:
         assert snapshot_id.offset <= self.flushed_end_offset, "only what is durable is in a snapshot"
         if snapshot_id in self._snapshots:
             return
-        try:
-            for chunk in content:
-                self._part_file(snapshot_id).append(chunk)
-        except DiskFullError:
-            self._drop_part()
-            raise
+        for chunk in content:
+            self._append_part(snapshot_id, chunk)
         self._finish_part(snapshot_id)
 
     def append_fetched_chunk(self, snapshot_id: OffsetAndEpoch, position: int, data: Buffer) -> None:
-        """Bytes of a snapshot that is fetched from the leader; position 0 begins it anew."""
+        """Bytes of a snapshot that is fetched from the leader; position 0 begins it anew.
+
+        Raises DiskFullError; nothing is left then.
+        """
         if position == 0:
             self._drop_part()
-        self._part_file(snapshot_id).append(memoryview(data))
+        self._append_part(snapshot_id, data)
 
     def install_fetched(self, snapshot_id: OffsetAndEpoch) -> Snapshot | None:
         """Put a fetched snapshot in the place of the log, durably; None if it is not sound, and dropped."""
@@ -286,6 +285,13 @@ class RaftLog:
         for removed in self._log.apply_retention(self._clock.wall_ms(), snapshot_id.offset):
             for path in removed.paths:
                 self._disk.unlink(path)
+
+    def _append_part(self, snapshot_id: OffsetAndEpoch, data: Buffer) -> None:
+        try:
+            self._part_file(snapshot_id).append(memoryview(data))
+        except DiskFullError:
+            self._drop_part()
+            raise
 
     def _part_file(self, snapshot_id: OffsetAndEpoch) -> DiskFile:
         if self._part is None or self._part[0] != snapshot_id:

@@ -5,8 +5,9 @@
 kwire/cluster/quorum/README.md has the contract. What is committed, and who leads, is told to one listener, in order.
 Flushes run on a worker, one at a time; everything else happens on the event loop.
 
-A node without space for its epoch, its vote, its first record as the leader, or a truncation is away from the quorum
-until it has some, and begins again with what is stored, as after a crash. A flush waits for space where it is.
+A node without space for its epoch, its vote, its first record as the leader, a truncation, or a snapshot of the
+leader's is away from the quorum until it has some, and begins again with what is stored, as after a crash. A flush
+waits for space where it is.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from kwire.log.disk import Disk, DiskFullError
 from kwire.log.flushing import FlushJob
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kwire.protocol.records import iterate_headers
 from kwire.seams import Chance, Clock, Workers
 
@@ -126,6 +129,8 @@ class RaftNode:
         self._timer: asyncio.TimerHandle | None = None
         self._flusher: asyncio.Task[None] | None = None
         self._sends: set[asyncio.Task[None]] = set()
+        self._changes: set[asyncio.Future[Any]] = set()
+        """Of the quorum's voters and version: what administrators wait for until it is committed."""
         self._is_pumping = False
         self._is_closed = False
         self._ended = asyncio.Event()
@@ -188,9 +193,14 @@ class RaftNode:
     # --- inputs
 
     def request(self, message: Any, *, version: int, listener: str) -> asyncio.Future[Any]:
-        """The response to a message of another node or of a client; none where it is away or closed."""
+        """The response to a message of another node or of a client; none where it is away or closed.
+
+        Who waits for a change of voters gets NOT_CONTROLLER when this node goes away: nobody knows what came of it.
+        """
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if not (self.is_away or self._is_closed):
+            if isinstance(message, (AddRaftVoterRequest, RemoveRaftVoterRequest)):
+                self._note_change(answer)
             self._quorum.request(answer, message, version=version, listener=listener, now_ms=self._now)
             self._pump()
         return answer
@@ -221,11 +231,19 @@ class RaftNode:
         return end - 1
 
     def upgrade_kraft_version(self, version: int, *, validate_only: bool) -> asyncio.Future[UpgradeOutcome]:
-        """Raise the level of the feature kraft.version, as the leader; what came of it."""
+        """Raise the level of the feature kraft.version, as the leader; what came of it.
+
+        KafkaError NOT_CONTROLLER when this node goes away meanwhile.
+        """
         answer: asyncio.Future[UpgradeOutcome] = asyncio.get_running_loop().create_future()
+        self._note_change(answer)
         self._quorum.upgrade_kraft_version(answer, version, validate_only=validate_only, now_ms=self._now)
         self._pump()
         return answer
+
+    def _note_change(self, answer: asyncio.Future[Any]) -> None:
+        self._changes.add(answer)
+        answer.add_done_callback(self._changes.discard)
 
     def resign(self, epoch: int) -> None:
         """Lead no more, if this epoch still lasts."""
@@ -293,6 +311,9 @@ class RaftNode:
         self.is_away = True
         for task in self._sends:
             task.cancel()
+        for change in self._changes:
+            if not change.done():
+                change.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
         if self._listener is not None:
             self._listener.leadership_changed(Leadership(self._quorum.epoch, NOBODY, is_established=False))
         if self._is_leaving:
@@ -317,7 +338,8 @@ class RaftNode:
         chunk = ready.snapshot_chunk
         if chunk is None:
             return None
-        self.log.append_fetched_chunk(chunk.snapshot_id, chunk.position, chunk.data)
+        with _in_need_of_space(self.log):
+            self.log.append_fetched_chunk(chunk.snapshot_id, chunk.position, chunk.data)
         if not chunk.is_last:
             return None
         snapshot = self.log.install_fetched(chunk.snapshot_id)

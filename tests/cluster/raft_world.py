@@ -13,15 +13,18 @@ from kwire.cluster.formatting import bootstrap_records
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.metadata_node import open_metadata_log
 from kwire.cluster.quorum.config import QuorumConfig
+from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, Voter, VoterSet
 from kwire.cluster.raft_node import Unreachable
 from kwire.cluster.snapshots import encode_snapshot
+from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
 from kwire.log.disk import RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
 from kwire.protocol.codec import decode, encode
 from kwire.protocol.control_records import ControlRecordType
+from kwire.protocol.messages.metadata_records import TopicRecord
 from kwire.protocol.schema import find_message, schema_of
 from kwire.seams import SystemChance
 from tests.cluster.world import InlineWorkers
@@ -177,3 +180,34 @@ def _encoded(message: Any, version: int) -> bytes:
     out = bytearray()
     encode(message, version, out)
     return bytes(out)
+
+
+# --- what tests do with them
+
+
+SNAPSHOTS = SnapshotConfig(bytes_between=2000, interval_ms=0, retention_bytes=4000, retention_ms=-1)
+
+
+def topic(name: str) -> TopicRecord:
+    return TopicRecord(name=name, topic_id=UUID(int=sum(name.encode())))
+
+
+def write(world: World, log: MetadataLog, *records: Any) -> int:
+    async def call() -> int:
+        written = log.append(list(records))
+        await log.committed(written)
+        return written.offset
+
+    return int(world.run(call()))
+
+
+def all_have(world: World, *names: str) -> bool:
+    return all(set(log.image.topics) == set(names) for log in world.nodes.values())
+
+
+def snapshot(world: World, log: MetadataLog) -> OffsetAndEpoch:
+    """Put what is committed into a snapshot and let the log before it go."""
+    made = world.run(Snapshotting(log, SNAPSHOTS, clock=VirtualClock(world.loop)).make())
+    assert made is not None
+    log.node.log.clean_before(made)
+    return OffsetAndEpoch(*made)

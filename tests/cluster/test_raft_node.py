@@ -3,53 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-from uuid import UUID
 
 import pytest
 
 from kwire.cluster.directory import DirectoryRefused
-from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.quorum.log_view import OffsetAndEpoch
-from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
-from kwire.log.disk import DiskFailure
+from kwire.cluster.snapshotting import Snapshotting
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import (
     BeginTransactionRecord,
     EndTransactionRecord,
     ProducerIdsRecord,
-    TopicRecord,
 )
-from tests.cluster.raft_world import World
-from tests.log.faults import FaultyDisk, full
-from tests.virtual_loop import VirtualClock, virtual_loop
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    with virtual_loop() as loop:
-        made = World(tmp_path, loop, voters=3)
-        yield made
-        made.close()
-
-
-def topic(name: str) -> TopicRecord:
-    return TopicRecord(name=name, topic_id=UUID(int=sum(name.encode())))
-
-
-def write(world: World, log: MetadataLog, *records: Any) -> int:
-    async def call() -> int:
-        written = log.append(list(records))
-        await log.committed(written)
-        return written.offset
-
-    return int(world.run(call()))
-
-
-def all_have(world: World, *names: str) -> bool:
-    return all(set(log.image.topics) == set(names) for log in world.nodes.values())
+from tests.cluster.raft_world import SNAPSHOTS, World, all_have, snapshot, topic, write
+from tests.virtual_loop import VirtualClock
 
 
 def test_three_nodes_elect_one_leader_that_bootstraps_the_cluster(world: World) -> None:
@@ -121,164 +88,6 @@ def test_a_leader_that_slept_too_long_learns_at_its_next_write_that_it_leads_no_
     world.until(lambda: all_have(world, "kept"))
 
 
-def no_space(operation: str, path: str) -> DiskFailure | None:
-    return full(operation, path) if operation in {"append", "replace", "create"} else None
-
-
-def no_space_for_logs(operation: str, path: str) -> DiskFailure | None:
-    return no_space(operation, path) if path.endswith(".log") else None
-
-
-def test_a_leader_without_space_gives_way_where_others_can_lead(world: World) -> None:
-    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
-    world.disks.update(disks)
-    world.start(1, 2, 3)
-    leader = world.leader()
-    world.until(lambda: all(log.image.features for log in world.nodes.values()))
-    disk = disks[world.id_of(leader)]
-    disk.fail = no_space_for_logs
-    with pytest.raises(KafkaError) as raised:
-        write(world, leader, topic("refused"))
-    assert raised.value.code is ErrorCode.NOT_CONTROLLER
-    others = [log for log in world.nodes.values() if log is not leader]
-    world.until(lambda: any(log.is_active for log in others))
-    write(world, next(log for log in others if log.is_active), topic("kept"))
-    world.until(lambda: all(set(log.image.topics) == {"kept"} for log in others))
-    assert not leader.image.topics
-    disk.fail = lambda operation, path: None
-    world.until(lambda: all_have(world, "kept"))
-
-
-def test_a_leader_without_space_leads_on_where_nobody_else_can(world: World) -> None:
-    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
-    world.disks.update(disks)
-    world.start(1, 2, 3)
-    leader = world.leader()
-    node_id = world.id_of(leader)
-    world.kill(next(other for other in (1, 2, 3) if other != node_id))
-    world.until(lambda: not leader.node.quorum.could_be_succeeded(leader.node._now))
-    disks[node_id].fail = no_space_for_logs
-    with pytest.raises(KafkaError) as raised:
-        write(world, leader, topic("refused"))
-    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert leader.is_active
-    disks[node_id].fail = lambda operation, path: None
-    write(world, leader, topic("kept"))
-    world.until(lambda: all_have(world, "kept"))
-
-
-def no_space_for_epochs(operation: str, path: str) -> DiskFailure | None:
-    return no_space(operation, path) if path.endswith("leader-epoch-checkpoint") else None
-
-
-@pytest.mark.parametrize("fail", [no_space, no_space_for_logs])
-def test_nobody_ends_when_all_disks_are_full_and_all_go_on_when_there_is_space(
-    world: World, fail: Callable[[str, str], DiskFailure | None], caplog: pytest.LogCaptureFixture
-) -> None:
-    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
-    world.disks.update(disks)
-    world.start(1, 2, 3)
-    write(world, world.leader(), topic("kept"))
-    world.until(lambda: all_have(world, "kept"))
-    for disk in disks.values():
-        disk.fail = fail
-    with pytest.raises(KafkaError) as raised:
-        write(world, world.leader(), topic("refused"))
-    assert raised.value.code is ErrorCode.NOT_CONTROLLER
-    world.run(asyncio.sleep(60))
-    assert not world.leaders()
-    assert not [log for log in world.nodes.values() if log.failed.done()]
-    assert [record.message for record in caplog.records if "is away" in record.message][3:] == []
-    for disk in disks.values():
-        disk.fail = lambda operation, path: None
-    write(world, world.leader(), topic("later"))
-    world.until(lambda: all_have(world, "kept", "later"))
-
-
-def test_nobody_ends_for_want_of_space_for_what_a_flush_vouches_for(world: World) -> None:
-    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
-    world.disks.update(disks)
-    world.start(1, 2, 3)
-    leader = world.leader()
-    write(world, leader, topic("kept"))
-    world.until(lambda: all_have(world, "kept"))
-    for disk in disks.values():
-        disk.fail = no_space_for_epochs
-
-    async def resign() -> None:
-        leader.node.resign(leader.epoch)
-        await asyncio.sleep(60)
-
-    world.run(resign())
-    assert not world.leaders(), "nobody confirms the first record of a new epoch"
-    assert not [log for log in world.nodes.values() if log.failed.done()]
-    for node_id in list(world.nodes):  # a stop, too, has no space, and ends well
-        world.kill(node_id)
-    for disk in disks.values():
-        disk.fail = lambda operation, path: None
-    world.start(1, 2, 3)
-    write(world, world.leader(), topic("later"))
-    world.until(lambda: all_have(world, "kept", "later"))
-
-
-def test_a_node_without_space_to_cut_its_log_waits_for_some(world: World) -> None:
-    """What it wrote as the leader, and nobody else has: before it is cut, a lower recovery point is written."""
-    world.disks.update({node_id: FaultyDisk() for node_id in (1, 2, 3)})
-    world.start(1, 2, 3)
-    leader = world.leader()
-    world.until(lambda: all(log.image.features for log in world.nodes.values()))
-    world.isolate(world.id_of(leader))
-
-    async def write_in_vain() -> None:
-        leader.append([topic("lost")])
-        await asyncio.sleep(1)
-
-    world.run(write_in_vain())
-    others = [log for log in world.nodes.values() if log is not leader]
-    world.until(lambda: any(log.is_active for log in others))
-    write(world, next(log for log in others if log.is_active), topic("kept"))
-    disk = world.disks[world.id_of(leader)]
-    assert isinstance(disk, FaultyDisk)
-    disk.fail = lambda operation, path: None if path.endswith("quorum-state") else no_space(operation, path)
-    world.heal()
-    world.run(asyncio.sleep(120))
-    assert not leader.failed.done()
-    assert leader.node.lacks_space
-    disk.fail = lambda operation, path: None
-    world.until(lambda: all_have(world, "kept"))
-
-
-def test_a_node_without_space_for_its_vote_is_no_hindrance_and_takes_part_again(world: World) -> None:
-    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
-    world.disks.update(disks)
-    world.start(1, 2, 3)
-    leader = world.leader()
-    full_id = next(node_id for node_id in (1, 2, 3) if node_id != world.id_of(leader))
-    disks[full_id].fail = no_space
-    world.kill(world.id_of(leader))
-    world.run(asyncio.sleep(10))
-    assert not world.leaders(), "two of three are needed"
-    assert not world.nodes[full_id].failed.done()
-    disks[full_id].fail = lambda operation, path: None
-    write(world, world.leader(), topic("kept"))
-    world.until(lambda: all_have(world, "kept"))
-
-
-def test_a_node_that_is_away_can_be_stopped(world: World) -> None:
-    world.disks.update({node_id: FaultyDisk() for node_id in (1, 2, 3)})
-    world.start(1, 2, 3)
-    leader = world.leader()
-    disk = world.disks[world.id_of(leader)]
-    assert isinstance(disk, FaultyDisk)
-    disk.fail = no_space
-    with pytest.raises(KafkaError):
-        write(world, leader, topic("refused"))
-    world.until(lambda: leader.node.is_away)
-    began = world.loop.time()
-    world.run(leader.node.shut_down(10_000))
-    assert world.loop.time() == began
-
-
 def test_a_record_of_an_earlier_epoch_does_not_count_as_committed_in_a_later_one(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
@@ -338,17 +147,6 @@ def test_a_graceful_end_hands_the_log_over(world: World) -> None:
     assert world.leader().epoch > epoch
 
 
-CONFIG = SnapshotConfig(bytes_between=2000, interval_ms=0, retention_bytes=4000, retention_ms=-1)
-
-
-def snapshot(world: World, log: MetadataLog) -> OffsetAndEpoch:
-    """Put what is committed into a snapshot and let the log before it go."""
-    made = world.run(Snapshotting(log, CONFIG, clock=VirtualClock(world.loop)).make())
-    assert made is not None
-    log.node.log.clean_before(made)
-    return OffsetAndEpoch(*made)
-
-
 def test_who_is_too_far_behind_gets_a_snapshot(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
@@ -374,7 +172,7 @@ def test_nodes_make_snapshots_of_their_own_and_let_the_log_go(world: World) -> N
     world.start(1, 2, 3)
     leader = world.leader()
     tasks = [
-        world.loop.create_task(Snapshotting(log, CONFIG, clock=VirtualClock(world.loop)).run())
+        world.loop.create_task(Snapshotting(log, SNAPSHOTS, clock=VirtualClock(world.loop)).run())
         for log in world.nodes.values()
     ]
     for number in range(150):
@@ -393,46 +191,13 @@ def test_nodes_make_snapshots_of_their_own_and_let_the_log_go(world: World) -> N
     assert world.leader().node.quorum.history.voters == world.voters
 
 
-def test_a_snapshot_that_finds_no_space_is_made_when_there_is_some(world: World) -> None:
-    disk = world.disks[1] = FaultyDisk()
-    world.start(1, 2, 3)
-    write(world, world.leader(), topic("kept"))
-    world.until(lambda: all_have(world, "kept"))
-    log = world.nodes[1]
-    half = iter([False])
-
-    def no_space_for_the_rest(operation: str, path: str) -> DiskFailure | None:
-        wanted = operation == "append" and path.endswith(".part") and next(half, True)
-        return full(operation, path) if wanted else None
-
-    disk.fail = no_space_for_the_rest
-
-    each_time = SnapshotConfig(bytes_between=1, interval_ms=0, retention_bytes=-1, retention_ms=-1)
-
-    async def make() -> asyncio.Task[None]:
-        making = Snapshotting(log, each_time, clock=VirtualClock(world.loop))
-        running = asyncio.get_running_loop().create_task(making.run())
-        await asyncio.sleep(200)
-        return running
-
-    making = world.run(make())
-    assert not making.done()
-    disk.fail = lambda operation, path: None
-    latest = log.node.log.latest_snapshot_id
-    world.until(lambda: log.node.log.latest_snapshot_id != latest, seconds=100)
-    made = log.node.log.latest_snapshot_id
-    assert made is not None
-    assert log.node.log.load_snapshot(made).records, "it can be read"
-    making.cancel()
-
-
 def test_there_is_no_snapshot_within_a_transaction_nor_twice_of_the_same(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
     other = next(log for log in world.nodes.values() if log is not leader)
     write(world, leader, topic("a"))
     world.until(lambda: all_have(world, "a"))
-    making = Snapshotting(other, CONFIG, clock=VirtualClock(world.loop))
+    making = Snapshotting(other, SNAPSHOTS, clock=VirtualClock(world.loop))
     assert world.run(making.make()) is not None
     assert world.run(making.make()) is None
     write(world, leader, BeginTransactionRecord(name="x"), topic("b"))
@@ -452,7 +217,7 @@ def test_a_leader_makes_no_snapshot_of_what_only_its_followers_have_flushed(worl
     try:
         offset = write(world, leader, topic("b"))
         assert leader.node.log.flushed_end_offset <= offset
-        making = world.loop.create_task(Snapshotting(leader, CONFIG, clock=VirtualClock(world.loop)).make())
+        making = world.loop.create_task(Snapshotting(leader, SNAPSHOTS, clock=VirtualClock(world.loop)).make())
         world.run(asyncio.sleep(0.5))
         assert not making.done()
     finally:

@@ -165,7 +165,8 @@ class Quorum:
     def hears_leader(self) -> bool:
         """Whether this replica follows a leader that has answered it, and has stored what was answered."""
         role = self._core.role
-        return isinstance(role, Follower) and role.has_fetched and self._core.is_log_settled
+        has_heard = isinstance(role, Follower) and role.has_fetched and role.snapshot is None
+        return has_heard and self._core.is_log_settled
 
     @property
     def misses_committed(self) -> bool:

@@ -1,0 +1,264 @@
+"""Several nodes keep one metadata log while disks are full."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
+from kwire.log.disk import DiskFailure
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from tests.cluster.raft_world import CLUSTER_ID, CONTROLLER, World, all_have, snapshot, topic, write
+from tests.log.faults import FaultyDisk, full
+from tests.virtual_loop import VirtualClock
+
+
+def no_space(operation: str, path: str) -> DiskFailure | None:
+    return full(operation, path) if operation in {"append", "replace", "create"} else None
+
+
+def no_space_for_logs(operation: str, path: str) -> DiskFailure | None:
+    return no_space(operation, path) if path.endswith(".log") else None
+
+
+def test_a_leader_without_space_gives_way_where_others_can_lead(world: World) -> None:
+    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
+    world.disks.update(disks)
+    world.start(1, 2, 3)
+    leader = world.leader()
+    world.until(lambda: all(log.image.features for log in world.nodes.values()))
+    disk = disks[world.id_of(leader)]
+    disk.fail = no_space_for_logs
+    with pytest.raises(KafkaError) as raised:
+        write(world, leader, topic("refused"))
+    assert raised.value.code is ErrorCode.NOT_CONTROLLER
+    others = [log for log in world.nodes.values() if log is not leader]
+    world.until(lambda: any(log.is_active for log in others))
+    write(world, next(log for log in others if log.is_active), topic("kept"))
+    world.until(lambda: all(set(log.image.topics) == {"kept"} for log in others))
+    assert not leader.image.topics
+    disk.fail = lambda operation, path: None
+    world.until(lambda: all_have(world, "kept"))
+
+
+def test_a_leader_without_space_leads_on_where_nobody_else_can(world: World) -> None:
+    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
+    world.disks.update(disks)
+    world.start(1, 2, 3)
+    leader = world.leader()
+    node_id = world.id_of(leader)
+    world.kill(next(other for other in (1, 2, 3) if other != node_id))
+    world.until(lambda: not leader.node.quorum.could_be_succeeded(leader.node._now))
+    disks[node_id].fail = no_space_for_logs
+    with pytest.raises(KafkaError) as raised:
+        write(world, leader, topic("refused"))
+    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert leader.is_active
+    disks[node_id].fail = lambda operation, path: None
+    write(world, leader, topic("kept"))
+    world.until(lambda: all_have(world, "kept"))
+
+
+def no_space_for_epochs(operation: str, path: str) -> DiskFailure | None:
+    return no_space(operation, path) if path.endswith("leader-epoch-checkpoint") else None
+
+
+@pytest.mark.parametrize("fail", [no_space, no_space_for_logs])
+def test_nobody_ends_when_all_disks_are_full_and_all_go_on_when_there_is_space(
+    world: World, fail: Callable[[str, str], DiskFailure | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
+    world.disks.update(disks)
+    world.start(1, 2, 3)
+    write(world, world.leader(), topic("kept"))
+    world.until(lambda: all_have(world, "kept"))
+    for disk in disks.values():
+        disk.fail = fail
+    with pytest.raises(KafkaError) as raised:
+        write(world, world.leader(), topic("refused"))
+    assert raised.value.code is ErrorCode.NOT_CONTROLLER
+    world.run(asyncio.sleep(60))
+    assert not world.leaders()
+    assert not [log for log in world.nodes.values() if log.failed.done()]
+    assert [record.message for record in caplog.records if "is away" in record.message][3:] == []
+    for disk in disks.values():
+        disk.fail = lambda operation, path: None
+    write(world, world.leader(), topic("later"))
+    world.until(lambda: all_have(world, "kept", "later"))
+
+
+def test_nobody_ends_for_want_of_space_for_what_a_flush_vouches_for(world: World) -> None:
+    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
+    world.disks.update(disks)
+    world.start(1, 2, 3)
+    leader = world.leader()
+    write(world, leader, topic("kept"))
+    world.until(lambda: all_have(world, "kept"))
+    for disk in disks.values():
+        disk.fail = no_space_for_epochs
+
+    async def resign() -> None:
+        leader.node.resign(leader.epoch)
+        await asyncio.sleep(60)
+
+    world.run(resign())
+    assert not world.leaders(), "nobody confirms the first record of a new epoch"
+    assert not [log for log in world.nodes.values() if log.failed.done()]
+    for node_id in list(world.nodes):  # a stop, too, has no space, and ends well
+        world.kill(node_id)
+    for disk in disks.values():
+        disk.fail = lambda operation, path: None
+    world.start(1, 2, 3)
+    write(world, world.leader(), topic("later"))
+    world.until(lambda: all_have(world, "kept", "later"))
+
+
+def test_a_node_without_space_to_cut_its_log_waits_for_some(world: World) -> None:
+    """What it wrote as the leader, and nobody else has: before it is cut, a lower recovery point is written."""
+    world.disks.update({node_id: FaultyDisk() for node_id in (1, 2, 3)})
+    world.start(1, 2, 3)
+    leader = world.leader()
+    world.until(lambda: all(log.image.features for log in world.nodes.values()))
+    world.isolate(world.id_of(leader))
+
+    async def write_in_vain() -> None:
+        leader.append([topic("lost")])
+        await asyncio.sleep(1)
+
+    world.run(write_in_vain())
+    others = [log for log in world.nodes.values() if log is not leader]
+    world.until(lambda: any(log.is_active for log in others))
+    write(world, next(log for log in others if log.is_active), topic("kept"))
+    disk = world.disks[world.id_of(leader)]
+    assert isinstance(disk, FaultyDisk)
+    disk.fail = lambda operation, path: None if path.endswith("quorum-state") else no_space(operation, path)
+    world.heal()
+    world.run(asyncio.sleep(120))
+    assert not leader.failed.done()
+    assert leader.node.lacks_space
+    disk.fail = lambda operation, path: None
+    world.until(lambda: all_have(world, "kept"))
+
+
+def test_who_waits_for_a_change_of_voters_hears_that_the_leader_went_away(world: World) -> None:
+    world.disks.update({node_id: FaultyDisk() for node_id in (1, 2, 3)})
+    world.start(1, 2, 3)
+    leader = world.leader()
+    write(world, leader, topic("kept"))
+    disk = world.disks[world.id_of(leader)]
+    assert isinstance(disk, FaultyDisk)
+    disk.fail = no_space
+    goes = next(node_id for node_id in (1, 2, 3) if node_id != world.id_of(leader))
+
+    async def remove() -> None:
+        request = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=goes, voter_directory_id=UUID(int=goes))
+        async with asyncio.timeout(5):
+            await leader.node.request(request, version=0, listener=CONTROLLER)
+
+    with pytest.raises(KafkaError) as refused:
+        world.run(remove())
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    disk.fail = lambda operation, path: None
+    assert world.leader().node.quorum.history.voters.ids == {1, 2, 3}
+
+
+def test_a_node_without_space_for_its_vote_is_no_hindrance_and_takes_part_again(world: World) -> None:
+    disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
+    world.disks.update(disks)
+    world.start(1, 2, 3)
+    leader = world.leader()
+    full_id = next(node_id for node_id in (1, 2, 3) if node_id != world.id_of(leader))
+    disks[full_id].fail = no_space
+    world.kill(world.id_of(leader))
+    world.run(asyncio.sleep(10))
+    assert not world.leaders(), "two of three are needed"
+    assert not world.nodes[full_id].failed.done()
+    disks[full_id].fail = lambda operation, path: None
+    write(world, world.leader(), topic("kept"))
+    world.until(lambda: all_have(world, "kept"))
+
+
+def test_a_node_that_is_away_can_be_stopped(world: World) -> None:
+    world.disks.update({node_id: FaultyDisk() for node_id in (1, 2, 3)})
+    world.start(1, 2, 3)
+    leader = world.leader()
+    disk = world.disks[world.id_of(leader)]
+    assert isinstance(disk, FaultyDisk)
+    disk.fail = no_space
+    with pytest.raises(KafkaError):
+        write(world, leader, topic("refused"))
+    world.until(lambda: leader.node.is_away)
+    began = world.loop.time()
+    world.run(leader.node.shut_down(10_000))
+    assert world.loop.time() == began
+
+
+def test_who_has_no_space_for_a_snapshot_waits_for_some(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    lost = next(node_id for node_id in (1, 2, 3) if node_id != world.id_of(leader))
+    world.kill(lost)
+    names = [f"t{number}" + "x" * 40 for number in range(150)]
+    for name in names:
+        write(world, leader, topic(name))
+    world.until(lambda: all_have(world, *names))
+    for log in world.nodes.values():
+        snapshot(world, log)
+    disk = world.disks[lost] = FaultyDisk()
+    parts: list[str] = []
+
+    def no_space_for_snapshots(operation: str, path: str) -> DiskFailure | None:
+        if operation != "append" or not path.endswith(".part"):
+            return None
+        parts.append(path)
+        return full(operation, path)
+
+    disk.fail = no_space_for_snapshots
+    world.start(lost)
+    world.run(asyncio.sleep(20))
+    node = world.nodes[lost].node
+    assert not node.failed.done()
+    assert node.lacks_space
+    assert 2 <= len(parts) <= 20, "it tries again, and not busily"
+    assert not Path(parts[-1]).exists(), "what there was of it takes no space"
+    disk.fail = lambda operation, path: None
+    world.until(lambda: all_have(world, *names))
+    assert not node.lacks_space
+
+
+def test_a_snapshot_that_finds_no_space_is_made_when_there_is_some(world: World) -> None:
+    disk = world.disks[1] = FaultyDisk()
+    world.start(1, 2, 3)
+    write(world, world.leader(), topic("kept"))
+    world.until(lambda: all_have(world, "kept"))
+    log = world.nodes[1]
+    half = iter([False])
+
+    def no_space_for_the_rest(operation: str, path: str) -> DiskFailure | None:
+        wanted = operation == "append" and path.endswith(".part") and next(half, True)
+        return full(operation, path) if wanted else None
+
+    disk.fail = no_space_for_the_rest
+
+    each_time = SnapshotConfig(bytes_between=1, interval_ms=0, retention_bytes=-1, retention_ms=-1)
+
+    async def make() -> asyncio.Task[None]:
+        making = Snapshotting(log, each_time, clock=VirtualClock(world.loop))
+        running = asyncio.get_running_loop().create_task(making.run())
+        await asyncio.sleep(200)
+        return running
+
+    making = world.run(make())
+    assert not making.done()
+    disk.fail = lambda operation, path: None
+    latest = log.node.log.latest_snapshot_id
+    world.until(lambda: log.node.log.latest_snapshot_id != latest, seconds=100)
+    made = log.node.log.latest_snapshot_id
+    assert made is not None
+    assert log.node.log.load_snapshot(made).records, "it can be read"
+    making.cancel()
