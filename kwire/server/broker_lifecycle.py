@@ -248,6 +248,8 @@ class BrokerLifecycle:
             response: BrokerHeartbeatResponse = await self._active_controller.ask(request)
         except (KafkaError, NoController) as error:
             logger.debug("no answer to a heartbeat: %s", error)
+            if self._clock.monotonic_ms() - self._answered_ms >= self._config["broker.session.timeout.ms"]:
+                self._left_behind_since_ms = None  # nobody leads
             return None
         self._answered_ms = self._clock.monotonic_ms()
         if self._left_behind_since_ms is None and self._cannot_follow:
@@ -266,11 +268,11 @@ class BrokerLifecycle:
         Where too many have no space for anything to be committed it has missed nothing, and goes on when they have.
         """
         node = self._metadata_log.node
-        since_ms = node.log.held_up_since_ms if node.quorum.misses_committed else None
-        if since_ms is None and self._cannot_follow:
-            since_ms = self._left_behind_since_ms
-        session_ms = self._config["broker.session.timeout.ms"]
-        return since_ms is not None and self._clock.monotonic_ms() - since_ms >= session_ms
+        session_ms: int = self._config["broker.session.timeout.ms"]
+        if node.log.held_up_since_ms is not None and node.quorum.misses_committed:
+            return self._clock.monotonic_ms() - node.log.held_up_since_ms >= session_ms
+        since_ms = self._left_behind_since_ms
+        return since_ms is not None and self._cannot_follow and self._answered_ms - since_ms >= session_ms
 
     @property
     def _cannot_follow(self) -> bool:

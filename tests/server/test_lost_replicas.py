@@ -283,14 +283,47 @@ def test_a_broker_that_has_no_space_while_nobody_leads_goes_on_when_it_has_some(
         assert active is not None
         node = active.server.metadata_log.node
         node.resign(node.quorum.epoch)
-        await asyncio.sleep(40)
+        await asyncio.sleep(2 * 60)
         assert not any(each.server.failed.done() for each in everybody)
         for device, fault in zip(devices, faults, strict=True):
             device.heal(fault)
         await scene.ask(1, create_request("u", partitions=1, replicas=3), 7, seconds=200)
-        await asyncio.sleep(40)
+        await asyncio.sleep(2 * 60)
         assert not any(each.server.failed.done() for each in everybody)
         assert (await scene.produce(b"b")).error_code == ErrorCode.NONE
+
+    play(acts)
+
+
+def test_a_broker_that_was_left_behind_waits_with_all_others_when_nobody_leads_any_more() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        everybody: list[Any] = [*scene.cluster.brokers, *scene.cluster.controllers]
+        behind = scene.cluster.brokers[scene.followers[0] - 1]
+
+        def begin_an_epoch() -> None:
+            active = scene.cluster.active_controller
+            assert active is not None
+            node = active.server.metadata_log.node
+            node.resign(node.quorum.epoch)
+
+        def no_space(node: Any) -> Any:
+            return node.host.device.fail("replace", path="__cluster_metadata", code=errno.ENOSPC)
+
+        faults = {id(behind): no_space(behind)}
+        begin_an_epoch()
+        await scene.until(lambda: behind.server.metadata_log.node.lacks_space)
+        await asyncio.sleep(4)
+        faults.update({id(node): no_space(node) for node in everybody if node is not behind})
+        begin_an_epoch()
+        await asyncio.sleep(2 * 60)
+        assert scene.cluster.active_controller is None
+        assert not any(each.server.failed.done() for each in everybody)
+        for node in everybody:
+            node.host.device.heal(faults[id(node)])
+        await scene.ask(1, create_request("u", partitions=1, replicas=3), 7, seconds=200)
+        await asyncio.sleep(2 * 60)
+        assert not any(each.server.failed.done() for each in everybody)
 
     play(acts)
 
@@ -326,7 +359,7 @@ def test_brokers_without_space_for_metadata_that_nobody_could_commit_go_on_when_
         faults = [device.fail("append", path="__cluster_metadata", code=errno.ENOSPC) for device in devices]
         request = scene.ask(1, create_request("u", partitions=1, replicas=3), 7, seconds=200)
         making = asyncio.ensure_future(request)
-        await asyncio.sleep(40)
+        await asyncio.sleep(2 * 60)
         assert all(node.server.metadata_log.node.log.held_up_since_ms is not None for node in brokers)
         for device, fault in zip(devices, faults, strict=True):
             device.heal(fault)
