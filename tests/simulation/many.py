@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import logging
 import multiprocessing
+import os
+import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -34,8 +36,21 @@ def _run(scenario: Scenario, seed: int) -> Result:
         return Result(seed, failure="".join(traceback.format_exception(error)))
 
 
+def _end_with_parent() -> None:
+    """A campaign that is killed leaves no workers behind."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def run_many(scenario: Scenario, seeds: Iterable[int]) -> Iterator[Result]:
     """Each seed's result, as they end. In new processes: nothing of this one can change what a seed does."""
-    with ProcessPoolExecutor(WORKERS, mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(WORKERS, mp_context=spawn, initializer=_end_with_parent) as pool:
         for job in as_completed([pool.submit(partial(_run, scenario), seed) for seed in seeds]):
             yield job.result()
