@@ -173,11 +173,11 @@ class PartitionLog:
             if marker is not None:
                 self.producers.check_marker(header, marker, supports_epoch_bump=transaction_version >= 2)
             return None
-        duplicate = self.producers.check(header, from_client=origin is AppendOrigin.CLIENT)
-        if duplicate is None:
+        stored = self.producers.check(header, from_client=origin is AppendOrigin.CLIENT, lacks_space=self.lacks_space)
+        if stored is None:
             return None
         return AppendResult(
-            duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True
+            stored.first_offset, stored.last_offset, stored.timestamp, self.log_start_offset, True
         )
 
     def _append_given_offsets(self, view: memoryview, leader_epoch: int, origin: AppendOrigin) -> AppendResult:

@@ -110,19 +110,30 @@ class ProducerState:
         self._unreplicated.clear()
         self.end_offset = end_offset
 
-    def check(self, header: BatchHeader, *, from_client: bool) -> StoredBatch | None:
-        """Judge a data batch on the leader: the batch it repeats, or None if it is new; raises KafkaError."""
+    def check(self, header: BatchHeader, *, from_client: bool, lacks_space: bool = False) -> StoredBatch | None:
+        """Judge a data batch on the leader: the batch it repeats, or None if it is new; raises KafkaError.
+
+        Where the log `lacks_space`, what leaves a gap is refused as what is missing may have been, which comes again:
+        told of a gap, librdkafka begins a new epoch, and stores again what it knows no answer to.
+        """
         entry = self.entries.get(header.producer_id)
         if entry is None:
             # All that was known of it is gone (retention, expiration): any sequence number is taken.
             if header.producer_epoch < NO_PRODUCER_EPOCH:
                 _check_epoch(ProducerEntry(producer_id=header.producer_id), header.producer_epoch)
+            if from_client and lacks_space and header.base_sequence != 0:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
             return None
         if from_client and (duplicate := entry.find_duplicate(header)) is not None:
             return duplicate
         _check_epoch(entry, header.producer_epoch)
         if from_client:
-            _check_sequence(entry, header)
+            try:
+                _check_sequence(entry, header)
+            except KafkaError as gap:
+                if lacks_space:
+                    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full") from gap
+                raise
         if entry.current_transaction_first_offset != NO_TRANSACTION and not header.attributes & TRANSACTIONAL_FLAG:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE, f"expected a transactional write from producer {header.producer_id}"

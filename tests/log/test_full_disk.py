@@ -79,6 +79,27 @@ def code_of(call: Callable[[], object]) -> ErrorCode:
     return caught.value.code
 
 
+@pytest.mark.parametrize("producer_id", [1, 2])
+def test_what_follows_a_batch_without_space_is_refused_as_it_was(scene: Scene, producer_id: int) -> None:
+    """Of a producer that sends several at once: a gap would make it begin anew, and what is on its way come twice."""
+    first = scene.sent if producer_id == 1 else 0
+    batches = [
+        batch(b"%d" % (scene.sent + number), producer_id=producer_id, producer_epoch=0, sequence=first + number)
+        for number in range(3)
+    ]
+    scene.fill(".log")
+    assert code_of(lambda: scene.log.append(batches[0], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(lambda: scene.log.append(batches[1], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    scene.make_space()
+    assert code_of(lambda: scene.log.append(batches[2], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    repeated = batch(b"3", producer_id=1, producer_epoch=0, sequence=3)
+    assert scene.log.append(repeated, leader_epoch=0).is_duplicate
+    for each in batches:
+        scene.log.append(each, leader_epoch=0)
+        scene.sent += 1
+    scene.expect_all()
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_an_append_is_refused_and_repeated_when_there_is_space(scene, clean):
     scene.fill(".log")
