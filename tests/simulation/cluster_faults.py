@@ -70,6 +70,9 @@ class ClusterFaults(Faults):
             await self.begin_slow_disk(node)
             return
         await super().begin_full_disk(node)
+        process = node.host.process
+        while node.host.process is process and node.failure is None and _may_give_up(node):
+            await asyncio.sleep(LOOK_SECONDS)
         if node.failure is not None:
             await self.revive(node)
 
@@ -152,6 +155,19 @@ class ClusterFaults(Faults):
         for name in self._chance.some(others, len(others)):
             self._network.heal(reason=reasons[name])
             await asyncio.sleep(step)
+
+
+def _may_give_up(node: AnyNode) -> bool:
+    """Whether a broker has not found out yet that its metadata have space again, or hands over already, and ends then:
+    it cannot take that back, and whoever watches over it is to start it again.
+    """
+    log = node.metadata_log
+    if log is None:
+        return False
+    lifecycle = getattr(node.server, "_lifecycle", None)
+    hands_over = lifecycle is not None and lifecycle._wants_to_stop
+    is_held_up = log.node.log.held_up_since_ms is not None and log.node.quorum.misses_committed
+    return hands_over or log.node.lacks_space or is_held_up
 
 
 def _led(node: Any) -> int:
