@@ -176,9 +176,7 @@ class PartitionLog:
         stored = self.producers.check(header, from_client=origin is AppendOrigin.CLIENT, lacks_space=self.lacks_space)
         if stored is None:
             return None
-        return AppendResult(
-            stored.first_offset, stored.last_offset, stored.timestamp, self.log_start_offset, True
-        )
+        return AppendResult(stored.first_offset, stored.last_offset, stored.timestamp, self.log_start_offset, True)
 
     def _append_given_offsets(self, view: memoryview, leader_epoch: int, origin: AppendOrigin) -> AppendResult:
         """Batches of a leader (or of this node's own raft log), which come with offsets and epochs."""

@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from kwire.log.disk import DiskFailure
+from kwire.server.broker_lifecycle import MetadataHeldUpError
 from kwire.server.storage import UnreadableDirectory
 from kwire.simulation.links import bad_weather
 from kwire.simulation.nodes import AnyNode
@@ -79,7 +80,7 @@ class Faults:
                 await asyncio.wait_for(node.begin(), DOWN_SECONDS_MAX)
             except TimeoutError:  # it was killed at its start, or is paused
                 return
-            except (DiskFailure, UnreadableDirectory):
+            except (DiskFailure, UnreadableDirectory, MetadataHeldUpError):
                 await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
 
     def _seconds(self, most: float) -> float:
