@@ -250,6 +250,14 @@ def test_a_broker_whose_metadata_find_no_space_hands_over_and_stops() -> None:
     play(acts)
 
 
+def begin_an_epoch(scene: Scene) -> None:
+    """Of the metadata quorum."""
+    active = scene.cluster.active_controller
+    assert active is not None
+    node = active.server.metadata_log.node
+    node.resign(node.quorum.epoch)
+
+
 @pytest.mark.parametrize("file", ["", "leader-epoch-checkpoint"])
 def test_a_broker_that_has_no_space_for_a_new_epoch_hands_over_and_stops(file: str) -> None:
     """It cannot even hear that it misses something, and seems to live."""
@@ -279,10 +287,7 @@ def test_a_broker_that_has_no_space_while_nobody_leads_goes_on_when_it_has_some(
         everybody: list[Any] = [*scene.cluster.brokers, *scene.cluster.controllers]
         devices = [each.host.device for each in everybody]
         faults = [device.fail("replace", path="__cluster_metadata", code=errno.ENOSPC) for device in devices]
-        active = scene.cluster.active_controller
-        assert active is not None
-        node = active.server.metadata_log.node
-        node.resign(node.quorum.epoch)
+        begin_an_epoch(scene)
         await asyncio.sleep(2 * 60)
         assert not any(each.server.failed.done() for each in everybody)
         for device, fault in zip(devices, faults, strict=True):
@@ -301,21 +306,15 @@ def test_a_broker_that_was_left_behind_waits_with_all_others_when_nobody_leads_a
         everybody: list[Any] = [*scene.cluster.brokers, *scene.cluster.controllers]
         behind = scene.cluster.brokers[scene.followers[0] - 1]
 
-        def begin_an_epoch() -> None:
-            active = scene.cluster.active_controller
-            assert active is not None
-            node = active.server.metadata_log.node
-            node.resign(node.quorum.epoch)
-
         def no_space(node: Any) -> Any:
             return node.host.device.fail("replace", path="__cluster_metadata", code=errno.ENOSPC)
 
         faults = {id(behind): no_space(behind)}
-        begin_an_epoch()
+        begin_an_epoch(scene)
         await scene.until(lambda: behind.server.metadata_log.node.lacks_space)
         await asyncio.sleep(4)
         faults.update({id(node): no_space(node) for node in everybody if node is not behind})
-        begin_an_epoch()
+        begin_an_epoch(scene)
         await asyncio.sleep(2 * 60)
         assert scene.cluster.active_controller is None
         assert not any(each.server.failed.done() for each in everybody)
