@@ -262,7 +262,10 @@ class RaftLog:
         self._append_part(snapshot_id, data)
 
     def install_fetched(self, snapshot_id: OffsetAndEpoch) -> Snapshot | None:
-        """Put a fetched snapshot in the place of the log, durably; None if it is not sound, and dropped."""
+        """Put a fetched snapshot in the place of the log, durably; None if it is not sound, and dropped.
+
+        Raises DiskFullError, or KafkaError where there is no space for the lower recovery point; all is as before then.
+        """
         path = self._path(snapshots.file_name(snapshot_id) + PART_SUFFIX)
         try:
             snapshot = decode_snapshot(self._disk.read(path))
@@ -270,10 +273,17 @@ class RaftLog:
             logger.error("the snapshot that the leader sent cannot be read: %s", error)  # noqa: TRY400
             self._drop_part()
             return None
+        is_new = snapshot_id not in self._snapshots
         self._finish_part(snapshot_id)
-        self._log.truncate_fully_and_start_at(snapshot_id.offset)
+        try:
+            self._log.truncate_fully_and_start_at(snapshot_id.offset)
+        except KafkaError:
+            if is_new:
+                self._remove(snapshot_id)
+            raise
         self._remove_before(snapshot_id)
-        self.flush()
+        with suppress(DiskFullError):  # what is in the snapshot is durable, and the next flush writes the rest
+            self.flush()
         self.held_up_since_ms = None
         return snapshot
 
@@ -313,18 +323,25 @@ class RaftLog:
         assert self._part is not None
         assert self._part[0] == snapshot_id
         file = self._part[1]
-        file.sync()
+        try:
+            file.sync()
+        except DiskFullError:
+            self._drop_part()
+            raise
         file.close()
         self._part = None
         name = self._snapshot_path(snapshot_id)
         self._disk.rename(name + PART_SUFFIX, name)
         self._disk.sync_directory(self._log.directory)
-        self._snapshots = sorted([*self._snapshots, snapshot_id])
+        self._snapshots = sorted({*self._snapshots, snapshot_id})
 
     def _remove_before(self, snapshot_id: OffsetAndEpoch) -> None:
         for older in [each for each in self._snapshots if each < snapshot_id]:
-            self._snapshots.remove(older)
-            self._disk.unlink(self._snapshot_path(older))
+            self._remove(older)
+
+    def _remove(self, snapshot_id: OffsetAndEpoch) -> None:
+        self._snapshots.remove(snapshot_id)
+        self._disk.unlink(self._snapshot_path(snapshot_id))
 
     def _snapshot_path(self, snapshot_id: OffsetAndEpoch) -> str:
         return self._path(snapshots.file_name(snapshot_id))

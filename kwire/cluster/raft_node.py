@@ -340,9 +340,7 @@ class RaftNode:
             return None
         with _in_need_of_space(self.log):
             self.log.append_fetched_chunk(chunk.snapshot_id, chunk.position, chunk.data)
-        if not chunk.is_last:
-            return None
-        snapshot = self.log.install_fetched(chunk.snapshot_id)
+            snapshot = self.log.install_fetched(chunk.snapshot_id) if chunk.is_last else None
         if snapshot is None:
             return None
         if self._listener is not None:

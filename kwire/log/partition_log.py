@@ -143,10 +143,9 @@ class PartitionLog:
             return self._append_given_offsets(memoryview(batches), leader_epoch, origin)
         batch = batches if isinstance(batches, bytes) else bytes(batches)
         now_ms = self._clock.wall_ms()
-        config = self.config
-        batch, header = validate_batch(batch, check_frame(batch), config, origin, now_ms)
+        batch, header = validate_batch(batch, check_frame(batch), self.config, origin, now_ms)
         size = len(batch)
-        if size > config.segment_bytes:
+        if size > self.config.segment_bytes:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than a segment may have")
         if header.producer_id != NO_PRODUCER_ID:
             duplicate = self._check_producer(batch, header, origin, transaction_version)
@@ -154,26 +153,29 @@ class PartitionLog:
                 return duplicate
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
-        if rolling.is_due(self._active, self.config, size, last_offset, header.max_timestamp, now_ms):
-            self.roll(base_offset)
-        position = self._active.size
-        if size < GATHERED_BYTES_LEAST:
-            self._write(with_offsets(batch, base_offset, header.length, leader_epoch))
-        else:
-            self._write(offsets_head(base_offset, header.length, leader_epoch), memoryview(batch)[MAGIC_POSITION:])
+        try:
+            if rolling.is_due(self._active, self.config, size, last_offset, header.max_timestamp, now_ms):
+                self.roll(base_offset)
+            position = self._active.size
+            if size < GATHERED_BYTES_LEAST:
+                self._write(with_offsets(batch, base_offset, header.length, leader_epoch))
+            else:
+                self._write(offsets_head(base_offset, header.length, leader_epoch), memoryview(batch)[MAGIC_POSITION:])
+        except KafkaError:
+            self.producers.refused.note(header, now_ms)
+            raise
         self._note_stored(batch, header, position, base_offset, leader_epoch)
-        log_append_time_ms = now_ms if config.is_log_append_time else -1
+        log_append_time_ms = now_ms if self.config.is_log_append_time else -1
         return AppendResult(base_offset, last_offset, log_append_time_ms, self.log_start_offset, False)
 
     def _check_producer(
         self, batch: bytes, header: BatchHeader, origin: AppendOrigin, transaction_version: int
     ) -> AppendResult | None:
         if header.attributes & CONTROL_FLAG:
-            marker = decode_marker(batch)
-            if marker is not None:
+            if (marker := decode_marker(batch)) is not None:
                 self.producers.check_marker(header, marker, supports_epoch_bump=transaction_version >= 2)
             return None
-        stored = self.producers.check(header, from_client=origin is AppendOrigin.CLIENT, lacks_space=self.lacks_space)
+        stored = self.producers.check(header, from_client=origin is AppendOrigin.CLIENT)
         if stored is None:
             return None
         return AppendResult(stored.first_offset, stored.last_offset, stored.timestamp, self.log_start_offset, True)

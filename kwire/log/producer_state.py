@@ -12,6 +12,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from kwire.log.refused_batches import RefusedBatches
 from kwire.protocol.control_records import EndTransactionMarker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import (
@@ -103,6 +104,8 @@ class ProducerState:
         """Producer id -> first offset of its open transaction; in order of those offsets, as they are appended."""
         self._unreplicated: list[tuple[int, int]] = []
         """(first offset, marker's offset) of transactions whose marker may be above the high watermark."""
+        self.refused = RefusedBatches()
+        """Not derived from the log, and left alone when all else is derived anew."""
 
     def clear(self, end_offset: int) -> None:
         self.entries.clear()
@@ -110,30 +113,22 @@ class ProducerState:
         self._unreplicated.clear()
         self.end_offset = end_offset
 
-    def check(self, header: BatchHeader, *, from_client: bool, lacks_space: bool = False) -> StoredBatch | None:
-        """Judge a data batch on the leader: the batch it repeats, or None if it is new; raises KafkaError.
-
-        Where the log `lacks_space`, what leaves a gap is refused as what is missing may have been, which comes again:
-        told of a gap, librdkafka begins a new epoch, and stores again what it knows no answer to.
-        """
+    def check(self, header: BatchHeader, *, from_client: bool) -> StoredBatch | None:
+        """Judge a data batch on the leader: the batch it repeats, or None if it is new; raises KafkaError."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             # All that was known of it is gone (retention, expiration): any sequence number is taken.
             if header.producer_epoch < NO_PRODUCER_EPOCH:
                 _check_epoch(ProducerEntry(producer_id=header.producer_id), header.producer_epoch)
-            if from_client and lacks_space and header.base_sequence != 0:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
+            if from_client:
+                self.refused.check(header)
             return None
         if from_client and (duplicate := entry.find_duplicate(header)) is not None:
             return duplicate
         _check_epoch(entry, header.producer_epoch)
         if from_client:
-            try:
-                _check_sequence(entry, header)
-            except KafkaError as gap:
-                if lacks_space:
-                    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full") from gap
-                raise
+            self.refused.check(header)
+            _check_sequence(entry, header)
         if entry.current_transaction_first_offset != NO_TRANSACTION and not header.attributes & TRANSACTIONAL_FLAG:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE, f"expected a transactional write from producer {header.producer_id}"
@@ -166,6 +161,7 @@ class ProducerState:
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
         """Take in a stored data batch; base_offset is where it was put."""
+        self.refused.forget(header)
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(producer_id=header.producer_id)
@@ -228,6 +224,7 @@ class ProducerState:
 
     def check_begins(self, header: BatchHeader) -> None:
         """Refuse the first batch of a transaction of its own epoch whose predecessors are missing (KIP-890)."""
+        self.refused.check(header)
         entry = self.entries.get(header.producer_id)
         if header.base_sequence != 0 and (entry is None or not entry.batches):
             raise KafkaError(
@@ -237,6 +234,7 @@ class ProducerState:
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers without an open transaction that were silent for so long; returns their number."""
+        self.refused.expire(now_ms)
         expired = [
             producer_id
             for producer_id, entry in self.entries.items()

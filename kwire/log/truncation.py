@@ -42,9 +42,9 @@ def truncate_fully(log: PartitionLog, offset: int) -> None:
     _note(log, 0)
     while len(log.segments):
         log.remove_last_segment()
-    _settle_names(log)
-    log.snapshots.remove_from(-1)
     try:
+        _settle_names(log)
+        log.snapshots.remove_from(-1)
         log.begin_segment(offset)
     except DiskFullError as full:  # although all of the log was removed: there is nothing to go back to
         raise DiskFailure(full.operation, full.path, full.error) from full
@@ -63,6 +63,10 @@ def _note(log: PartitionLog, offset: int) -> None:
     """Before anything is cut: what lies behind offset is no longer durable, and no flush under way makes it so."""
     log.truncations += 1
     if offset < log.recovery_point:
-        log.recovery_point = offset
+        durable_end, log.recovery_point = log.recovery_point, offset
         if log.before_truncation is not None:
-            log.before_truncation()
+            try:
+                log.before_truncation()
+            except DiskFailure:  # nothing is cut, and the next attempt has to store it
+                log.recovery_point = durable_end
+                raise

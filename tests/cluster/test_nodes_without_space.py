@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -198,37 +197,74 @@ def test_a_node_that_is_away_can_be_stopped(world: World) -> None:
     assert world.loop.time() == began
 
 
-def test_who_has_no_space_for_a_snapshot_waits_for_some(world: World) -> None:
+def start_far_behind(world: World, disk: FaultyDisk) -> tuple[int, list[str]]:
+    """One of three nodes starts with this disk, and needs a snapshot: its id, and all topics."""
     world.start(1, 2, 3)
     leader = world.leader()
     lost = next(node_id for node_id in (1, 2, 3) if node_id != world.id_of(leader))
+    write(world, leader, topic("before"))
+    world.until(lambda: all_have(world, "before"))
     world.kill(lost)
-    names = [f"t{number}" + "x" * 40 for number in range(150)]
-    for name in names:
+    names = ["before", *(f"t{number}" + "x" * 40 for number in range(150))]
+    for name in names[1:]:
         write(world, leader, topic(name))
     world.until(lambda: all_have(world, *names))
     for log in world.nodes.values():
         snapshot(world, log)
-    disk = world.disks[lost] = FaultyDisk()
-    parts: list[str] = []
-
-    def no_space_for_snapshots(operation: str, path: str) -> DiskFailure | None:
-        if operation != "append" or not path.endswith(".part"):
-            return None
-        parts.append(path)
-        return full(operation, path)
-
-    disk.fail = no_space_for_snapshots
+    world.disks[lost] = disk
     world.start(lost)
     world.run(asyncio.sleep(20))
+    return lost, names
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"), [("append", ".part"), ("fsync", ".part"), ("replace", "recovery-point-offset")]
+)
+def test_who_has_no_space_for_a_snapshot_waits_for_some(world: World, operation: str, name: str) -> None:
+    disk = FaultyDisk()
+    tried: list[str] = []
+
+    def fails(attempted: str, path: str) -> DiskFailure | None:
+        if attempted != operation or name not in path:
+            return None
+        tried.append(path)
+        return full(attempted, path)
+
+    disk.fail = fails
+    lost, names = start_far_behind(world, disk)
     node = world.nodes[lost].node
     assert not node.failed.done()
     assert node.lacks_space
-    assert 2 <= len(parts) <= 20, "it tries again, and not busily"
-    assert not Path(parts[-1]).exists(), "what there was of it takes no space"
+    assert 2 <= len(tried) <= 25, "it tries again, and not busily"
+    directory = world.directory / f"node-{lost}" / "__cluster_metadata-0"
+    assert not [*directory.glob("*.part")], "what there was of it takes no space"
+    assert [found.name for found in directory.glob("*.checkpoint")] == [f"{0:020}-{0:010}.checkpoint"]
     disk.fail = lambda operation, path: None
     world.until(lambda: all_have(world, *names))
     assert not node.lacks_space
+
+
+def test_a_snapshot_is_taken_where_only_the_epochs_have_no_space_yet(world: World) -> None:
+    disk = FaultyDisk()
+    refused: list[str] = []
+
+    def fails(operation: str, path: str) -> DiskFailure | None:
+        done = [path for what, path in disk.operations if what == "rename"]
+        if not any(path.endswith(".part") for path in done):
+            return None
+        failure = no_space_for_epochs(operation, path)
+        refused.extend([path] if failure else [])
+        return failure
+
+    disk.fail = fails
+    lost, names = start_far_behind(world, disk)
+    assert refused
+    assert not world.nodes[lost].node.failed.done()
+    disk.fail = lambda operation, path: None
+    world.until(lambda: all_have(world, *names))
+    world.kill(lost)
+    world.start(lost)
+    world.until(lambda: all_have(world, *names))
 
 
 def test_a_snapshot_that_finds_no_space_is_made_when_there_is_some(world: World) -> None:

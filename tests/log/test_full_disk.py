@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from kwire.log.batch_validation import AppendOrigin
+from kwire.log.batch_validation import AppendOrigin, check_frame
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
+from kwire.log.refused_batches import COMES_AGAIN_MS, PRODUCERS_MAX, RefusedBatches
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.records import BatchHeader
 from tests.log.faults import FaultyDisk, full
 from tests.log.support import ManualClock, batch, marker, surroundings, values
 
@@ -80,8 +84,8 @@ def code_of(call: Callable[[], object]) -> ErrorCode:
 
 
 @pytest.mark.parametrize("producer_id", [1, 2])
-def test_what_follows_a_batch_without_space_is_refused_as_it_was(scene: Scene, producer_id: int) -> None:
-    """Of a producer that sends several at once: a gap would make it begin anew, and what is on its way come twice."""
+def test_what_follows_a_batch_without_space_is_refused_until_that_one_has_come(scene: Scene, producer_id: int) -> None:
+    """However late: a client hears of the refusal after all that it asked for before, and sends on meanwhile."""
     first = scene.sent if producer_id == 1 else 0
     batches = [
         batch(b"%d" % (scene.sent + number), producer_id=producer_id, producer_epoch=0, sequence=first + number)
@@ -91,13 +95,47 @@ def test_what_follows_a_batch_without_space_is_refused_as_it_was(scene: Scene, p
     assert code_of(lambda: scene.log.append(batches[0], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert code_of(lambda: scene.log.append(batches[1], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     scene.make_space()
+    scene.log.lacks_space = False  # as who finds out that there is space again
     assert code_of(lambda: scene.log.append(batches[2], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     repeated = batch(b"3", producer_id=1, producer_epoch=0, sequence=3)
     assert scene.log.append(repeated, leader_epoch=0).is_duplicate
     for each in batches:
         scene.log.append(each, leader_epoch=0)
         scene.sent += 1
+    assert scene.log.append(batches[0], leader_epoch=0).is_duplicate
     scene.expect_all()
+
+
+def test_a_refused_batch_is_waited_for_in_its_epoch_and_as_long_as_clients_send_it_again(scene: Scene) -> None:
+    def append(epoch: int, sequence: int) -> int:
+        data = batch(b"x", producer_id=2, producer_epoch=epoch, sequence=sequence)
+        return scene.log.append(data, leader_epoch=0).base_offset
+
+    scene.fill(".log")
+    assert code_of(lambda: append(0, 0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    scene.make_space()
+    scene.log.expire_producers(scene.clock.wall_ms() + COMES_AGAIN_MS - 1, COMES_AGAIN_MS)
+    assert code_of(lambda: append(0, 1)) is ErrorCode.KAFKA_STORAGE_ERROR
+    scene.log.expire_producers(scene.clock.wall_ms() + COMES_AGAIN_MS, 24 * 3600 * 1000)
+    assert append(0, 1) == 4, "any sequence of a producer of whom nothing is known"
+    scene.fill(".log")
+    assert code_of(lambda: append(0, 2)) is ErrorCode.KAFKA_STORAGE_ERROR
+    scene.make_space()
+    assert append(1, 0) == 5, "a newer epoch has given up what was before"
+    assert append(1, 1) == 6
+    assert append(1, 2) == 7
+
+
+def test_no_more_producers_are_waited_for_than_the_most() -> None:
+    def header(producer_id: int, sequence: int) -> BatchHeader:
+        return check_frame(bytes(batch(b"x", producer_id=producer_id, producer_epoch=0, sequence=sequence)))
+
+    refused = RefusedBatches()
+    for producer_id in range(PRODUCERS_MAX + 1):
+        refused.note(header(producer_id, 0), now_ms=0)
+    refused.check(header(0, 1))
+    for producer_id in (1, PRODUCERS_MAX):
+        assert code_of(partial(refused.check, header(producer_id, 1))) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -214,6 +252,28 @@ def test_nothing_is_cut_when_the_recovery_point_cannot_be_written(scene):
     scene.log.truncate_to(2)
     scene.sent = 2
     scene.expect_all()
+
+
+def test_a_cut_for_which_there_was_no_space_before_is_no_damage_after_a_crash(scene, tmp_path):
+    scene.log.flush()
+    scene.manager.checkpoint({})
+    scene.fill("recovery-point")
+    assert code_of(lambda: scene.log.truncate_to(2)) is ErrorCode.KAFKA_STORAGE_ERROR
+    scene.make_space()
+    scene.log.truncate_to(2)
+    for sequence in (2, 3):  # as the next leader has it; nothing of it is flushed
+        scene.log.append(batch(b"new", producer_id=1, producer_epoch=0, sequence=sequence), leader_epoch=1)
+    crashed = str(tmp_path / "crashed")
+    shutil.copytree(scene.directory, crashed)
+    stored = Path(crashed, "t-0", f"{0:020}.log")
+    stored.write_bytes(stored.read_bytes()[:-10])
+    manager = LogManager([crashed], surroundings(FaultyDisk(), scene.clock))
+    manager.load_all(lambda _: CONFIG)
+    log = manager.get("t", 0)
+    assert log is not None
+    assert log.failure is None
+    assert values(log) == [b"0", b"1", b"new"]
+    manager.close(clean=False)
 
 
 def test_a_checkpoint_that_finds_no_space_is_told_of_once(scene, caplog):

@@ -1,0 +1,120 @@
+"""What an idempotent producer sends behind a batch that found no space does not come before it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import struct
+from typing import Any
+
+import pytest
+
+from kwire.cluster.partition import Partition
+from kwire.log.disk import DiskFullError
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.produce import ProduceRequest
+from kwire.protocol.requesting import frame_request, parse_response
+from tests.log.support import batch as numbered_batch
+from tests.server.replicated_topic import Scene, play
+from tests.server.test_transactions import add, init, send
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, create_request, create_topic, produce_request
+from tests.support.running import RunningBroker
+
+VERSION = 11
+
+
+class Pipeline:
+    """One connection, on which a client sends without having heard what came of what it sent before."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def send(self, request: ProduceRequest) -> None:
+        self._writer.write(frame_request(request, VERSION, 1, "client"))
+
+    async def answer(self) -> ErrorCode:
+        (size,) = struct.unpack(">i", await self._reader.readexactly(4))
+        _, response = parse_response(ProduceRequest, VERSION, await self._reader.readexactly(size))
+        return ErrorCode(response.responses[0].partition_responses[0].error_code)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_answers_that_come_late_do_not_let_a_batch_pass_the_refused_one(is_known: bool) -> None:
+    async def acts(scene: Scene) -> None:
+        partition, broker = await led_partition(scene)
+
+        def numbered(sequence: int) -> ProduceRequest:
+            data = numbered_batch(b"%d" % sequence, producer_id=7, producer_epoch=0, sequence=sequence)
+            return produce_request("u", bytes(data), partition=partition.index)
+
+        host, _, port = broker.bootstrap_server.rpartition(":")
+        pipeline = Pipeline(*await asyncio.open_connection(host, int(port)))
+        if is_known:
+            pipeline.send(numbered(0))
+            assert await pipeline.answer() is ErrorCode.NONE
+        first = int(is_known)
+        scene.cut_off(*scene.followers)
+        pipeline.send(produce_request("t", batch(b"slow"), acks=-1))
+        await scene.until(lambda: scene.leader.log.log_end_offset > 0)
+        broker.host.device.fill(free_bytes=0)
+        pipeline.send(numbered(first))
+        await scene.until(lambda: partition.log.lacks_space)
+        broker.host.device.empty()
+        await scene.until(lambda: not partition.log.lacks_space)
+        pipeline.send(numbered(first + 1))
+        await asyncio.sleep(0.1)
+        pipeline.send(numbered(first))
+        pipeline.send(numbered(first + 1))
+        full = ErrorCode.KAFKA_STORAGE_ERROR
+        answers = [await pipeline.answer() for _ in range(5)]
+        assert answers[1:] == [full, full, ErrorCode.NONE, ErrorCode.NONE]
+        assert partition.log.log_end_offset == first + 2
+        pipeline.close()
+
+    play(acts)
+
+
+async def led_partition(scene: Scene) -> tuple[Partition, Any]:
+    """One of another topic with a single replica, on the broker that leads the scene's."""
+    await scene.ask(1, create_request("u", 9), 7)
+    broker = scene.cluster.brokers[scene.leader_id - 1]
+
+    def led() -> list[Partition]:
+        found = [broker.server.services.partitions.get("u", index) for index in range(9)]
+        return [each for each in found if each is not None and each.is_led]
+
+    await scene.until(lambda: bool(led()))
+    return led()[0], broker
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_what_follows_the_first_batch_of_a_transaction_is_refused_as_that_was(
+    client: RawClient, broker: RunningBroker, version: int
+) -> None:
+    topic, _ = create_topic(client)
+    producer = init(client)
+    if version == 11:
+        assert add(client, producer, topic, 0) == [0]
+    partition = broker.call(lambda: broker.server.services.partitions.get(topic, 0))
+    assert partition is not None
+    active = partition.log.segments.active
+    file = active.file
+
+    class Full:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(file, name)
+
+        def append(self, *parts: Any) -> int:
+            raise DiskFullError("append", topic, OSError(errno.ENOSPC, "no space"))
+
+    broker.call(lambda: setattr(active, "file", Full()))
+    codes = [send(client, producer, topic, b"a", sequence, version=version).error_code for sequence in (0, 1)]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.KAFKA_STORAGE_ERROR]
+    broker.call(lambda: setattr(active, "file", file))
+    codes = [send(client, producer, topic, b"a", sequence, version=version).error_code for sequence in (0, 1)]
+    assert codes == [ErrorCode.NONE, ErrorCode.NONE]
