@@ -12,5 +12,6 @@ def unpack_sources(commit, directory):
     command = ["git", "archive", commit, "kwire"]
     archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as found:
-        found.extractall(directory, filter="data")
+        found.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has none
+        found.extractall(directory)
     return directory

@@ -62,7 +62,8 @@ class Pair:
         written = json.loads((KEPT / f"{name}.json").read_text())
         node = self.nodes[0]
         with tarfile.open(KEPT / f"{name}.tar.xz") as archive:
-            archive.extractall(node.home, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has none
+            archive.extractall(node.home)
         whole = node.properties.read_text()
         kept = [line for line in whole.splitlines() if line.partition("=")[0] in EARLIER_SETTINGS]
         alone = [line.partition(",CONTROLLER:")[0] for line in kept]

@@ -161,7 +161,7 @@ class ProducerState:
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
         """Take in a stored data batch; base_offset is where it was put."""
-        self.refused.forget(header)
+        self.refused.settle(header)
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(producer_id=header.producer_id)
@@ -182,6 +182,7 @@ class ProducerState:
         self, header: BatchHeader, marker: EndTransactionMarker, offset: int
     ) -> CompletedTransaction | None:
         """Take in a stored marker; the transaction that it ends, or None if nothing was open."""
+        self.refused.forget(header.producer_id)
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(producer_id=header.producer_id)
@@ -234,7 +235,6 @@ class ProducerState:
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers without an open transaction that were silent for so long; returns their number."""
-        self.refused.expire(now_ms)
         expired = [
             producer_id
             for producer_id, entry in self.entries.items()

@@ -14,9 +14,9 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
-from kwire.log.refused_batches import COMES_AGAIN_MS, PRODUCERS_MAX, RefusedBatches
+from kwire.log.refused_batches import PRODUCERS_MAX, RefusedBatches
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.records import BatchHeader
+from kwire.protocol.records import SEQUENCE_MAX, with_offsets
 from tests.log.faults import FaultyDisk, full
 from tests.log.support import ManualClock, batch, marker, surroundings, values
 
@@ -106,36 +106,82 @@ def test_what_follows_a_batch_without_space_is_refused_until_that_one_has_come(s
     scene.expect_all()
 
 
-def test_a_refused_batch_is_waited_for_in_its_epoch_and_as_long_as_clients_send_it_again(scene: Scene) -> None:
-    def append(epoch: int, sequence: int) -> int:
-        data = batch(b"x", producer_id=2, producer_epoch=epoch, sequence=sequence)
-        return scene.log.append(data, leader_epoch=0).base_offset
+def numbered(producer_id: int, epoch: int, sequence: int) -> bytes:
+    return bytes(batch(b"x", producer_id=producer_id, producer_epoch=epoch, sequence=sequence))
 
+
+@pytest.mark.parametrize("producer_id", [1, 2])
+@pytest.mark.parametrize("later", [1, 5])
+def test_a_client_that_gave_up_what_was_refused_is_not_held_back_for_long(
+    scene: Scene, producer_id: int, later: int
+) -> None:
+    """It sends what is behind that again, or more than can be on its way at once."""
+    first = scene.sent if producer_id == 1 else 0
+
+    def code(sequence: int) -> ErrorCode:
+        try:
+            scene.log.append(numbered(producer_id, 0, sequence), leader_epoch=0)
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    full_disk = ErrorCode.KAFKA_STORAGE_ERROR
+    for _ in range(2):
+        scene.fill(".log")
+        assert [code(first + number) for number in (0, 1, 2, 3, 4)] == [full_disk] * 5
+        scene.make_space()
+    judged = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if producer_id == 1 else ErrorCode.NONE
+    assert code(first + later) is judged, "as if nothing had been refused"
+
+
+def test_a_refused_batch_is_waited_for_in_its_epoch_and_transaction_only(scene: Scene) -> None:
+    def refuse(epoch: int, sequence: int) -> None:
+        scene.fill(".log")
+        assert code_of(lambda: append(epoch, sequence)) is ErrorCode.KAFKA_STORAGE_ERROR
+        scene.make_space()
+
+    def append(epoch: int, sequence: int) -> None:
+        scene.log.append(numbered(2, epoch, sequence), leader_epoch=0)
+
+    append(0, 0)
+    refuse(0, 1)
+    append(1, 0)  # a newer epoch has given up what was before
+    append(1, 1)
+    refuse(1, 2)
+    scene.log.append(marker(2, 1, commit=False), leader_epoch=0, origin=AppendOrigin.COORDINATOR)
+    assert code_of(lambda: append(1, 3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_what_another_leader_stored_is_not_waited_for(scene: Scene) -> None:
     scene.fill(".log")
-    assert code_of(lambda: append(0, 0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(lambda: scene.log.append(numbered(2, 0, 0), leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     scene.make_space()
-    scene.log.expire_producers(scene.clock.wall_ms() + COMES_AGAIN_MS - 1, COMES_AGAIN_MS)
-    assert code_of(lambda: append(0, 1)) is ErrorCode.KAFKA_STORAGE_ERROR
-    scene.log.expire_producers(scene.clock.wall_ms() + COMES_AGAIN_MS, 24 * 3600 * 1000)
-    assert append(0, 1) == 4, "any sequence of a producer of whom nothing is known"
+    later = numbered(2, 0, 50)
+    stored = with_offsets(later, 4, check_frame(later).length, 1)
+    scene.log.append(stored, leader_epoch=1, origin=AppendOrigin.REPLICATION)
+    assert scene.log.append(numbered(2, 0, 51), leader_epoch=2).base_offset == 5
+
+
+def test_sequences_begin_again_behind_a_refused_batch(scene: Scene) -> None:
+    scene.log.append(numbered(2, 0, SEQUENCE_MAX - 1), leader_epoch=0)
     scene.fill(".log")
-    assert code_of(lambda: append(0, 2)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(lambda: scene.log.append(numbered(2, 0, SEQUENCE_MAX), leader_epoch=0)) is (
+        ErrorCode.KAFKA_STORAGE_ERROR
+    )
     scene.make_space()
-    assert append(1, 0) == 5, "a newer epoch has given up what was before"
-    assert append(1, 1) == 6
-    assert append(1, 2) == 7
+    assert code_of(lambda: scene.log.append(numbered(2, 0, 0), leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    for sequence in (SEQUENCE_MAX, 0):
+        scene.log.append(numbered(2, 0, sequence), leader_epoch=0)
 
 
 def test_no_more_producers_are_waited_for_than_the_most() -> None:
-    def header(producer_id: int, sequence: int) -> BatchHeader:
-        return check_frame(bytes(batch(b"x", producer_id=producer_id, producer_epoch=0, sequence=sequence)))
-
     refused = RefusedBatches()
     for producer_id in range(PRODUCERS_MAX + 1):
-        refused.note(header(producer_id, 0), now_ms=0)
-    refused.check(header(0, 1))
+        refused.note(check_frame(numbered(producer_id, 0, 0)))
+    refused.check(check_frame(numbered(0, 0, 1)))
     for producer_id in (1, PRODUCERS_MAX):
-        assert code_of(partial(refused.check, header(producer_id, 1))) is ErrorCode.KAFKA_STORAGE_ERROR
+        following = check_frame(numbered(producer_id, 0, 1))
+        assert code_of(partial(refused.check, following)) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("clean", [True, False])
