@@ -21,6 +21,7 @@ SHUTDOWN = 0x8004587D
 WITHOUT_JOURNAL_FLUSH = 2
 PATIENCE_SECONDS = 10.0
 FILL_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 10
 
 
 class FileSystem:
@@ -48,10 +49,13 @@ class FileSystem:
             os.close(descriptor)
 
     def fill(self, ballast: Path) -> None:
-        """With a file that takes all that is left."""
-        with ballast.open("wb", buffering=0) as file, suppress(OSError):
-            while True:
-                file.write(bytes(FILL_BYTES))
+        """With a file that takes all that is left, and then what was only reserved while it was written."""
+        with ballast.open("wb", buffering=0) as file:
+            for size in (FILL_BYTES, FILL_BYTES, BLOCK_BYTES):
+                with suppress(OSError):
+                    while True:
+                        file.write(bytes(size))
+                os.fsync(file.fileno())
 
     def unmount(self) -> None:
         """The loop device goes with it."""
