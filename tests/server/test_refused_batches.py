@@ -66,10 +66,8 @@ def test_answers_that_come_late_do_not_let_a_batch_pass_the_refused_one(is_known
         await scene.until(lambda: partition.log.lacks_space)
         broker.host.device.empty()
         await scene.until(lambda: not partition.log.lacks_space)
-        pipeline.send(numbered(first + 1))
-        await asyncio.sleep(0.1)
-        pipeline.send(numbered(first))
-        pipeline.send(numbered(first + 1))
+        for sequence in (first + 1, first, first + 1):
+            pipeline.send(numbered(sequence))
         full = ErrorCode.KAFKA_STORAGE_ERROR
         answers = [await pipeline.answer() for _ in range(5)]
         assert answers[1:] == [full, full, ErrorCode.NONE, ErrorCode.NONE]
