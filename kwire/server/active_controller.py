@@ -29,7 +29,7 @@ logger = logging.getLogger("kwire.server.active_controller")
 RETRY_SECONDS = 0.1
 SIZE_BYTES = 4
 ENVELOPES_AT_ONCE = 32
-"""Requests of clients that are under way to another node; each takes a connection. More of them wait."""
+"""Requests of clients that are under way to another node; more of them wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,7 @@ class Coordinators:
             keep=keep,
         )
         self.markers = MarkerWriter(partitions=partitions, offsets=self.groups, clock=node.clock)
+        self._markers_everywhere = MarkersEverywhere(self.markers, others)
         self.transactions = TransactionCoordinator(
             config=_transaction_config(config),
             partitions=partitions,
@@ -59,11 +60,12 @@ class Coordinators:
             clock=node.clock,
             next_producer_id=self.producer_ids.next,
             version=lambda: self._image().features.get(TRANSACTION_VERSION, 0),
-            channel=MarkersEverywhere(self.markers, others),
+            channel=self._markers_everywhere,
             keep=keep,
         )
+        self._transactions_everywhere = TransactionsEverywhere(self.transactions, others)
         self.gate = TransactionGate(
-            coordinator=TransactionsEverywhere(self.transactions, others),
+            coordinator=self._transactions_everywhere,
             config=_transaction_config(config),
             clock=node.clock,
             verifies=lambda: bool(config.typed["transaction.partition.verification.enable"]),
@@ -82,6 +84,8 @@ class Coordinators:
         """Answer everybody who waits, and end."""
         self.gate.stop()
         self.transactions.stop()
+        self._transactions_everywhere.stop()
+        self._markers_everywhere.stop()
         self.groups.stop()
 
     def _image(self) -> MetadataImage:

@@ -1,12 +1,12 @@
-"""What coordinators ask of other brokers: markers for partitions that those lead, transactions that they coordinate.
+"""Requests of coordinators to other brokers: markers for partitions that those lead, transactions that they coordinate.
 
-What concerns this broker stays in the process.
+What concerns this broker stays in the process. Requests to another broker carry all that waits for it (RequestBatches).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kwire.cluster.image import NO_LEADER, MetadataImage
 from kwire.cluster.quorum.ready import Destination
@@ -27,10 +27,33 @@ from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from kwire.server.request_batches import RequestBatches
+
+_Codes = dict[TopicPartition, ErrorCode]
+
+
+class _MarkerOf(NamedTuple):
+    """A marker and the partitions that another broker has to write it into."""
+
+    marker: Marker
+    partitions: Sequence[TopicPartition]
+
+    def to_request(self) -> WritableTxnMarker:
+        return WritableTxnMarker(
+            producer_id=self.marker.producer_id,
+            producer_epoch=self.marker.producer_epoch,
+            transaction_result=self.marker.is_commit,
+            topics=[
+                WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
+                for name, indexes in _by_topic(self.partitions).items()
+            ],
+            coordinator_epoch=self.marker.coordinator_epoch,
+            transaction_version=self.marker.transaction_version,
+        )
 
 
 class OtherBrokers:
-    """Where brokers reach each other, and the way there."""
+    """Sends requests to brokers at the listener that brokers use among themselves."""
 
     def __init__(
         self, *, broker_id: int, listener_name: str, image: Callable[[], MetadataImage], channel: Channel
@@ -60,39 +83,34 @@ class MarkersEverywhere:
     def __init__(self, writer: MarkerWriter, others: OtherBrokers) -> None:
         self._writer = writer
         self._others = others
+        self._batches: RequestBatches[_MarkerOf, Outcomes] = RequestBatches(self._write_there)
 
     def write(self, leader_id: int, marker: Marker, partitions: Iterable[TopicPartition]) -> Answer[Outcomes]:
         in_order = sorted(partitions)  # a set's own order is another one in each process
         if leader_id == self._others.broker_id:
             return self._writer.write(marker, in_order)
-        return self._write_there(leader_id, marker, in_order)
+        return self._batches.add(leader_id, marker.producer_id, _MarkerOf(marker, in_order))
 
-    async def _write_there(self, leader_id: int, marker: Marker, partitions: Sequence[TopicPartition]) -> Outcomes:
-        request = WriteTxnMarkersRequest(
-            markers=[
-                WritableTxnMarker(
-                    producer_id=marker.producer_id,
-                    producer_epoch=marker.producer_epoch,
-                    transaction_result=marker.is_commit,
-                    topics=[
-                        WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
-                        for name, indexes in _by_topic(partitions).items()
-                    ],
-                    coordinator_epoch=marker.coordinator_epoch,
-                    transaction_version=marker.transaction_version,
-                )
-            ]
-        )
-        outcomes = dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION)
+    def stop(self) -> None:
+        """Cancel the requests that are under way."""
+        self._batches.stop()
+
+    async def _write_there(self, leader_id: int, wanted: Sequence[_MarkerOf]) -> list[Outcomes]:
+        """Return the outcomes of each marker; NETWORK_EXCEPTION, which is retried, for what was not answered."""
+        request = WriteTxnMarkersRequest(markers=[each.to_request() for each in wanted])
+        outcomes = {
+            each.marker.producer_id: dict.fromkeys(each.partitions, ErrorCode.NETWORK_EXCEPTION) for each in wanted
+        }
         try:
             response = await self._others.send(leader_id, request)
         except Unreachable:
-            return outcomes  # they are asked again
+            return list(outcomes.values())
         for result in response.markers:
+            codes = outcomes.get(result.producer_id, {})
             for topic in result.topics:
-                for each in topic.partitions:
-                    outcomes[topic.name, each.partition_index] = ErrorCode(each.error_code)
-        return outcomes
+                for partition in topic.partitions:
+                    codes[topic.name, partition.partition_index] = ErrorCode(partition.error_code)
+        return list(outcomes.values())
 
 
 class TransactionsEverywhere:
@@ -101,6 +119,11 @@ class TransactionsEverywhere:
     def __init__(self, here: TransactionCoordinator, others: OtherBrokers) -> None:
         self._here = here
         self._others = others
+        self._batches: RequestBatches[AddPartitionsToTxnTransaction, _Codes] = RequestBatches(self._send)
+
+    def stop(self) -> None:
+        """Cancel the requests that are under way."""
+        self._batches.stop()
 
     def add(
         self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], *, client_version: int
@@ -155,18 +178,26 @@ class TransactionsEverywhere:
                 for name, indexes in _by_topic(partitions).items()
             ],
         )
+        codes = dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        codes.update(await self._batches.add(leader_id, transactional_id, transaction))
+        return codes
+
+    async def _send(self, leader_id: int, transactions: Sequence[AddPartitionsToTxnTransaction]) -> list[_Codes]:
+        """Return the codes of each transaction's partitions. Raises KafkaError when the broker does not answer them."""
+        request = AddPartitionsToTxnRequest(transactions=list(transactions))
         try:
-            response = await self._others.send(leader_id, AddPartitionsToTxnRequest(transactions=[transaction]))
+            response = await self._others.send(leader_id, request)
         except Unreachable as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
         if response.error_code != ErrorCode.NONE:
             raise KafkaError(ErrorCode(response.error_code))
-        codes = dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        codes: dict[str, _Codes] = {each.transactional_id: {} for each in transactions}
         for result in response.results_by_transaction:
+            found = codes.get(result.transactional_id, {})
             for topic in result.topic_results:
                 for each in topic.results_by_partition:
-                    codes[topic.name, each.partition_index] = ErrorCode(each.partition_error_code)
-        return codes
+                    found[topic.name, each.partition_index] = ErrorCode(each.partition_error_code)
+        return list(codes.values())
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -1,75 +1,229 @@
-"""The way to another node: a connection is kept for the next request, unless the other node has hung up meanwhile."""
+"""NodeChannel: one connection for each node and API, requests in flight, and what ends a connection."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
 
 from kwire import event_loop
 from kwire.cluster.quorum.ready import Destination
+from kwire.cluster.raft_node import Unreachable
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.codec import decode
 from kwire.protocol.framing import encode_response, parse_request_header
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kwire.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kwire.server.network.node_channel import NodeChannel
+from kwire.server.network.node_connection import REQUESTS_IN_FLIGHT_MAX
 
 SIZE_BYTES = 4
+SPOKEN = (ApiKey.BROKER_HEARTBEAT, ApiKey.UNREGISTER_BROKER)
 
 
 class OtherNode:
-    """Answers ApiVersions and heartbeats, and hangs up when it is told to."""
+    """Answers ApiVersions at once and heartbeats in order, once `may_answer` is set; closes when a test says so."""
 
     def __init__(self) -> None:
         self.connections: list[asyncio.StreamWriter] = []
-        self.beats: list[int] = []
+        self.received: list[int] = []
+        self.most_in_flight = 0
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self._unanswered = 0
+        self.destination = Destination(2, "", 0)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections.append(writer)
+        answers: asyncio.Queue[bytes] = asyncio.Queue()
+        answering = asyncio.create_task(self._answer_in_order(answers, writer))
         try:
             while True:
                 size = int.from_bytes(await reader.readexactly(SIZE_BYTES), "big")
-                writer.writelines(self._answer(await reader.readexactly(size)))
-        except asyncio.IncompleteReadError:
+                frame = await reader.readexactly(size)
+                if parse_request_header(frame).api_key == ApiKey.BROKER_HEARTBEAT:
+                    self._unanswered += 1
+                    self.most_in_flight = max(self.most_in_flight, self._unanswered)
+                    answers.put_nowait(frame)
+                else:
+                    writer.writelines(self._answer(frame))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            answering.cancel()
             writer.close()
+
+    async def _answer_in_order(self, frames: asyncio.Queue[bytes], writer: asyncio.StreamWriter) -> None:
+        while True:
+            frame = await frames.get()
+            await self.may_answer.wait()
+            self._unanswered -= 1
+            writer.writelines(self._answer(frame))
 
     def _answer(self, frame: bytes) -> list[bytes]:
         header = parse_request_header(frame)
-        response: ApiVersionsResponse | BrokerHeartbeatResponse
+        response: Any = UnregisterBrokerResponse()
         if header.api_key == ApiKey.API_VERSIONS:
-            beats = ApiVersion(api_key=ApiKey.BROKER_HEARTBEAT, min_version=0, max_version=1)
-            response = ApiVersionsResponse(api_keys=[beats])
-        else:
+            response = ApiVersionsResponse(
+                api_keys=[ApiVersion(api_key=key, min_version=0, max_version=0) for key in SPOKEN]
+            )
+        elif header.api_key == ApiKey.BROKER_HEARTBEAT:
             beat = decode(BrokerHeartbeatRequest, header.api_version, frame, header.body_position)
-            self.beats.append(beat.broker_epoch)
-            response = BrokerHeartbeatResponse(is_caught_up=True)
+            self.received.append(beat.broker_epoch)
+            response = BrokerHeartbeatResponse(is_fenced=bool(beat.broker_epoch % 2))
         return [bytes(each) for each in encode_response(header.correlation_id, response, header.api_version)]
 
 
-def test_a_connection_is_used_again_unless_the_other_node_has_hung_up() -> None:
+@asynccontextmanager
+async def other_node() -> AsyncIterator[OtherNode]:
+    other = OtherNode()
+    server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
+    other.destination = Destination(2, *server.sockets[0].getsockname()[:2])
+    yield other
+    for connection in other.connections:
+        connection.close()
+    server.close()
+    await server.wait_closed()
+
+
+def new_channel(timeout_ms: int = 10_000) -> NodeChannel:
+    return NodeChannel(client_id="test", software_version="1", timeout_ms=timeout_ms)
+
+
+def beat(channel: NodeChannel, other: OtherNode, epoch: int) -> Coroutine[Any, Any, Any]:
+    return channel.send(other.destination, BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch))
+
+
+async def until(holds: Any) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0)
+
+
+def test_a_connection_is_used_again_unless_the_other_node_has_closed_it() -> None:
     event_loop.run(use_twice())
 
 
 async def use_twice() -> None:
-    other = OtherNode()
-    server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
-    channel = NodeChannel(client_id="test", software_version="1", timeout_ms=10_000)
-    destination = Destination(2, *server.sockets[0].getsockname()[:2])
+    async with other_node() as other:
+        channel = new_channel()
+        assert not (await beat(channel, other, 2)).is_fenced
+        assert (await beat(channel, other, 3)).is_fenced
+        assert len(other.connections) == 1
+        (kept,) = channel._connections.values()
+        other.connections[0].close()
+        await until(lambda: kept.is_closed)
+        await beat(channel, other, 4)  # the first request after that does not fail
+        assert (len(other.connections), other.received) == (2, [2, 3, 4])
+        channel.close()
 
-    async def beat(epoch: int) -> BrokerHeartbeatResponse:
-        response = await channel.send(destination, BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch))
-        assert isinstance(response, BrokerHeartbeatResponse)
-        return response
 
-    assert (await beat(1)).is_caught_up
-    assert (await beat(2)).is_caught_up
-    assert len(other.connections) == 1
-    (kept,) = channel._idle.values()
-    other.connections[0].close()
-    async with asyncio.timeout(10):
-        while not kept.is_over:
-            await asyncio.sleep(0)
-    assert (await beat(3)).is_caught_up, "the first request after that does not fail"
-    assert (len(other.connections), other.beats) == (2, [1, 2, 3])
+def test_many_requests_at_once_share_one_connection_and_each_gets_its_own_response() -> None:
+    event_loop.run(send_many())
+
+
+async def send_many() -> None:
+    async with other_node() as other:
+        other.may_answer.clear()
+        channel = new_channel()
+        beats = [asyncio.ensure_future(beat(channel, other, epoch)) for epoch in range(500)]
+        await until(lambda: other.most_in_flight == REQUESTS_IN_FLIGHT_MAX)
+        other.may_answer.set()
+        responses = await asyncio.gather(*beats)
+        assert [response.is_fenced for response in responses] == [bool(epoch % 2) for epoch in range(500)]
+        assert other.received == list(range(500))
+        assert len(other.connections) == 1
+        assert other.most_in_flight == REQUESTS_IN_FLIGHT_MAX
+        channel.close()
+
+
+def test_a_request_of_another_api_does_not_wait_behind_one_that_is_not_answered() -> None:
+    event_loop.run(send_beside())
+
+
+async def send_beside() -> None:
+    async with other_node() as other:
+        other.may_answer.clear()
+        channel = new_channel()
+        slow = asyncio.ensure_future(beat(channel, other, 1))
+        await until(lambda: other.most_in_flight == 1)
+        response = await channel.send(other.destination, UnregisterBrokerRequest(broker_id=7))
+        assert response.error_code == 0
+        assert not slow.done()
+        assert len(other.connections) == 2
+        channel.close()
+        with pytest.raises(Unreachable, match="this node is stopping"):
+            await slow
+        with pytest.raises(Unreachable, match="this node is stopping"):
+            await beat(channel, other, 2)
+
+
+def test_a_timeout_ends_the_connection_and_all_requests_on_it() -> None:
+    event_loop.run(time_out())
+
+
+async def time_out() -> None:
+    async with other_node() as other:
+        other.may_answer.clear()
+        channel = new_channel(timeout_ms=50)
+        outcomes = await asyncio.gather(*(beat(channel, other, epoch) for epoch in range(3)), return_exceptions=True)
+        assert all(isinstance(outcome, Unreachable) for outcome in outcomes)
+        assert "no response within 0.05 s" in str(outcomes[0])
+        other.may_answer.set()
+        await beat(channel, other, 9)
+        assert len(other.connections) == 2
+        channel.close()
+
+
+def test_a_cancelled_request_leaves_the_others_on_its_connection_alone() -> None:
+    event_loop.run(cancel_one())
+
+
+async def cancel_one() -> None:
+    async with other_node() as other:
+        other.may_answer.clear()
+        channel = new_channel()
+        beats = [asyncio.ensure_future(beat(channel, other, epoch)) for epoch in (1, 2, 4)]
+        await until(lambda: other.most_in_flight == 3)
+        beats[1].cancel()
+        await until(beats[1].done)
+        other.may_answer.set()
+        assert [(await beats[0]).is_fenced, (await beats[2]).is_fenced] == [True, False]
+        assert len(other.connections) == 1
+        channel.close()
+
+
+def test_a_connection_whose_requests_are_all_cancelled_is_closed() -> None:
+    event_loop.run(cancel_all())
+
+
+async def cancel_all() -> None:
+    async with other_node() as other:
+        other.may_answer.clear()
+        channel = new_channel()
+        beats = [asyncio.ensure_future(beat(channel, other, epoch)) for epoch in range(2 * REQUESTS_IN_FLIGHT_MAX)]
+        await until(lambda: other.most_in_flight == REQUESTS_IN_FLIGHT_MAX)
+        (connection,) = channel._connections.values()
+        for each in beats:
+            each.cancel()
+        await until(lambda: connection.is_closed)
+        other.may_answer.set()
+        await beat(channel, other, 100)
+        assert len(other.connections) == 2
+        channel.close()
+
+
+def test_an_address_where_nobody_listens_and_one_that_is_no_name_are_unreachable() -> None:
+    event_loop.run(reach_nobody())
+
+
+async def reach_nobody() -> None:
+    async with other_node() as other:
+        address = other.destination
+    channel = new_channel()
+    for destination in (address, Destination(3, "a" * 70 + ".example", 1), Destination(4, "\udcff", 1)):
+        with pytest.raises(Unreachable, match=f"node {destination.node_id} at"):
+            await channel.send(destination, BrokerHeartbeatRequest(broker_id=1))
     channel.close()
-    server.close()
-    await server.wait_closed()

@@ -43,7 +43,7 @@ def test_what_a_cluster_said_holds(seed: int, results: dict[int, Result]) -> Non
     assert outcome is not None, results[seed].failure
     assert outcome.faults >= 5
     assert outcome.operations >= 1000
-    assert min(outcome.sends, outcome.transactions, outcome.shares, outcome.topics) > 0
+    assert min(outcome.sends, outcome.transactions, outcome.topics) > 0
 
 
 def test_seeds_are_of_all_kinds(results: dict[int, Result]) -> None:
@@ -51,6 +51,7 @@ def test_seeds_are_of_all_kinds(results: dict[int, Result]) -> None:
     assert {outcome.promise for outcome in outcomes} == {"flushed", "written", "bounded", "beyond"}
     assert sum(outcome.acknowledged for outcome in outcomes) > 100 * len(outcomes)
     assert all(sum(getattr(outcome, name) for outcome in outcomes) > 0 for name in ("commits", "deleted"))
+    assert sum(outcome.shares for outcome in outcomes) > 3 * len(outcomes), "groups seldom settle between faults"
     transactions = sum(outcome.transactions for outcome in outcomes)
     classic = sum(outcome.classic for outcome in outcomes)
     assert transactions / 4 < classic < 3 * transactions / 4

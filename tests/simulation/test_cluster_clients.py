@@ -45,7 +45,8 @@ def test_only_who_led_when_a_record_was_acknowledged_and_who_leads_later_must_ha
         async def scenario() -> None:
             await cluster.start()
             key = await _make_topic(late, ledger)
-            old = await late.leader_of(key)
+            while (old := await late.leader_of(key)) is None:  # not every broker has the topic yet
+                await asyncio.sleep(0.1)
             ledger.acknowledge(key, BEFORE, b"before")
             new = await _depose(simulation, cluster, early, key)
             await early.produce()

@@ -1,0 +1,127 @@
+"""Batches of what coordinators ask of other brokers, as Kafka's marker and verification senders build them.
+
+What is asked of one broker in one turn of the event loop leaves in one request. While REQUESTS_AT_ONCE requests to a
+broker are unanswered, more items wait for the next one, so that a burst of n items costs far fewer than n requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+REQUESTS_AT_ONCE: Final = 2
+"""Requests to one broker: one that the broker serves and one that is on its way meanwhile."""
+ITEMS_MAX: Final = 500
+"""Items of one request. A marker or a verification takes some hundred bytes and one append, so that a request stays far
+below socket.request.max.bytes and holds the other broker's event loop for a few milliseconds."""
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(slots=True)
+class _Waiting(Generic[ItemT, ResultT]):
+    key: Hashable
+    item: ItemT
+    result: asyncio.Future[ResultT]
+
+
+@dataclass(slots=True)
+class _Peer(Generic[ItemT, ResultT]):
+    """Items that wait for a request to one broker, and the tasks of the requests that were sent."""
+
+    waiting: deque[_Waiting[ItemT, ResultT]] = field(default_factory=deque)
+    requests: set[asyncio.Task[None]] = field(default_factory=set)
+    is_scheduled: bool = False
+
+
+class RequestBatches(Generic[ItemT, ResultT]):
+    """Items of one kind for other brokers, gathered into requests."""
+
+    def __init__(self, send: Callable[[int, Sequence[ItemT]], Awaitable[Sequence[ResultT]]]) -> None:
+        """`send` sends one request to a broker and returns a result for each item, in the items' order.
+
+        It may raise: all items of the request raise the same.
+        """
+        self._send = send
+        self._peers: dict[int, _Peer[ItemT, ResultT]] = {}
+
+    def add(self, broker_id: int, key: Hashable, item: ItemT) -> asyncio.Future[ResultT]:
+        """Return the future of an item's result. Items of one key never share a request: its response names the key."""
+        loop = asyncio.get_running_loop()
+        peer = self._peers.setdefault(broker_id, _Peer())
+        result: asyncio.Future[ResultT] = loop.create_future()
+        peer.waiting.append(_Waiting(key, item, result))
+        self._schedule(broker_id, peer)
+        return result
+
+    def stop(self) -> None:
+        """Cancel all requests and what waits for one."""
+        for peer in self._peers.values():
+            for request in peer.requests:
+                request.cancel()
+            for each in peer.waiting:
+                each.result.cancel()
+        self._peers.clear()
+
+    def _schedule(self, broker_id: int, peer: _Peer[ItemT, ResultT]) -> None:
+        if peer.waiting and not peer.is_scheduled and len(peer.requests) < REQUESTS_AT_ONCE:
+            peer.is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._send_batch, broker_id)
+
+    def _send_batch(self, broker_id: int) -> None:
+        peer = self._peers.get(broker_id)
+        if peer is None:  # stopped meanwhile
+            return
+        peer.is_scheduled = False
+        batch = _take_batch(peer.waiting)
+        if batch:
+            request = asyncio.get_running_loop().create_task(self._request(broker_id, batch))
+            peer.requests.add(request)
+            request.add_done_callback(lambda done: self._answered(broker_id, done))
+            self._schedule(broker_id, peer)
+
+    def _answered(self, broker_id: int, request: asyncio.Task[None]) -> None:
+        peer = self._peers.get(broker_id)
+        if peer is None:
+            return
+        peer.requests.discard(request)
+        if peer.waiting:
+            self._schedule(broker_id, peer)
+        elif not peer.requests:
+            del self._peers[broker_id]
+
+    async def _request(self, broker_id: int, batch: Sequence[_Waiting[ItemT, ResultT]]) -> None:
+        try:
+            results = await self._send(broker_id, [each.item for each in batch])
+        except asyncio.CancelledError:
+            for each in batch:
+                each.result.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 whatever it is, those that wait have to learn of it
+            for each in batch:
+                if not each.result.done():
+                    each.result.set_exception(error)
+            return
+        for each, result in zip(batch, results, strict=True):
+            if not each.result.done():
+                each.result.set_result(result)
+
+
+def _take_batch(waiting: deque[_Waiting[ItemT, ResultT]]) -> list[_Waiting[ItemT, ResultT]]:
+    """Remove the oldest items from the queue, up to ITEMS_MAX, at most one of each key; cancelled ones are dropped."""
+    batch: list[_Waiting[ItemT, ResultT]] = []
+    keys: set[Hashable] = set()
+    while waiting and len(batch) < ITEMS_MAX:
+        first = waiting[0]
+        if first.result.done():
+            waiting.popleft()
+            continue
+        if first.key in keys:
+            break
+        keys.add(first.key)
+        batch.append(waiting.popleft())
+    return batch

@@ -1,0 +1,116 @@
+"""RequestBatches: a burst of items costs few requests, each item gets its own result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from kwire.server.request_batches import ITEMS_MAX, REQUESTS_AT_ONCE, RequestBatches
+from tests.virtual_loop import virtual_loop
+
+
+class Peers:
+    """Answers requests when a test lets it: the result of an item is its double."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[int, list[int]]] = []
+        self.may_answer = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def answer(self, broker_id: int, items: Sequence[int]) -> list[int]:
+        self.requests.append((broker_id, list(items)))
+        await self.may_answer.wait()
+        if self.error is not None:
+            raise self.error
+        return [2 * item for item in items]
+
+
+async def turn(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0)
+
+
+def test_a_burst_leaves_in_few_requests() -> None:
+    async def burst() -> None:
+        peers = Peers()
+        batches: RequestBatches[int, int] = RequestBatches(peers.answer)
+        peers.may_answer.set()
+        results = await asyncio.gather(*(batches.add(7, item, item) for item in range(1200)))
+        assert results == [2 * item for item in range(1200)]
+        assert [len(items) for _, items in peers.requests] == [ITEMS_MAX, ITEMS_MAX, 200]
+        assert not batches._peers, "nothing is kept for a broker of whom nothing is wanted"
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(burst())
+
+
+def test_what_is_wanted_while_requests_are_under_way_shares_the_next_one() -> None:
+    async def trickle() -> None:
+        peers = Peers()
+        batches: RequestBatches[int, int] = RequestBatches(peers.answer)
+        results = []
+        for item in range(100):
+            results.append(batches.add(7, item, item))
+            await asyncio.sleep(0)
+        elsewhere = batches.add(8, 0, 5)
+        await turn(lambda: len(peers.requests) == REQUESTS_AT_ONCE + 1)
+        peers.may_answer.set()
+        assert await asyncio.gather(*results) == [2 * item for item in range(100)]
+        assert await elsewhere == 10
+        assert [each for each in peers.requests if each[0] == 7] == [
+            (7, [0]),
+            (7, [1]),
+            (7, list(range(2, 100))),
+        ]
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(trickle())
+
+
+def test_items_of_one_key_never_share_a_request() -> None:
+    async def repeat() -> None:
+        peers = Peers()
+        peers.may_answer.set()
+        batches: RequestBatches[int, int] = RequestBatches(peers.answer)
+        results = [batches.add(7, key, item) for key, item in (("a", 1), ("b", 2), ("a", 3), ("c", 4))]
+        assert await asyncio.gather(*results) == [2, 4, 6, 8]
+        assert [items for _, items in peers.requests] == [[1, 2], [3, 4]]
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(repeat())
+
+
+def test_an_error_reaches_all_items_of_its_request_and_a_cancelled_item_is_not_sent() -> None:
+    async def fail() -> None:
+        peers = Peers()
+        peers.error = OSError("gone")
+        batches: RequestBatches[int, int] = RequestBatches(peers.answer)
+        first, second = batches.add(7, 1, 1), batches.add(7, 2, 2)
+        await turn(lambda: len(peers.requests) == 1)
+        third, fourth = batches.add(7, 3, 3), batches.add(7, 4, 4)
+        third.cancel()
+        peers.may_answer.set()
+        outcomes = await asyncio.gather(first, second, third, fourth, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [OSError, OSError, asyncio.CancelledError, OSError]
+        assert [items for _, items in peers.requests] == [[1, 2], [4]]
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(fail())
+
+
+def test_stopping_cancels_what_is_under_way_and_what_waits() -> None:
+    async def stop() -> None:
+        peers = Peers()
+        batches: RequestBatches[int, int] = RequestBatches(peers.answer)
+        under_way = batches.add(7, 1, 1)
+        await turn(lambda: len(peers.requests) == 1)
+        waiting = batches.add(7, 2, 2)
+        batches.stop()
+        for result in (under_way, waiting):
+            with pytest.raises(asyncio.CancelledError):
+                await result
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(stop())
