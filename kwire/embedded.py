@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from kwire import event_loop
+from kwire.invariants import failure_reason
 from kwire.server.broker import BrokerServer
 from kwire.server.own_processes import command_of, environment
 from kwire.server.settings.config import SettingError, make_config
@@ -30,7 +31,7 @@ READY_LINE = "kwire: serving Kafka on "
 
 
 class BrokerFailedError(RuntimeError):
-    """The broker could not start; the message is what it said."""
+    """The broker could not start, or ended by itself; the message says why."""
 
 
 class _Runner(Protocol):
@@ -152,7 +153,7 @@ class _ThreadRunner:
 
     def _raise_error(self) -> None:
         if self._error is not None:
-            raise BrokerFailedError(str(self._error)) from self._error
+            raise BrokerFailedError(failure_reason(self._error)) from self._error
 
     def _run(self, settings: Mapping[str, str]) -> None:
         try:

@@ -7,7 +7,6 @@ import gc
 import logging
 import resource
 import sys
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +16,9 @@ from kwire import event_loop
 from kwire.cli.log_lines import LineLimit, OneLineFormatter
 from kwire.cli.stopping import Stopping
 from kwire.cluster.directory import DirectoryRefused
+from kwire.invariants import failure_reason, is_broken_invariant
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
-from kwire.server.background import is_broken_invariant
 from kwire.server.broker import BrokerServer
 from kwire.server.network.memory_return import keep_large_blocks_apart
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
@@ -35,7 +34,7 @@ EXIT_REFUSED = 1
 EXIT_FAILED = 3
 """The broker stopped because it could no longer keep its promises."""
 EXIT_BROKEN = 70
-"""An invariant does not hold: a mistake in kwire, or memory that lies. (EX_SOFTWARE of sysexits.)"""
+"""A broken invariant threatens durable data: a bug in kwire, or faulty memory. (EX_SOFTWARE of sysexits.)"""
 
 
 @click.command()
@@ -135,14 +134,5 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
         click.echo("kwire: stopped")
         return 0
     failure = server.failed.result()
-    click.echo(f"kwire: stopped, because {_reason(failure)}", err=True)
+    click.echo(f"kwire: stopped, because {failure_reason(failure)}", err=True)
     return EXIT_BROKEN if is_broken_invariant(failure) else EXIT_FAILED
-
-
-def _reason(failure: BaseException) -> str:
-    """What a failure says; one without words, as of a bare assertion, is told by its kind and place."""
-    if str(failure):
-        return str(failure)
-    frames = traceback.extract_tb(failure.__traceback__)
-    place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    return f"{type(failure).__name__}{place}"

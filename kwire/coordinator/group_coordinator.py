@@ -7,6 +7,7 @@ for records to be committed. Outcomes that concern the whole request are in the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -118,8 +119,9 @@ class GroupCoordinator:
         """A topic is gone, wherever it was: what was committed for it would be taken for that of the next one."""
         for shard in self._runtime:
             if shard.state is ShardState.ACTIVE:
-                for index in range(len(topic.partitions)):
-                    shard.attempt(shard.machine.forget_partition(topic.name, index))
+                with contextlib.suppress(KafkaError), shard:  # as while it loads, they stay
+                    for index in range(len(topic.partitions)):
+                        shard.attempt(shard.machine.forget_partition(topic.name, index))
 
     def leadership_changed(self, partition: Partition) -> None:
         """The partition is led by this broker from now on, or no longer."""
@@ -172,11 +174,12 @@ class GroupCoordinator:
                 raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
             if version == 0:
                 request.rebalance_timeout_ms = timeout_ms
-            group = shard.machine.groups.get(request.group_id)
-            is_member = group is not None and request.member_id in group.members
-            if not self._memory.has_room(request, call.client_id, is_member=is_member):
-                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            shard.attempt(shard.machine.joining.join(call))
+            with shard:
+                group = shard.machine.groups.get(request.group_id)
+                is_member = group is not None and request.member_id in group.members
+                if not self._memory.has_room(request, call.client_id, is_member=is_member):
+                    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                shard.attempt(shard.machine.joining.join(call))
         except KafkaError as error:
             return refused_join(error.code, request.member_id)
         return answer.result() if answer.done() else answer
@@ -185,28 +188,33 @@ class GroupCoordinator:
         answer: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
         try:
             shard = self._shard_of_named_group(request.group_id)
+            with shard:
+                machine = shard.machine
+                shard.attempt(machine.syncing.sync(machine.groups.get(request.group_id), request, answer))
         except KafkaError as error:
             return SyncGroupResponse(error_code=error.code)
-        machine = shard.machine
-        shard.attempt(machine.syncing.sync(machine.groups.get(request.group_id), request, answer))
         return answer.result() if answer.done() else answer
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         try:
-            machine = self._shard_of_named_group(request.group_id).machine
+            shard = self._shard_of_named_group(request.group_id)
+            with shard:
+                machine = shard.machine
+                code = machine.syncing.heartbeat(machine.groups.get(request.group_id), request)
         except KafkaError as error:
             # A member cannot do anything about a coordinator that is still loading but wait.
             is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error.code)
-        return HeartbeatResponse(error_code=machine.syncing.heartbeat(machine.groups.get(request.group_id), request))
+        return HeartbeatResponse(error_code=code)
 
     def leave(self, group_id: str, identities: list[MemberIdentity]) -> Answer[LeaveGroupResponse]:
         try:
             shard = self._shard_of_named_group(group_id)
+            with shard:
+                machine = shard.machine
+                responses, change = machine.leaving.leave(machine.groups.get(group_id), identities)
         except KafkaError as error:
             return LeaveGroupResponse(error_code=error.code)
-        machine = shard.machine
-        responses, change = machine.leaving.leave(machine.groups.get(group_id), identities)
         response = LeaveGroupResponse(members=responses)
         if change is None:
             return response
@@ -225,7 +233,8 @@ class GroupCoordinator:
 
         try:
             shard = self._shard(request.group_id)
-            write = shard.machine.committing.commit(request, topics, version=version)
+            with shard:
+                write = shard.machine.committing.commit(request, topics, version=version)
         except KafkaError as error:
             return refuse(error.code)
         return _write(shard, write, refuse)
@@ -240,7 +249,8 @@ class GroupCoordinator:
 
         try:
             shard = self._shard_of_named_group(request.group_id)
-            write = shard.machine.committing.commit_in_transaction(request, topics)
+            with shard:
+                write = shard.machine.committing.commit_in_transaction(request, topics)
         except KafkaError as error:
             return refuse(error.code)
         return _write(shard, write, refuse)
@@ -249,7 +259,9 @@ class GroupCoordinator:
         """Append a transaction's marker to a partition of __consumer_offsets: what it committed there counts now, or
         never. Raises KafkaError or DiskFailure.
         """
-        return self._active(index).end_transaction(marker)
+        shard = self._active(index)
+        with shard:
+            return shard.end_transaction(marker)
 
     def offsets_partition(self, group_id: str) -> Partition:
         """The partition that a transaction with this group's offsets writes into; raises KafkaError."""
@@ -268,13 +280,14 @@ class GroupCoordinator:
 
         try:
             shard = self._shard(group_id)
+            with shard:
+                committing = shard.machine.committing
+                if request.topics is None:
+                    topics = committing.fetch_all(group_id, require_stable=require_stable)
+                else:
+                    topics = committing.fetch(group_id, request.topics, require_stable=require_stable)
         except KafkaError as error:
             return refuse(error.code)
-        committing = shard.machine.committing
-        if request.topics is None:
-            topics = committing.fetch_all(group_id, require_stable=require_stable)
-        else:
-            topics = committing.fetch(group_id, request.topics, require_stable=require_stable)
         return _settled(shard.read(OffsetFetchResponseGroup(group_id=group_id, topics=topics)), refuse)
 
     def delete_offsets(self, group_id: str, topics: list[OffsetDeleteRequestTopic]) -> Answer[OffsetDeleteResponse]:
@@ -283,7 +296,8 @@ class GroupCoordinator:
 
         try:
             shard = self._shard_of_named_group(group_id)
-            write = shard.machine.committing.delete(group_id, topics)
+            with shard:
+                write = shard.machine.committing.delete(group_id, topics)
         except KafkaError as error:
             return refuse(error.code)
         response = OffsetDeleteResponse(topics=write.answer)
@@ -306,10 +320,11 @@ class GroupCoordinator:
 
     def describe_group(self, group_id: str, *, version: int) -> DescribeGroupsDescribedGroup:
         try:
-            machine = self._shard(group_id).machine
+            shard = self._shard(group_id)
+            with shard:
+                return described_group(group_id, shard.machine.groups.get(group_id), version=version)
         except KafkaError as error:
             return refused_description(group_id, error.code)
-        return described_group(group_id, machine.groups.get(group_id), version=version)
 
     def delete_group(self, group_id: str) -> Answer[DeletableGroupResult]:
         def refuse(code: ErrorCode) -> DeletableGroupResult:
@@ -317,14 +332,15 @@ class GroupCoordinator:
 
         try:
             shard = self._shard(group_id)
+            with shard:
+                group = shard.machine.groups.get(group_id)
+                if group is None:
+                    return refuse(ErrorCode.GROUP_ID_NOT_FOUND)
+                if not group.is_empty:
+                    return refuse(ErrorCode.NON_EMPTY_GROUP)
+                records = shard.machine.delete_records(group_id)
         except KafkaError as error:
             return refuse(error.code)
-        group = shard.machine.groups.get(group_id)
-        if group is None:
-            return refuse(ErrorCode.GROUP_ID_NOT_FOUND)
-        if not group.is_empty:
-            return refuse(ErrorCode.NON_EMPTY_GROUP)
-        records = shard.machine.delete_records(group_id)
         return _write(shard, Write(answer=DeletableGroupResult(group_id=group_id), records=records), refuse)
 
 
@@ -363,7 +379,8 @@ def _write(
     shard: Shard[GroupRecord, GroupMachine], write: Write[GroupRecord, T], refuse: Callable[[ErrorCode], T]
 ) -> Answer[T]:
     try:
-        outcome = shard.write(write)
+        with shard:
+            outcome = shard.write(write)
     except KafkaError as error:
         return refuse(error.code)
     return _settled(outcome, refuse)

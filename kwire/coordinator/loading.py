@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
-from kwire.cluster.partition import Partition
-from kwire.coordinator.shard import Machine
+from kwire.coordinator.shard import Machine, Shard, ShardState
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import UnknownRecordTypeError
 from kwire.protocol.records import NO_PRODUCER_ID, BatchHeader, Record, decode_batch, iterate_headers
 from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.coordinator")
-
-R = TypeVar("R")
 
 READ_BYTES = 256 * 1024
 """Read at once: a few milliseconds of decoding. A larger batch is still read whole."""
@@ -27,14 +24,13 @@ RECORDS_BETWEEN_LOOKS = 64
 
 
 class Loader:
-    """Loads one partition; `run` may be cancelled at any of its pauses."""
+    """Loads one shard; `run` ends at the next pause after the shard was closed, and may be cancelled at any pause."""
 
-    def __init__(
-        self, partition: Partition, machine: Machine[R], clock: Clock, *, keep: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, shard: Shard[Any, Any], clock: Clock, *, keep: Callable[[], None] = lambda: None) -> None:
         """Call `keep` at each pause: all that is there stays, and need not be searched for garbage again."""
-        self._partition = partition
-        self._machine: Machine[R] = machine
+        self._shard = shard
+        self._partition = shard.partition
+        self._machine: Machine[Any] = shard.machine
         self._clock = clock
         self._keep = keep
         self._slice_started_ms = clock.monotonic_ms()
@@ -42,7 +38,7 @@ class Loader:
         self._unknown: set[str] = set()
 
     async def run(self) -> int:
-        """Replay everything up to the log's end; the number of records."""
+        """Replay everything up to the log's end, unless the shard is closed meanwhile; return the number of records."""
         partition = self._partition
         offset = partition.log.log_start_offset
         while offset < partition.log.log_end_offset:  # which may move to another directory meanwhile
@@ -50,8 +46,15 @@ class Loader:
             assert data, f"nothing to read at {offset} of {partition.log!r}"
             for position, header in iterate_headers(data):
                 await self._batch(data, position, header, offset)
+                if self._is_given_up:
+                    return self._records
                 offset = header.next_offset
         return self._records
+
+    @property
+    def _is_given_up(self) -> bool:
+        """The machine was unloaded: what is replayed into it now is never unloaded again."""
+        return self._shard.state is not ShardState.LOADING
 
     async def _batch(self, data: bytes, position: int, header: BatchHeader, first_offset: int) -> None:
         if header.is_control:
@@ -64,6 +67,8 @@ class Loader:
             if record.offset >= first_offset:
                 self._record(record, producer_id)
                 await self._pause_if_due()
+                if self._is_given_up:
+                    return
 
     def _record(self, record: Record, producer_id: int) -> None:
         if record.key is None:

@@ -23,6 +23,8 @@ logger = logging.getLogger("kwire.coordinator")
 
 START_PATIENCE_S = 0.2
 """How long the start waits for loading, so that clients of a small broker are not sent away."""
+RELOAD_PAUSE_S = 1.0
+"""Between a broken invariant and the load that repairs it. One that breaks again at once fills neither loop nor log."""
 
 R = TypeVar("R")
 M = TypeVar("M", bound="Machine[Any]")
@@ -79,15 +81,28 @@ class CoordinatorRuntime(Generic[R, M]):
         """Serve a partition that this broker leads now: at once if its log is empty, else when it is loaded."""
         if self._stopped or partition.index in self._shards:
             return
-        shard = self._shards[partition.index] = Shard(
-            partition, make=self._make, clock=self._clock, write_timeout_ms=self._write_timeout_ms
-        )
+        shard = self._add(partition)
         if partition.log.log_start_offset == partition.log.log_end_offset:
             shard.activate()
-            return
-        self._to_load.append(shard)
-        if self._loading is None or self._loading.done():
-            self._loading = asyncio.get_running_loop().create_task(self._load_all())
+        else:
+            self._load_soon(shard)
+
+    def _add(self, partition: Partition) -> Shard[R, M]:
+        shard = self._shards[partition.index] = Shard(
+            partition,
+            make=self._make,
+            clock=self._clock,
+            write_timeout_ms=self._write_timeout_ms,
+            broken=self._reload,
+        )
+        return shard
+
+    def _reload(self, broken: Shard[R, M]) -> None:
+        """Load a shard again whose state is wrong; until then clients find one that is loading."""
+        broken.close()
+        if self._shards.get(broken.partition.index) is broken:
+            shard = self._add(broken.partition)
+            asyncio.get_running_loop().call_later(RELOAD_PAUSE_S, self._load_soon, shard)
 
     def follow(self, partition: Partition) -> None:
         """Serve a partition if this broker leads it, and give it up if not."""
@@ -118,6 +133,13 @@ class CoordinatorRuntime(Generic[R, M]):
 
     # --- loading
 
+    def _load_soon(self, shard: Shard[R, M]) -> None:
+        if shard.state is not ShardState.LOADING:
+            return  # given up meanwhile
+        self._to_load.append(shard)
+        if self._loading is None or self._loading.done():
+            self._loading = asyncio.get_running_loop().create_task(self._load_all())
+
     async def _load_all(self) -> None:
         while self._to_load:
             await self._load(self._to_load.popleft())
@@ -127,14 +149,13 @@ class CoordinatorRuntime(Generic[R, M]):
             return
         started_ms = self._clock.monotonic_ms()
         try:
-            records = await Loader(shard.partition, shard.machine, self._clock, keep=self._keep).run()
+            records = await Loader(shard, self._clock, keep=self._keep).run()
+            if shard.state is ShardState.LOADING:
+                shard.activate()
+                took_ms = self._clock.monotonic_ms() - started_ms
+                logger.info("loaded %d records of %r in %.0f ms", records, shard.partition.log, took_ms)
         except Exception:
             # Whatever it is, the disk or what somebody wrote there: requests are told that this is not their
             # coordinator; other shards and the broker go on.
             logger.exception("%r cannot be loaded", shard)
             shard.close()
-            return
-        if shard.state is ShardState.LOADING:
-            took_ms = self._clock.monotonic_ms() - started_ms
-            logger.info("loaded %d records of %r in %.0f ms", records, shard.partition.log, took_ms)
-            shard.activate()

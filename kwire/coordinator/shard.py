@@ -7,7 +7,11 @@ for them.
 
     LOADING  -> ACTIVE    the partition's log has been replayed
     LOADING  -> CLOSED    the log could not be read, or this broker leads no longer
-    ACTIVE   -> CLOSED    this broker leads no longer, or stops; or the log failed before a write was durable
+    ACTIVE   -> CLOSED    this broker leads no longer, or stops; or the log failed before a write was durable;
+                          or an invariant of the machine is broken: the runtime loads another shard in its place
+
+A broken invariant never leaves the shard (docs/decisions/0013). Code that uses the machine runs inside `with shard:`,
+which turns one into COORDINATOR_LOAD_IN_PROGRESS, an error that clients retry after.
 """
 
 from __future__ import annotations
@@ -17,12 +21,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
+from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from kwire.cluster.partition import ACKS_ALL, Partition
 from kwire.coordinator.errors import coordinator_error
 from kwire.coordinator.markers import Marker, append_marker
 from kwire.coordinator.timers import Timers
+from kwire.invariants import BROKEN_STATE, threatens_durable_data
 from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.disk import DiskFailure
@@ -92,7 +98,7 @@ class Machine(Protocol[R]):
         """The whole log has been replayed: requests come from now on."""
 
     def unloaded(self) -> None:
-        """No request comes any more: answer everybody who waits."""
+        """No request comes any more: answer everybody who waits. The state may be broken."""
 
 
 class ShardState(Enum):
@@ -124,10 +130,19 @@ class Shard(Generic[R, M]):
     """Takes writes for one machine. Made by the runtime, which also loads and closes it."""
 
     def __init__(
-        self, partition: Partition, *, make: Callable[[Timers[Step[R]]], M], clock: Clock, write_timeout_ms: int
+        self,
+        partition: Partition,
+        *,
+        make: Callable[[Timers[Step[R]]], M],
+        clock: Clock,
+        write_timeout_ms: int,
+        broken: Callable[[Shard[R, M]], None],
     ) -> None:
-        """After `write_timeout_ms` a client is told that its write is not committed; it may yet be."""
+        """After `write_timeout_ms` a client is told that its write is not committed; it may yet be. `broken` is called
+        when an invariant of an active shard's machine does not hold; it closes the shard.
+        """
         self.partition = partition
+        self._broken = broken
         self.state = ShardState.LOADING
         self.timers: Timers[Step[R]] = Timers(self._take_step)
         self.machine = make(self.timers)
@@ -139,6 +154,27 @@ class Shard(Generic[R, M]):
 
     def __repr__(self) -> str:
         return f"<Shard {self.partition.topic}-{self.partition.index} {self.state.value}>"
+
+    # --- broken invariants
+
+    def __enter__(self) -> None:
+        """Use the machine."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Raise COORDINATOR_LOAD_IN_PROGRESS in place of a broken invariant, after which the log is loaded again."""
+        if isinstance(error, BROKEN_STATE):
+            self._give_up(error)
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
+
+    def _give_up(self, error: Exception) -> None:
+        """Log a broken invariant and let the state be loaded again; raise it if it threatens what is on disk."""
+        if threatens_durable_data(error):
+            raise error
+        logger.error("%r: an invariant is broken; its state is loaded again from its log", self, exc_info=error)
+        if self.state is ShardState.ACTIVE:
+            self._broken(self)
 
     # --- writing
 
@@ -230,14 +266,21 @@ class Shard(Generic[R, M]):
         """Answer what has become committed."""
         while self._waiting and self._waiting[0].end_offset <= self.partition.high_watermark:
             waiting = self._waiting.popleft()
-            if waiting.outcome is not None:
-                waiting.outcome(None)
+            self._tell(waiting, None)
             if not waiting.future.done():
                 waiting.future.set_result(waiting.answer)
         if not self._waiting:
             self.partition.stop_waiting(self)
         elif size == 0 and self.partition.log.failure is not None:
             self.close()  # what waits never will be, and the state has it already
+
+    def _tell(self, waiting: _Waiting, error: KafkaError | None) -> None:
+        """Call a write's outcome, whatever state it finds."""
+        if waiting.outcome is not None:
+            try:
+                waiting.outcome(error)
+            except BROKEN_STATE as broken:
+                self._give_up(broken)
 
     # --- changes that nobody waits for
 
@@ -256,7 +299,10 @@ class Shard(Generic[R, M]):
 
     def _take_step(self, step: Step[R]) -> None:
         if self.state is ShardState.ACTIVE:
-            self.attempt(step())
+            try:
+                self.attempt(step())
+            except BROKEN_STATE as broken:
+                self._give_up(broken)
 
     # --- life
 
@@ -276,12 +322,14 @@ class Shard(Generic[R, M]):
         if self._time_out_soon is not None:
             self._time_out_soon.cancel()
         # The machine comes first: nothing that failed is undone, or done again, in a state that nobody will use.
-        self.machine.unloaded()
+        try:
+            self.machine.unloaded()
+        except BROKEN_STATE as broken:
+            self._give_up(broken)
         error = KafkaError(ErrorCode.NOT_COORDINATOR)
         while self._waiting:
             waiting = self._waiting.popleft()
-            if waiting.outcome is not None:
-                waiting.outcome(error)
+            self._tell(waiting, error)
             if not waiting.future.done():
                 waiting.future.set_exception(error)
         self.timers.cancel_all()

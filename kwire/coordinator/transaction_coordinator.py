@@ -184,14 +184,35 @@ class TransactionCoordinator:
         new_producer_id = NO_PRODUCER_ID
         while True:
             shard = self._shard(transactional_id)
-            before = shard.machine.transactions.get(transactional_id)
-            if before is not None:
-                check_may_initialise(before, expected)
-            elif not self._memory.has_room:
-                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            with shard:
+                before = shard.machine.transactions.get(transactional_id)
+                if before is not None:
+                    check_may_initialise(before, expected)
+                elif not self._memory.has_room:
+                    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             if new_producer_id != NO_PRODUCER_ID or not needs_producer_id(before, expected, self._version()):
                 break
             new_producer_id = await self._next_producer_id()
+        with shard:
+            answer = self._begin(
+                shard, transactional_id, before, expected, new_producer_id=new_producer_id, timeout_ms=timeout_ms
+            )
+        producer = await _settled(answer)
+        if producer is NOBODY:  # what was open is aborted now
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return producer
+
+    def _begin(
+        self,
+        shard: TransactionShard,
+        transactional_id: str,
+        before: Transaction | None,
+        expected: Producer | None,
+        *,
+        new_producer_id: int,
+        timeout_ms: int,
+    ) -> Answer[Producer]:
+        """Store what a producer begins with; NOBODY if an open transaction is aborted first."""
         now_ms = self._clock.wall_ms()
         if before is None:
             after = new_transaction(transactional_id, new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
@@ -199,12 +220,10 @@ class TransactionCoordinator:
             version = self._version()
             next_id = new_producer_id if fencing_needs_producer_id(before, version) else NO_PRODUCER_ID
             after = fenced(before, version=version, next_producer_id=next_id, now_ms=now_ms)
-            await _settled(self._decide(shard, before, after, None))
-            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return self._decide(shard, before, after, NOBODY)
         else:
             after = initialised(before, expected, new_producer_id=new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
-        producer = Producer(after.producer_id, after.producer_epoch)
-        return await _settled(self._store(shard, before, after, producer))
+        return self._store(shard, before, after, Producer(after.producer_id, after.producer_epoch))
 
     def _take_producer_id(self) -> int:
         """One that is at hand; else NO_PRODUCER_ID, and one is fetched for the next time."""
@@ -232,20 +251,22 @@ class TransactionCoordinator:
     ) -> Answer[None]:
         """Take partitions into the transaction, which begins by that if none is open. Raises KafkaError."""
         shard = self._shard_of_named(transactional_id)
-        before = check_producer(shard.machine.transactions.get(transactional_id), *producer)
-        after = with_partitions(before, partitions, now_ms=self._clock.wall_ms(), client_version=client_version)
-        if after is before:
-            return shard.read(None)
-        if not self._memory.has_room:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return self._store(shard, before, after, None)
+        with shard:
+            before = check_producer(shard.machine.transactions.get(transactional_id), *producer)
+            after = with_partitions(before, partitions, now_ms=self._clock.wall_ms(), client_version=client_version)
+            if after is before:
+                return shard.read(None)
+            if not self._memory.has_room:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return self._store(shard, before, after, None)
 
     def verify(
         self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
     ) -> Answer[dict[TopicPartition, ErrorCode]]:
         """TRANSACTION_ABORTABLE for those that are not in the producer's transaction. Raises KafkaError."""
         shard = self._shard_of_named(transactional_id)
-        transaction = check_producer(shard.machine.transactions.get(transactional_id), *producer)
+        with shard:
+            transaction = check_producer(shard.machine.transactions.get(transactional_id), *producer)
         answer = {
             partition: ErrorCode.NONE if partition in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE
             for partition in partitions
@@ -259,21 +280,24 @@ class TransactionCoordinator:
     ) -> Answer[Producer]:
         """Decide a transaction; what the producer goes on as, which is NOBODY for classic ones. Raises KafkaError."""
         shard = self._shard_of_named(transactional_id)
-        if client_version < EPOCH_PER_TRANSACTION:
-            before = shard.machine.transactions.get(transactional_id)
-            after = ended_classic(before, *producer, is_commit=is_commit, now_ms=self._clock.wall_ms())
-            assert before is not None
-            return shard.read(NOBODY) if after is before else self._decide(shard, before, after, NOBODY)
-        if needs_next_producer_id(shard.machine.transactions.get(transactional_id)):
-            return self._end_with_new_id(transactional_id, producer, is_commit=is_commit)
-        return self._end(shard, transactional_id, producer, NO_PRODUCER_ID, is_commit=is_commit)
+        with shard:
+            if client_version < EPOCH_PER_TRANSACTION:
+                before = shard.machine.transactions.get(transactional_id)
+                after = ended_classic(before, *producer, is_commit=is_commit, now_ms=self._clock.wall_ms())
+                assert before is not None
+                return shard.read(NOBODY) if after is before else self._decide(shard, before, after, NOBODY)
+            if needs_next_producer_id(shard.machine.transactions.get(transactional_id)):
+                return self._end_with_new_id(transactional_id, producer, is_commit=is_commit)
+            return self._end(shard, transactional_id, producer, NO_PRODUCER_ID, is_commit=is_commit)
 
     async def _end_with_new_id(self, transactional_id: str, producer: Producer, *, is_commit: bool) -> Producer:
         next_producer_id = await self._next_producer_id()
         shard = self._shard(transactional_id)
-        if not needs_next_producer_id(shard.machine.transactions.get(transactional_id)):
-            next_producer_id = NO_PRODUCER_ID
-        return await _settled(self._end(shard, transactional_id, producer, next_producer_id, is_commit=is_commit))
+        with shard:
+            if not needs_next_producer_id(shard.machine.transactions.get(transactional_id)):
+                next_producer_id = NO_PRODUCER_ID
+            answer = self._end(shard, transactional_id, producer, next_producer_id, is_commit=is_commit)
+        return await _settled(answer)
 
     def _end(
         self,
@@ -307,8 +331,12 @@ class TransactionCoordinator:
     def _complete(self, transactional_id: str) -> None:
         try:
             shard = self._shard(transactional_id)
+            with shard:
+                self._store_completion(shard, transactional_id)
         except KafkaError:
-            return  # whoever coordinates it now sends the markers again
+            return  # the broker that coordinates it now, or this one when it has loaded it again, sends the markers
+
+    def _store_completion(self, shard: TransactionShard, transactional_id: str) -> None:
         decided = shard.machine.transactions.get(transactional_id)
         if decided is None or decided.state not in PREPARED:
             return  # what was loaded since has gone on without these markers

@@ -7,15 +7,11 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from kwire.invariants import threatens_durable_data
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
 
 logger = logging.getLogger("kwire.server")
-
-
-def is_broken_invariant(error: BaseException) -> bool:
-    """Whether what is in memory may be wrong: nobody may be served from it, and no end of the server is a clean one."""
-    return isinstance(error, AssertionError)
 
 
 class Background:
@@ -46,8 +42,11 @@ class Background:
             self.failed.set_result(error)
 
     def judge(self, error: BaseException) -> None:
-        """An error that only a mistake can have made, and that is logged: a broken invariant ends the server."""
-        if is_broken_invariant(error):
+        """End the server if an error, which its caller has logged, threatens durable data (docs/decisions/0013).
+
+        Any other error ends the request or the timer that raised it, and nothing else: a client may have caused it.
+        """
+        if threatens_durable_data(error):
             self.fail(error)
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import Endpoint, MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
+from kwire.invariants import is_broken_invariant
 from kwire.log.disk import Disk
 from kwire.log.log_directory import previous_broker_epoch
 from kwire.log.log_manager import LogManager
@@ -25,7 +26,6 @@ from kwire.seams import Chance, Clock, Workers
 from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
-from kwire.server.background import is_broken_invariant
 from kwire.server.broker_lifecycle import BrokerLifecycle
 from kwire.server.client_telemetry import ClientTelemetry
 from kwire.server.compaction.cleaner import CleanerParts, LogCleaner

@@ -16,6 +16,7 @@ as name#number. Settings of the coordinator are given once, before the first oth
     > restart                                 the coordinator is stopped and loads its log again; with other settings
     > disconnect a                            a's waiting request is given up by its client
     > refuse-appends, allow-appends           the internal partition takes nothing, or takes records again
+    > hold-commits, release-commits         what is stored is not committed yet, as behind a slow replica, or is now
     > delete-topic t
     > records                                 what was stored since the last look
     > config max_size=2
@@ -299,6 +300,12 @@ class ScriptRunner:
 
     def _allow_appends(self, _: list[str], __: dict[str, str]) -> None:
         self.world.refuse_appends(refuse=False)
+
+    def _hold_commits(self, _: list[str], __: dict[str, str]) -> None:
+        self.world.hold_commits()
+
+    def _release_commits(self, _: list[str], __: dict[str, str]) -> None:
+        self.world.release_commits()
 
     def _delete_topic(self, names: list[str], _: dict[str, str]) -> None:
         self.world.delete_topic(names[0])

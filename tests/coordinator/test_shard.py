@@ -1,152 +1,29 @@
-"""A shard of the coordinator runtime, with a machine that adds numbers up."""
+"""A shard of the coordinator runtime."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from uuid import UUID
 
 import pytest
 
-from kwire.cluster.group_commit import Flushed, GroupCommit
-from kwire.cluster.image import PartitionImage
-from kwire.cluster.partition import Partition
-from kwire.coordinator.runtime import CoordinatorRuntime
-from kwire.coordinator.shard import Shard, ShardState, Write
+from kwire.coordinator.shard import ShardState, Write
 from kwire.log.batch_validation import AppendOrigin
-from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
-from kwire.protocol.error_codes import ErrorCode, KafkaError, UnknownRecordTypeError
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import Record, encode_batch, iterate_headers
-from tests.coordinator.world import topic_image
-from tests.log.faults import FaultyDisk
-from tests.log.support import open_at, surroundings
-from tests.support.metadata import Alone
-from tests.virtual_loop import VirtualClock, VirtualLoop, virtual_loop
-
-Number = tuple[str, int | None]
-
-
-class SumMachine:
-    """Key -> number; None forgets it."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.pending: dict[int, list[Number]] = {}
-        self.life: list[str] = []
-
-    def encode(self, record: Number) -> tuple[bytes, bytes | None]:
-        key, value = record
-        return key.encode(), None if value is None else str(value).encode()
-
-    def decode(self, key: bytes, value: bytes | None) -> Number:
-        if key.startswith(b"?"):
-            raise UnknownRecordTypeError("a key of a newer version")
-        return key.decode(), None if value is None else int(value)
-
-    def replay(self, record: Number, offset: int, producer_id: int) -> None:
-        assert offset >= 0
-        if producer_id >= 0:
-            self.pending.setdefault(producer_id, []).append(record)
-            return
-        key, value = record
-        if value is None:
-            self.numbers.pop(key, None)
-        else:
-            self.numbers[key] = value
-
-    def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
-        pending = self.pending.pop(producer_id, [])
-        for record in pending if is_commit else []:
-            self.replay(record, 0, -1)
-
-    def loaded(self) -> None:
-        self.life.append("loaded")
-
-    def unloaded(self) -> None:
-        self.life.append("unloaded")
-
-
-WRITE_TIMEOUT_MS = 10_000
-
-
-class NoGroupCommit(GroupCommit):
-    """Never flushes: what an append must wait for comes when a test says so."""
-
-    def __init__(self) -> None:
-        """Without logs and workers."""
-
-    def request(self, partition: Flushed) -> None:
-        """Nothing."""
-
-
-class Bench:
-    """A runtime with one partition, on a virtual loop."""
-
-    def __init__(self, directory: Path, loop: VirtualLoop) -> None:
-        self.directory = directory
-        self.loop = loop
-        self.clock = VirtualClock(loop)
-        self.machines: list[SumMachine] = []
-        self.disk = FaultyDisk()
-        self.partition = self.open_partition()
-        self.runtime: CoordinatorRuntime[Number, SumMachine] = CoordinatorRuntime(
-            make=lambda _: self.make(), clock=self.clock, write_timeout_ms=WRITE_TIMEOUT_MS
-        )
-
-    def make(self) -> SumMachine:
-        self.machines.append(SumMachine())
-        return self.machines[-1]
-
-    def open_partition(self) -> Partition:
-        image: PartitionImage = topic_image("state", 1, 1).partitions[0]
-        log = open_at(self.directory, world=surroundings(disk=self.disk))
-        return Partition(
-            topic="state",
-            topic_id=UUID(int=1),
-            index=0,
-            image=image,
-            log=log,
-            group_commit=NoGroupCommit(),
-            peers=Alone(),
-        )
-
-    def hold(self) -> None:
-        """From now on the high watermark moves when `release` says so, as with a replica that lags behind."""
-        log = self.partition.log
-        log.update_config(dataclasses.replace(log.config, flush_messages=1))
-
-    def release(self) -> None:
-        log = self.partition.log
-        log.update_config(dataclasses.replace(log.config, flush_messages=LogConfig().flush_messages))
-        log.flush()
-        self.partition.flushed()
-
-    async def lead(self) -> Shard[Number, SumMachine]:
-        self.runtime.lead(self.partition)
-        await self.runtime.loaded()
-        return self.runtime.active(0)
-
-    def run(self, main: Callable[[], Awaitable[None]]) -> None:
-        async def call() -> None:
-            await main()
-
-        self.loop.run_until_complete(call())
+from tests.coordinator.shard_bench import WRITE_TIMEOUT_MS, Bench, append, code_of, write
+from tests.virtual_loop import virtual_loop
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     with virtual_loop() as loop:
         yield Bench(tmp_path / "state-0", loop)
-
-
-def write(answer: str, *records: Number, **more: Any) -> Write[Number, str]:
-    return Write(answer=answer, records=records, **more)
 
 
 def test_an_empty_partition_is_served_at_once(bench: Bench) -> None:
@@ -424,13 +301,3 @@ def test_loading_leaves_the_loop_to_others(bench: Bench, monkeypatch: pytest.Mon
         assert len(bench.runtime.active(0).machine.numbers) == 3000
 
     bench.run(main)
-
-
-def append(partition: Partition, batch: bytearray) -> None:
-    partition.append(memoryview(batch), acks=-1, origin=AppendOrigin.COORDINATOR)
-
-
-def code_of(call: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(KafkaError) as raised:
-        call()
-    return raised.value.code

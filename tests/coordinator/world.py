@@ -10,7 +10,7 @@ from typing import cast
 from uuid import UUID
 
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.group_commit import GroupCommit
+from kwire.cluster.group_commit import Flushed, GroupCommit
 from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
@@ -18,6 +18,7 @@ from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.records import GroupRecord, decode_group_record
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
+from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
@@ -52,6 +53,16 @@ def no_group_commit() -> GroupCommit:
     return GroupCommit(cast("LogManager", None), InlineWorkers(), failed=no_failure)
 
 
+class HeldFlushes(GroupCommit):
+    """Flushes that a test can hold up."""
+
+    is_held = False
+
+    def request(self, partition: Flushed) -> None:
+        if not self.is_held:
+            super().request(partition)
+
+
 class World:
     """What a broker gives its group coordinator."""
 
@@ -71,10 +82,11 @@ class World:
     async def start(self) -> None:
         surroundings = Surroundings(disk=RealDisk(), clock=self.clock, chance=self.chance)
         self.logs = LogManager([self._directory], surroundings)
+        self.flushes = HeldFlushes(self.logs, InlineWorkers(), failed=no_failure)
         self.partitions = Partitions(
             broker_id=BROKER_ID,
             logs=self.logs,
-            group_commit=GroupCommit(self.logs, InlineWorkers(), failed=no_failure),
+            group_commit=self.flushes,
             peers=Alone(),
             settings_of=lambda _: default_settings(),
         )
@@ -118,6 +130,21 @@ class World:
             replicas = 2 if refuse else 1
             partition.image = dataclasses.replace(partition.image, replicas=(BROKER_ID, BROKER_ID + 1))
             partition.log.update_config(dataclasses.replace(partition.log.config, min_insync_replicas=replicas))
+
+    def hold_commits(self) -> None:
+        """From now on what is stored is not committed, as behind a replica that lags."""
+        self.flushes.is_held = True
+        log = self.offsets_partition().log
+        log.update_config(dataclasses.replace(log.config, flush_messages=1))
+
+    def release_commits(self) -> None:
+        """What is stored is committed."""
+        self.flushes.is_held = False
+        partition = self.offsets_partition()
+        log = partition.log
+        log.update_config(dataclasses.replace(log.config, flush_messages=LogConfig().flush_messages))
+        log.flush()
+        partition.flushed()
 
     def new_records(self, index: int = 0) -> Iterator[GroupRecord]:
         """What was stored since the last call."""

@@ -1,13 +1,16 @@
-"""An invariant that does not hold ends the broker, loudly; any other mistake ends the one request that it concerns."""
+"""A broken invariant that threatens durable data ends the broker; any other failure ends its own request."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kwire.cli import server_command
+from kwire.invariants import failure_reason, threatens_durable_data
 from kwire.log.checkpoints import CLEAN_SHUTDOWN_FILE
 from kwire.server.broker import BrokerServer
 from kwire.server.settings.config import make_config
@@ -37,16 +40,29 @@ def make_fail(broker: RunningBroker, error: Exception) -> None:
         broker.authorize_by(allowing)
 
 
-def test_a_broken_invariant_in_a_request_ends_the_broker_and_is_no_clean_end(tmp_path: Path) -> None:
+def failed_assertion(module: str) -> AssertionError:
+    """An assertion that failed in a module."""
+    try:
+        exec("assert False, 'one and one are two'", {"__name__": module})
+    except AssertionError as error:
+        return error
+    raise ValueError(module)
+
+
+@pytest.mark.parametrize("module", ["kwire.log.segment", "kwire.cluster.partition"])
+def test_a_broken_invariant_of_durable_data_ends_the_broker_and_is_no_clean_end(tmp_path: Path, module: str) -> None:
     with RunningBroker(tmp_path) as broker:
-        make_fail(broker, AssertionError("one and one are two"))
+        make_fail(broker, failed_assertion(module))
         assert broker.call(lambda: str(broker.server.failed.result())) == "one and one are two"
     assert not (tmp_path / CLEAN_SHUTDOWN_FILE).exists()
 
 
-def test_any_other_mistake_ends_the_request_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "error", [failed_assertion("kwire.server.fetch_sessions"), RuntimeError("nobody thought of this")], ids=str
+)
+def test_any_other_failure_ends_the_request_alone(tmp_path: Path, error: Exception) -> None:
     with RunningBroker(tmp_path) as broker:
-        make_fail(broker, RuntimeError("nobody thought of this"))
+        make_fail(broker, error)
         assert not broker.call(broker.server.failed.done)
         with broker.client() as client:
             topic, _ = create_topic(client)
@@ -54,8 +70,18 @@ def test_any_other_mistake_ends_the_request_alone(tmp_path: Path) -> None:
     assert (tmp_path / CLEAN_SHUTDOWN_FILE).exists()
 
 
-@pytest.mark.parametrize(("error", "is_over"), [(AssertionError("broken"), True), (ValueError("wrong"), False)])
-def test_a_broken_invariant_in_a_timer_ends_the_broker(tmp_path: Path, error: Exception, *, is_over: bool) -> None:
+@pytest.mark.parametrize(
+    ("error", "is_over"),
+    [
+        (failed_assertion("kwire.log.partition_log"), True),
+        (failed_assertion("kwire.server.delayed_fetch"), False),
+        (ValueError("wrong"), False),
+    ],
+    ids=["durable", "soft", "no-assertion"],
+)
+def test_a_broken_invariant_of_durable_data_in_a_timer_ends_the_broker(
+    tmp_path: Path, error: Exception, *, is_over: bool
+) -> None:
     def fail() -> None:
         raise error
 
@@ -68,12 +94,32 @@ def test_a_broken_invariant_in_a_timer_ends_the_broker(tmp_path: Path, error: Ex
         assert broker.call(broker.server.failed.done) == is_over
 
 
+def test_the_innermost_package_with_state_owns_a_broken_invariant() -> None:
+    def through(*modules: str) -> AssertionError:
+        frames: Callable[[], None] | None = None
+        for module in reversed(modules):
+            scope: dict[str, Any] = {"__name__": module, "inner": frames}
+            exec("def run():\n    assert inner\n    inner()", scope)
+            frames = scope["run"]
+        assert frames is not None
+        with pytest.raises(AssertionError) as caught:
+            frames()
+        return caught.value
+
+    assert threatens_durable_data(through("kwire.server.apis.produce", "kwire.log.segment", "kwire.protocol.records"))
+    assert threatens_durable_data(through("kwire.coordinator.shard", "kwire.cluster.partition"))
+    assert not threatens_durable_data(through("kwire.cluster.partition", "kwire.server.delayed_fetch"))
+    assert not threatens_durable_data(through("kwire.log.partition_log", "kwire.coordinator.shard", "kwire.seams"))
+    assert not threatens_durable_data(through("kwire.protocol.records"))
+    assert not threatens_durable_data(KeyError("kwire.log"))
+
+
 class Broken(BrokerServer):
     """It finds out as soon as it serves."""
 
     async def start(self) -> None:
         await super().start()
-        self._node.background.judge(AssertionError("broken"))
+        self._node.background.fail(AssertionError("broken"))
 
 
 def test_a_broken_invariant_has_an_exit_status_of_its_own(
@@ -97,6 +143,6 @@ def test_a_failure_without_words_is_told_by_its_kind_and_place() -> None:
     with pytest.raises(AssertionError) as caught:
         fail()
     place = f"{__file__}:{fail.__code__.co_firstlineno + 1}"
-    assert server_command._reason(caught.value) == f"AssertionError at {place}"
-    assert server_command._reason(ValueError("wrong")) == "wrong"
-    assert server_command._reason(ValueError()) == "ValueError"
+    assert failure_reason(caught.value) == f"AssertionError at {place}"
+    assert failure_reason(ValueError("wrong")) == "wrong"
+    assert failure_reason(ValueError()) == "ValueError"

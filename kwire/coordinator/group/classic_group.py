@@ -47,9 +47,8 @@ _PREVIOUS: Mapping[GroupState, frozenset[GroupState]] = {
     _S.PREPARING_REBALANCE: frozenset({_S.STABLE, _S.COMPLETING_REBALANCE, _S.EMPTY}),
     _S.COMPLETING_REBALANCE: frozenset({_S.PREPARING_REBALANCE}),
     _S.STABLE: frozenset({_S.COMPLETING_REBALANCE}),
-    _S.DEAD: frozenset(_S),
 }
-"""Every legal transition: state -> those it may be entered from."""
+"""Every legal transition: state -> those it may be entered from. A group is Dead when its shard closes."""
 
 
 class ClassicGroup:
@@ -244,6 +243,9 @@ class ClassicGroup:
         if self.is_leader(old_member_id):
             self.leader_id = new_member_id
         self.static_members[group_instance_id] = new_member_id
+        if old_member_id in self.pending_sync:  # the new id owes the SyncGroup that the old one did not send
+            self.pending_sync.remove(old_member_id)
+            self.pending_sync.add(new_member_id)
         return new
 
     def elect_joined_leader(self) -> bool:
@@ -281,6 +283,19 @@ class ClassicGroup:
         if not answer.done():
             answer.set_result(response)
         return True
+
+    def close(self, code: ErrorCode) -> None:
+        """Answer every request that waits with this code; the group is Dead.
+
+        Nothing is asserted: the group may be closed because an invariant of it is broken.
+        """
+        self.state = GroupState.DEAD
+        for member in self.members.values():
+            join, sync = member.awaiting_join, member.awaiting_sync
+            if join is not None and not join.done():
+                join.set_result(JoinGroupResponse(error_code=code, member_id=member.member_id, protocol_name=None))
+            if sync is not None and not sync.done():
+                sync.set_result(SyncGroupResponse(error_code=code))
 
     def join_response(self, member: Member, *, with_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
         """What a member is told of the current generation."""

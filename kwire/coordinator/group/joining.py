@@ -195,6 +195,7 @@ class Joining:
         )
         leader_before = group.leader_id
         member = group.replace_static(instance_id, old_id, new_id)
+        self._rebalance.end_session(group, old_id)
         self._rebalance.restart_session(group, member)
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         self._update(group, call, member)
@@ -211,7 +212,12 @@ class Joining:
     def _keep_generation(
         self, group: ClassicGroup, call: JoinCall, member: Member, leader_before: str | None, undo: Callable[[], None]
     ) -> Change:
-        """The new id is written; then its owner gets the generation that is there."""
+        """The new id is written; then its owner gets the generation that is there.
+
+        A rebalance that has begun meanwhile answers its JoinGroup instead: the other members may support other
+        protocols than the one of the old generation.
+        """
+        generation_id = group.generation_id
 
         def outcome(error: KafkaError | None) -> None:
             if error is not None:
@@ -220,6 +226,8 @@ class Joining:
                     undo()
                 if not call.answer.done():
                     call.refuse(error.code, UNKNOWN_MEMBER_ID)
+                return
+            if group.state is not GroupState.STABLE or group.generation_id != generation_id:
                 return
             is_leader = call.may_skip_assignment and group.is_leader(member.member_id)
             response = group.join_response(member, with_members=is_leader, skip_assignment=is_leader)
@@ -246,6 +254,7 @@ class Joining:
                 answer=None,
             )
             old = group.replace_static(instance_id, member.member_id, old_id)
+            self._rebalance.end_session(group, member.member_id)
             self._rebalance.restart_session(group, old)
 
         return undo

@@ -8,7 +8,7 @@ from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
 from kwire.coordinator.group.committing import Committing
 from kwire.coordinator.group.config import GroupConfig
 from kwire.coordinator.group.expiration import expired_offsets
-from kwire.coordinator.group.joining import Joining, refused_join
+from kwire.coordinator.group.joining import Joining
 from kwire.coordinator.group.leaving import Leaving
 from kwire.coordinator.group.member import member_from_record
 from kwire.coordinator.group.offsets import Offsets
@@ -32,7 +32,6 @@ from kwire.protocol.messages.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kwire.protocol.messages.sync_group import SyncGroupResponse
 from kwire.seams import Chance, Clock
 
 logger = logging.getLogger("kwire.coordinator")
@@ -93,10 +92,7 @@ class GroupMachine:
 
     def unloaded(self) -> None:
         for group in self.groups.values():
-            group.transition_to(GroupState.DEAD, self._clock.wall_ms())
-            for member in group.members.values():
-                group.answer_join(member, refused_join(ErrorCode.NOT_COORDINATOR, member.member_id))
-                group.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+            group.close(ErrorCode.NOT_COORDINATOR)
 
     # --- replay
 

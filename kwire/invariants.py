@@ -1,0 +1,47 @@
+"""Broken invariants: assertions about kwire's own state that fail (docs/decisions/0013).
+
+A client's request never ends a process. State that a log can rebuild is rebuilt from it; a failed assertion in the
+packages that own what is on disk ends the broker, because what it would write next may be wrong.
+"""
+
+from __future__ import annotations
+
+import traceback
+
+BROKEN_STATE: tuple[type[Exception], ...] = (AssertionError, LookupError)
+"""Exceptions of a state machine that finds its state wrong: a failed assertion, or an entry that must exist and does
+not."""
+_OWNERS_OF_DURABLE_DATA = ("kwire.log", "kwire.cluster")
+_OWN_NO_STATE = ("kwire.protocol", "kwire.seams", "kwire.invariants")
+
+
+def is_broken_invariant(error: BaseException) -> bool:
+    """Return True for a failed assertion: what is in memory may be wrong."""
+    return isinstance(error, AssertionError)
+
+
+def threatens_durable_data(error: BaseException) -> bool:
+    """Return True for an assertion that failed in a package that owns what is on disk (kwire.log, kwire.cluster)."""
+    if not is_broken_invariant(error):
+        return False
+    owner = ""
+    trace = error.__traceback__
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        if _is_in(module, ("kwire",)) and not _is_in(module, _OWN_NO_STATE):
+            owner = module
+        trace = trace.tb_next
+    return _is_in(owner, _OWNERS_OF_DURABLE_DATA)
+
+
+def failure_reason(failure: BaseException) -> str:
+    """Return the failure's message; for one without a message, as of a bare assertion, its type and place."""
+    if str(failure):
+        return str(failure)
+    frames = traceback.extract_tb(failure.__traceback__)
+    place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{type(failure).__name__}{place}"
+
+
+def _is_in(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
