@@ -35,6 +35,7 @@ ROWS = {
     "quotas": ("quotas", lambda: version("confluent-kafka")),
     "admin-apis": ("admin_apis", lambda: "-"),
     "schemas": ("schemas", lambda: "-"),
+    "images": ("images", lambda: KAFKA_VERSION),
     "tools": ("kafka_tools", lambda: KAFKA_VERSION),
     "differential": ("differential", lambda: "-"),
     "transaction-script": ("transaction_script", lambda: "-"),
@@ -53,7 +54,7 @@ CLUSTERS = ("quorum", "cluster", "replication", "mixed", "upgrade")
 """Rows of several nodes: a run of their own."""
 WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "old-clients"}
 """Rows that the short form leaves out: they need Kafka's jars to compare with, or a machine that is not busy."""
-NEED_KAFKA = {"tools", "differential", "transaction-script", "log-format", "transactions", "streams"}
+NEED_KAFKA = {"images", "tools", "differential", "transaction-script", "log-format", "transactions", "streams"}
 """Rows whose short form starts Kafka too, or Kafka's own clients."""
 ONE_AT_A_TIME = {"quotas"}
 """Rows that measure rates: nothing else runs beside them."""

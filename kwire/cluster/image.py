@@ -8,13 +8,15 @@ the rest, so that whoever holds an image keeps a consistent view. A record of an
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from kwire.cluster.client_quotas import QuotaEntity, make_entity
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.directory_ids import MIGRATING
 from kwire.cluster.features import REGISTERED
 from kwire.cluster.scram import ScramCredential, ScramCredentials
 from kwire.protocol.messages import metadata_records as records
@@ -121,6 +123,10 @@ class MetadataImage:
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=_empty)
     scram: ScramCredentials = field(default_factory=_empty)
     next_producer_id: int = 0
+    acls: Mapping[UUID, records.AccessControlEntryRecord] = field(default_factory=_empty)
+    """Access control entries by id: held for snapshots and for other controllers, not enforced."""
+    delegation_tokens: Mapping[str, records.DelegationTokenRecord] = field(default_factory=_empty)
+    """Delegation tokens by id (KIP-48): held for snapshots and for other controllers, not usable to log in."""
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
         name = self.topic_names.get(topic_id)
@@ -147,8 +153,9 @@ class _Delta:
     def __init__(self, base: MetadataImage) -> None:
         self.base = base
         self.changed: dict[str, Any] = {}
-        self._partitions: dict[UUID, list[PartitionImage]] = {}
-        """The partitions of topics that the batch changes; made into tuples once, at the end."""
+        self._partitions: dict[UUID, dict[int, PartitionImage]] = {}
+        """The partitions of topics that the batch changes; made into tuples once, at the end. Records may name them in
+        any order."""
         self._values: dict[tuple[str, Any], dict[Any, Any]] = {}
         """What the batch changes inside a map, by its name and key; put back once, at the end."""
 
@@ -156,7 +163,10 @@ class _Delta:
         """All changed maps."""
         for topic_id, partitions in self._partitions.items():
             topic = self.topic_of(topic_id)
-            self.map("topics")[topic.name] = dataclasses.replace(topic, partitions=tuple(partitions))
+            count = len(partitions)
+            assert partitions.keys() == set(range(count)), f"{topic.name} has {count} partitions with a gap"
+            in_order = tuple(partitions[index] for index in range(count))
+            self.map("topics")[topic.name] = dataclasses.replace(topic, partitions=in_order)
         for (name, key), values in self._values.items():
             if values:
                 self.map(name)[key] = MappingProxyType(values)
@@ -164,10 +174,10 @@ class _Delta:
                 self.map(name).pop(key, None)
         return self.changed
 
-    def partitions_of(self, topic_id: UUID) -> list[PartitionImage]:
+    def partitions_of(self, topic_id: UUID) -> dict[int, PartitionImage]:
         partitions = self._partitions.get(topic_id)
         if partitions is None:
-            partitions = self._partitions[topic_id] = list(self.topic_of(topic_id).partitions)
+            partitions = self._partitions[topic_id] = dict(enumerate(self.topic_of(topic_id).partitions))
         return partitions
 
     def forget(self, topic_id: UUID) -> None:
@@ -186,6 +196,11 @@ class _Delta:
         if values is None:
             values = self._values[name, key] = dict(self.map(name).get(key, {}))
         return values
+
+    def clear_values(self, name: str, key: Any) -> None:
+        """Remove everything that a map of maps has at a key. A map without the key stays shared."""
+        if (name, key) in self._values or key in getattr(self.base, name):
+            self.values_of(name, key).clear()
 
     def topic_of(self, topic_id: UUID) -> TopicImage:
         names = self.changed.get("topic_names", self.base.topic_names)
@@ -215,7 +230,7 @@ def _topic(delta: _Delta, record: records.TopicRecord) -> None:
 def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
     image = PartitionImage(
         replicas=tuple(record.replicas),
-        directories=tuple(record.directories),
+        directories=_directories(record.directories, len(record.replicas)),
         isr=tuple(record.isr),
         leader=record.leader,
         leader_epoch=record.leader_epoch,
@@ -226,7 +241,14 @@ def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
         last_known_elr=tuple(record.last_known_elr or ()),
         leader_recovery_state=record.leader_recovery_state,
     )
-    _set_partition(delta, record.topic_id, record.partition_id, image)
+    delta.partitions_of(record.topic_id)[record.partition_id] = image
+
+
+def _directories(directories: Sequence[UUID], replica_count: int) -> tuple[UUID, ...]:
+    """Return one directory id for each replica: records from before KIP-858 name none."""
+    if all(directory == MIGRATING for directory in directories):
+        return (MIGRATING,) * replica_count
+    return tuple(directories)
 
 
 def changed_partition(old: PartitionImage, record: records.PartitionChangeRecord) -> PartitionImage:
@@ -248,12 +270,14 @@ def changed_partition(old: PartitionImage, record: records.PartitionChangeRecord
         value = getattr(record, name)
         if value is not None:
             changes[name] = tuple(value)
+    replicas = changes.get("replicas", old.replicas)
+    changes["directories"] = _directories(changes.get("directories", old.directories), len(replicas))
     return dataclasses.replace(old, **changes)
 
 
 def _partition_change(delta: _Delta, record: records.PartitionChangeRecord) -> None:
-    old = delta.partitions_of(record.topic_id)[record.partition_id]
-    _set_partition(delta, record.topic_id, record.partition_id, changed_partition(old, record))
+    partitions = delta.partitions_of(record.topic_id)
+    partitions[record.partition_id] = changed_partition(partitions[record.partition_id], record)
 
 
 def _clear_eligible_leaders(delta: _Delta, record: records.ClearElrRecord) -> None:
@@ -261,7 +285,7 @@ def _clear_eligible_leaders(delta: _Delta, record: records.ClearElrRecord) -> No
     topics = delta.map("topics")
     for name in [record.topic_name] if record.topic_name else list(topics):
         topic_id = topics[name].topic_id
-        for index, partition in enumerate(list(delta.partitions_of(topic_id))):
+        for index, partition in list(delta.partitions_of(topic_id).items()):
             if partition.eligible_leader_replicas or partition.last_known_elr:
                 change = records.PartitionChangeRecord(
                     topic_id=topic_id, partition_id=index, eligible_leader_replicas=[], last_known_elr=[]
@@ -269,16 +293,12 @@ def _clear_eligible_leaders(delta: _Delta, record: records.ClearElrRecord) -> No
                 _partition_change(delta, change)
 
 
-def _set_partition(delta: _Delta, topic_id: UUID, index: int, partition: PartitionImage) -> None:
-    partitions = delta.partitions_of(topic_id)
-    assert 0 <= index <= len(partitions), f"partition {index} of {topic_id} follows {len(partitions)} partitions"
-    partitions[index : index + 1] = [partition]
-
-
 def _remove_topic(delta: _Delta, record: records.RemoveTopicRecord) -> None:
+    """Remove a topic with its configurations: Kafka's controller writes no record of its own for each of them."""
     delta.forget(record.topic_id)
     name = delta.map("topic_names").pop(record.topic_id)
     del delta.map("topics")[name]
+    delta.clear_values("configs", (ConfigResourceType.TOPIC, name))
 
 
 def _config(delta: _Delta, record: records.ConfigRecord) -> None:
@@ -376,12 +396,30 @@ def _register_controller(delta: _Delta, record: records.RegisterControllerRecord
     )
 
 
+def _access_control_entry(delta: _Delta, record: records.AccessControlEntryRecord) -> None:
+    delta.map("acls")[record.id] = record
+
+
+def _remove_access_control_entry(delta: _Delta, record: records.RemoveAccessControlEntryRecord) -> None:
+    del delta.map("acls")[record.id]
+
+
+def _delegation_token(delta: _Delta, record: records.DelegationTokenRecord) -> None:
+    delta.map("delegation_tokens")[record.token_id] = record
+
+
+def _remove_delegation_token(delta: _Delta, record: records.RemoveDelegationTokenRecord) -> None:
+    delta.map("delegation_tokens").pop(record.token_id, None)
+
+
 def _producer_ids(delta: _Delta, record: records.ProducerIdsRecord) -> None:
     delta.changed["next_producer_id"] = record.next_producer_id
 
 
 def _nothing(delta: _Delta, record: Any) -> None:
-    """Records without state: no-ops, and the brackets of metadata transactions, which the log reader resolves."""
+    """Apply a record without state: a no-op, the end of a migration from ZooKeeper, or a bracket of a metadata
+    transaction, which the log reader resolves.
+    """
 
 
 _CHANGES: Mapping[type, Callable[[_Delta, Any], None]] = {
@@ -401,7 +439,12 @@ _CHANGES: Mapping[type, Callable[[_Delta, Any], None]] = {
     records.FenceBrokerRecord: _fence,
     records.UnfenceBrokerRecord: _unfence,
     records.RegisterControllerRecord: _register_controller,
+    records.AccessControlEntryRecord: _access_control_entry,
+    records.RemoveAccessControlEntryRecord: _remove_access_control_entry,
+    records.DelegationTokenRecord: _delegation_token,
+    records.RemoveDelegationTokenRecord: _remove_delegation_token,
     records.ProducerIdsRecord: _producer_ids,
+    records.ZkMigrationStateRecord: _nothing,
     records.NoOpRecord: _nothing,
     records.AbortTransactionRecord: _nothing,
     records.BeginTransactionRecord: _nothing,

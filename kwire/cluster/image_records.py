@@ -1,7 +1,8 @@
 """The records that make an image anew: what a snapshot of the metadata log holds (KIP-630).
 
 They come in Kafka's order, so that each names only what came before it: features, brokers and controllers, topics with
-their partitions, configurations, quotas, the next producer id, SCRAM credentials.
+their partitions, configurations, quotas, the next producer id, SCRAM credentials, access control entries, delegation
+tokens. Kafka has the access control entries before the credentials; neither names the other.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def records_of(image: MetadataImage) -> Iterator[Any]:
     for user, credentials in image.scram.items():
         for mechanism, credential in credentials.items():
             yield credential_record(user, mechanism, credential)
+    yield from image.acls.values()
+    yield from image.delegation_tokens.values()
 
 
 def _broker(broker: BrokerRegistration) -> RegisterBrokerRecord:

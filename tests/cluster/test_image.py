@@ -127,6 +127,35 @@ def test_configs_are_set_and_taken_away() -> None:
     assert image.config_of(2, "t") == {}
 
 
+def test_a_deleted_topic_takes_its_configs_with_it() -> None:
+    """Kafka's controller writes RemoveTopicRecord alone."""
+    config = records.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1000")
+    other = records.ConfigRecord(resource_type=4, resource_name="t", name="retention.ms", value="2000")
+    gone = records.RemoveTopicRecord(topic_id=A)
+    before = after(TOPIC, config, other)
+    assert after(gone, base=before).configs == {(4, "t"): {"retention.ms": "2000"}}
+    assert after(TOPIC, config, gone).configs == {}
+    again = after(gone, records.TopicRecord(name="t", topic_id=B), config, base=before)
+    assert again.config_of(2, "t") == {"retention.ms": "1000"}
+
+
+def test_removing_a_topic_without_configs_shares_those_of_the_others() -> None:
+    before = after(TOPIC, records.ConfigRecord(resource_type=4, resource_name="1", name="a", value="1"))
+    assert after(records.RemoveTopicRecord(topic_id=A), base=before).configs is before.configs
+
+
+def test_partitions_come_in_any_order() -> None:
+    image = after(TOPIC, partition(1, leader=2), partition(0, leader=1))
+    assert [each.leader for each in image.topics["t"].partitions] == [1, 2]
+
+
+def test_replicas_without_directory_ids_are_migrating() -> None:
+    image = after(TOPIC, partition(directories=[]))
+    assert image.topics["t"].partitions[0].directories == (UUID(int=0),) * 2
+    change = records.PartitionChangeRecord(partition_id=0, topic_id=A, replicas=[1, 2, 3])
+    assert after(change, base=image).topics["t"].partitions[0].directories == (UUID(int=0),) * 3
+
+
 def test_many_configs_of_one_resource_are_soon_applied() -> None:
     batch = [
         records.ConfigRecord(resource_type=4, resource_name="1", name=f"plug.in.{index}", value="x")
@@ -222,7 +251,7 @@ def test_a_record_that_is_not_known_is_refused_and_changes_nothing() -> None:
 
 
 def test_a_partition_that_leaves_a_gap_is_refused() -> None:
-    with pytest.raises(AssertionError, match="partition 2"):
+    with pytest.raises(AssertionError, match="2 partitions with a gap"):
         after(TOPIC, partition(0), partition(2))
 
 

@@ -1,0 +1,68 @@
+"""kwire's metadata image says what Apache Kafka's says after the same log, and each reads the other's snapshots.
+
+Kafka's own classes replay the logs (Images.java); no broker runs. IMAGES=1000 draws so many logs, SEED=7 begins there.
+"""
+
+import os
+
+import pytest
+
+from compat_tests.images.judging import image_of, kafkas_snapshots, snapshot_batches
+from kwire.cluster.image_records import records_of
+from tests.cluster.drawn_logs import Draw
+from tests.cluster.kafkas_images import digest, stored
+from tests.cluster.replayed_logs import image_after, normalised
+
+COUNT = int(os.environ.get("IMAGES", "50000"))
+SHORT_COUNT = 1000
+FIRST_SEED = int(os.environ.get("SEED", "1"))
+CHUNK = 5000
+SHOWN = 3
+
+
+def differences(seeds, directory):
+    """Yield (seed, what differs) for the logs of these seeds."""
+    logs = {seed: Draw(seed).log() for seed in seeds}
+    images = {seed: image_after(log) for seed, log in logs.items()}
+    snapshots = [snapshot_batches(image) for image in images.values()]
+    answers = iter(kafkas_snapshots([*logs.values(), *snapshots], directory))
+    after_log = {seed: next(answers) for seed in logs}
+    after_snapshot = {seed: next(answers) for seed in logs}
+    for seed, image in images.items():
+        if isinstance(after_log[seed], str):
+            yield seed, after_log[seed]
+            continue
+        ours, theirs = set(normalised(records_of(image))), set(normalised(after_log[seed]))
+        if ours != theirs:
+            yield seed, {"only kwire": sorted(ours - theirs), "only Kafka": sorted(theirs - ours)}
+        elif isinstance(after_snapshot[seed], str):
+            yield seed, f"Kafka cannot read kwire's snapshot: {after_snapshot[seed]}"
+        elif set(normalised(after_snapshot[seed])) != ours:
+            yield seed, "Kafka reads something else from kwire's snapshot"
+        elif set(normalised(records_of(image_of(after_log[seed])))) != ours:
+            yield seed, "kwire reads something else from Kafka's snapshot"
+
+
+def compare(count, directory):
+    found = []
+    for first in range(FIRST_SEED, FIRST_SEED + count, CHUNK):
+        found += differences(range(first, min(first + CHUNK, FIRST_SEED + count)), directory)
+    shown = "\n".join(f"seed {seed}: {what}" for seed, what in found[:SHOWN])
+    assert not found, f"{len(found)} of {count} images differ\n{shown}"
+
+
+@pytest.mark.short
+def test_a_few_images_say_what_kafkas_say(tmp_path):
+    compare(SHORT_COUNT, tmp_path)
+
+
+def test_images_say_what_kafkas_say(tmp_path):
+    compare(COUNT, tmp_path)
+
+
+@pytest.mark.short
+def test_the_stored_digests_are_kafkas(tmp_path):
+    """make test compares kwire's images with these; `python -m compat_tests.images.store` makes them anew."""
+    logs = {seed: Draw(seed).log() for seed in stored()}
+    answers = kafkas_snapshots(logs.values(), tmp_path)
+    assert {seed: digest(answer) for seed, answer in zip(logs, answers, strict=True)} == stored()

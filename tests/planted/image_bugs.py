@@ -1,0 +1,56 @@
+"""Bugs in the replay of metadata records, which images that Apache Kafka made of the same logs show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from kwire.cluster import image
+from kwire.protocol.messages import metadata_records as records
+from tests.planted.bug import Catalogue
+
+IMAGE_BUGS: Final = Catalogue()
+_bug = IMAGE_BUGS.bug
+_FOUND_BY = "cluster/test_drawn_images.py::test_images_are_those_of_kafka"
+
+
+@_bug("Q11", _FOUND_BY)
+def a_deleted_topic_leaves_its_configurations(patch: pytest.MonkeyPatch) -> None:
+    """RemoveTopicRecord removes the topic only, and a new topic of its name inherits its configurations."""
+    patch.setattr(image._Delta, "clear_values", lambda delta, name, key: None)
+
+
+@_bug("Q11", _FOUND_BY)
+def access_control_entries_stop_the_node(patch: pytest.MonkeyPatch) -> None:
+    """A record that only Apache Kafka's controllers write cannot be applied."""
+    patch.delitem(image._CHANGES, records.AccessControlEntryRecord)
+
+
+@_bug("Q11", _FOUND_BY)
+def delegation_tokens_are_not_kept(patch: pytest.MonkeyPatch) -> None:
+    """A delegation token is in no snapshot, so that nodes that start from one do not have it."""
+
+    def drop(delta: Any, record: records.DelegationTokenRecord) -> None:
+        """Leave the image as it is."""
+
+    patch.setitem(image._CHANGES, records.DelegationTokenRecord, drop)
+
+
+@_bug("Q11", _FOUND_BY)
+def replicas_without_directory_ids_have_none(patch: pytest.MonkeyPatch) -> None:
+    """Partitions of older record versions have fewer directory ids than replicas."""
+    patch.setattr(image, "_directories", lambda directories, replica_count: tuple(directories))
+
+
+@_bug("Q11", _FOUND_BY)
+def a_new_leader_of_none_keeps_the_epoch(patch: pytest.MonkeyPatch) -> None:
+    """A partition that loses its leader keeps the leader epoch."""
+    change = image.changed_partition
+
+    def keep(old: image.PartitionImage, record: records.PartitionChangeRecord) -> image.PartitionImage:
+        new = change(old, record)
+        return replace(new, leader_epoch=old.leader_epoch) if record.leader == -1 else new
+
+    patch.setattr(image, "changed_partition", keep)
