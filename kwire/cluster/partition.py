@@ -385,6 +385,14 @@ class Partition:
             return self.log.last_stable_offset(self.high_watermark)
         return self.high_watermark
 
+    def check_end_known(self) -> None:
+        """Raise OFFSET_NOT_AVAILABLE while the high watermark is below the start of this leader's epoch (KIP-207).
+
+        Consumers of the leader before may have seen more than this one knows to be committed.
+        """
+        if self.in_sync is not None and self.high_watermark < self.in_sync.epoch_start:
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
+
     def wait(self, waiter: Waiter, *, for_tail: bool = False) -> None:
         """Tell the waiter of what is committed; or, for the tail, of what is appended and what is durable of it."""
         (self._tail_waiters if for_tail else self._waiters)[waiter] = None

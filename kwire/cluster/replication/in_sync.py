@@ -66,9 +66,9 @@ class InSync:
     """Owns the followers' states and the proposal of one leader epoch."""
 
     def __init__(self, image: PartitionImage, peers: Peers, *, epoch_start: int) -> None:
-        """`epoch_start` is the log's end when this broker began to lead."""
         self._peers = peers
-        self._epoch_start = epoch_start
+        self.epoch_start = epoch_start
+        """The log's end when this broker began to lead."""
         self._image = image
         self.proposal: Proposal | None = None
         self._uncommitted: deque[tuple[int, int]] = deque()
@@ -156,7 +156,7 @@ class InSync:
         if self.proposal is not None or broker_id in self._image.isr or broker_id in self._lost:
             return False  # who is lost could not lead
         follower = self._followers[broker_id]
-        if follower.log_end_offset < max(high_watermark, self._epoch_start):
+        if follower.log_end_offset < max(high_watermark, self.epoch_start):
             return False
         if not self._peers.may_join(broker_id, follower.broker_epoch):
             return False

@@ -3,6 +3,9 @@
 Special timestamps: -1 the end, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the start on
 local disk (KIP-405), -5 the last tiered offset (KIP-1005), -6 the earliest offset not yet tiered (KIP-1023). Without
 remote storage -4 is the start, and -5 and -6 have no answer.
+
+A new leader does not answer with less than consumers of the leader before have seen: while its high watermark is below
+the start of its epoch, a consumer gets OFFSET_NOT_AVAILABLE for the end and for what is not committed (KIP-207).
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDIN
 Found = tuple[int, int, int]
 """(timestamp, offset, leader epoch)"""
 NOT_FOUND: Found = (-1, -1, -1)
+OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
@@ -75,7 +79,10 @@ def _partition(
         partition.check_epoch(asked.current_leader_epoch)
         timestamp, offset, epoch = _find(partition, asked.timestamp, request)
     except KafkaError as error:
-        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error.code)
+        code = error.code
+        if code is ErrorCode.OFFSET_NOT_AVAILABLE and context.version < OFFSET_NOT_AVAILABLE_SINCE:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
     except DiskFailure:
         return ListOffsetsPartitionResponse(
             partition_index=asked.partition_index, error_code=ErrorCode.KAFKA_STORAGE_ERROR
@@ -88,8 +95,11 @@ def _partition(
 
 def _find(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> Found:
     log = partition.log
-    end = partition.end_offset(request.isolation_level) if request.replica_id == CONSUMER else log.log_end_offset
+    is_consumer = request.replica_id == CONSUMER
+    end = partition.end_offset(request.isolation_level) if is_consumer else log.log_end_offset
     if timestamp == LATEST:
+        if is_consumer:
+            partition.check_end_known()
         return -1, end, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.leader_epoch_of(log.log_start_offset)
@@ -97,6 +107,8 @@ def _find(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> 
         return NOT_FOUND
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= end:
+        if is_consumer:
+            partition.check_end_known()
         return NOT_FOUND
     return found.timestamp, found.offset, found.leader_epoch
 

@@ -1,0 +1,99 @@
+"""ListOffsets on a leader whose high watermark is below the start of its epoch (KIP-207)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.list_offsets import (
+    CONSUMER,
+    DEBUGGER,
+    EARLIEST,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kwire.server.apis import list_offsets
+from tests.cluster.replication.world import KnownPeers, fetched, image, replica
+from tests.log.support import batch
+
+NEWEST = 11
+
+
+def new_leader(directory: Path) -> Partition:
+    """It leads since offset 3, and knows that 1 is committed; timestamps are 100 more than offsets."""
+    peers = KnownPeers()
+    partition = replica(directory, image((1,)), peers)
+    for offset in range(3):
+        partition.append(batch(b"v", timestamp=100 + offset), 1)
+    partition.high_watermark = 1
+    partition.update(image((1, 2), leader_epoch=1, partition_epoch=1), is_led=True)
+    assert partition.high_watermark == 1
+    return partition
+
+
+def ask(
+    partition: Partition,
+    timestamp: int,
+    *,
+    isolation_level: int = READ_UNCOMMITTED,
+    version: int = NEWEST,
+    replica_id: int = CONSUMER,
+) -> tuple[ErrorCode, int]:
+    context: Any = SimpleNamespace(
+        version=version,
+        allows_topic=lambda _: True,
+        services=SimpleNamespace(partitions=SimpleNamespace(find=lambda *_, **__: partition)),
+    )
+    asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
+    request = ListOffsetsRequest(replica_id=replica_id, isolation_level=isolation_level, topics=[asked])
+    answer = list_offsets.handle(request, context).topics[0].partitions[0]
+    return ErrorCode(answer.error_code), answer.offset
+
+
+NOT_YET = (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+
+
+@pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
+@pytest.mark.parametrize("timestamp", [LATEST, MAX_TIMESTAMP, 101, 1000])
+def test_what_is_not_known_to_be_committed_is_not_available_yet(
+    tmp_path: Path, timestamp: int, isolation_level: int
+) -> None:
+    partition = new_leader(tmp_path)
+    assert ask(partition, timestamp, isolation_level=isolation_level) == NOT_YET
+    fetched(partition, 2, 2)
+    assert ask(partition, LATEST, isolation_level=isolation_level) == NOT_YET, "2 is committed, 3 may have been seen"
+
+
+@pytest.mark.parametrize(("timestamp", "offset"), [(EARLIEST, 0), (0, 0), (LATEST_TIERED, -1)])
+def test_what_is_committed_is_available(tmp_path: Path, timestamp: int, offset: int) -> None:
+    assert ask(new_leader(tmp_path), timestamp) == (ErrorCode.NONE, offset)
+
+
+def test_old_clients_are_told_of_no_leader(tmp_path: Path) -> None:
+    partition = new_leader(tmp_path)
+    assert ask(partition, LATEST, version=4)[0] is ErrorCode.LEADER_NOT_AVAILABLE
+    assert ask(partition, LATEST, version=5)[0] is ErrorCode.OFFSET_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("replica_id", [DEBUGGER, 2])
+def test_others_than_consumers_see_the_log_as_it_is(tmp_path: Path, replica_id: int) -> None:
+    assert ask(new_leader(tmp_path), LATEST, replica_id=replica_id) == (ErrorCode.NONE, 3)
+    assert ask(new_leader(tmp_path), MAX_TIMESTAMP, replica_id=replica_id) == (ErrorCode.NONE, 2)
+
+
+def test_all_is_available_when_the_high_watermark_has_reached_the_epoch(tmp_path: Path) -> None:
+    partition = new_leader(tmp_path)
+    partition.append(batch(b"v", timestamp=103), 1)
+    fetched(partition, 2, 3)
+    assert ask(partition, LATEST) == (ErrorCode.NONE, 3)
+    assert ask(partition, 102) == (ErrorCode.NONE, 2)
+    assert ask(partition, 103) == (ErrorCode.NONE, -1), "not committed, and seen by nobody"
