@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kwire.cli.cluster_plan import HOST, Node, Shape, properties_of
-from kwire.cluster.directory import DirectoryRefused, load_meta_properties, read_properties
+from kwire.cluster.directory import DirectoryRefused, load_meta_properties
 from kwire.cluster.formatting import make_durably
 from kwire.cluster.node_formatting import FormatRefused
 from kwire.log.disk import DiskFailure, DiskLock, RealDisk
+from kwire.properties_files import escape_value, read_properties
 from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import SystemChance, SystemClock
 from kwire.server.formation import FormatOptions, format_storage
@@ -73,15 +74,15 @@ class Cluster:
             "ports": ",".join(map(str, self.ports)),
             "directory.ids": ",".join(self.directory_ids),
         }
-        lines = [f"{name}={value}" for name, value in values.items()]
+        lines = [f"{name}={escape_value(str(value))}" for name, value in values.items()]
         return "\n".join(["# The cluster in this directory, as kwire cluster start made it", *lines]) + "\n"
 
 
 def plan_cluster(directory: Path, shape: Shape, ports: Sequence[int]) -> Cluster:
     """A cluster that is not there yet, with new ids. Raises ClusterRefused."""
     text = str(directory)
-    if "," in text or "\\" in text or not text.isprintable():
-        raise ClusterRefused(f"{text}: a comma, a backslash or a control character cannot be in the path of logs")
+    if "," in text or not text.isprintable():
+        raise ClusterRefused(f"{text}: a comma or a control character cannot be in the path of logs")
     chance = SystemChance()
     controllers = shape.controllers or shape.combined
     return Cluster(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kwire.properties_files import escape_value
+
 HOST = "127.0.0.1"
 COMBINED_CONTROLLERS_MAX = 3
 """Of nodes that are broker and controller. More voters make a quorum slower, and hardly safer on one machine."""
@@ -105,7 +107,7 @@ def properties_of(node: Node, nodes: Sequence[Node], log_dir: str) -> str:
         "listeners": node.listeners,
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": controllers,
-        "log.dirs": log_dir,
+        "log.dirs": escape_value(log_dir),
     } | _replication(sum(each.client_port is not None for each in nodes))
     lines = [f"{name}={value}" for name, value in settings.items()]
     return "\n".join([f"# {node.name} of a cluster that kwire cluster start made; yours to edit", *lines]) + "\n"

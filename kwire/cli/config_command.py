@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from kwire.cluster.directory import read_properties
+from kwire.properties_files import read_properties
 
 
 @click.group()
@@ -64,6 +64,9 @@ def _given(file: Path | None) -> Mapping[str, str]:
         return {}
     try:
         return read_properties(file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        click.echo(f"kwire: {file}: {getattr(error, 'strerror', None) or 'is not a text file'}", err=True)
-        sys.exit(1)
+    except UnicodeDecodeError:
+        problem = "is not a text file"
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or str(error)
+    click.echo(f"kwire: {file}: {problem}", err=True)
+    sys.exit(1)

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from kwire.log.disk import Disk
 from kwire.log.log_manager import LOCK_FILE, METADATA_DIRECTORY
+from kwire.properties_files import escape_value, read_properties
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 
 META_PROPERTIES = "meta.properties"
@@ -41,34 +42,9 @@ class MetaProperties:
             f"node.id={self.node_id}",
             f"directory.id={uuid_to_text(self.directory_id)}",
             "version=1",
-            f"cluster.id={self.cluster_id}",
+            f"cluster.id={escape_value(self.cluster_id)}",
         )
         return ("\n".join(lines) + "\n").encode()
-
-
-def read_properties(text: str) -> dict[str, str]:
-    """The keys and values of a Java properties file: # and ! begin comments, = or : part, a backslash continues."""
-    values: dict[str, str] = {}
-    pending = ""
-    for raw in text.splitlines():
-        line = pending + raw.strip()
-        pending = ""
-        if not line or line[0] in "#!":
-            continue
-        if line.endswith("\\") and not line.endswith("\\\\"):
-            pending = line[:-1]
-            continue
-        name, separator, value = _split_property(line)
-        values[name] = value if separator else ""
-    return values
-
-
-def _split_property(line: str) -> tuple[str, str, str]:
-    for position, character in enumerate(line):
-        if character in "=:":
-            return line[:position].strip(), character, line[position + 1 :].strip()
-    name, separator, value = line.partition(" ")
-    return name, separator, value.strip()
 
 
 def load_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
@@ -76,8 +52,8 @@ def load_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
     path = f"{directory}/{META_PROPERTIES}"
     if not disk.exists(path):
         return None
-    values = read_properties(disk.read(path).decode("utf-8", "replace"))
     try:
+        values = read_properties(disk.read(path).decode("utf-8", "replace"))
         if values["version"] != "1":
             raise DirectoryRefused(f"log.dirs: {path} has version {values['version']}; only version 1 is known")
         return MetaProperties(

@@ -34,6 +34,7 @@ from kwire.log.inspection.payloads import METADATA_TOPIC, bytes_as_text, payload
 from kwire.log.inspection.reading import InputFile, InspectionError, read_whole
 from kwire.log.leader_epochs import FILE_NAME as LEADER_EPOCH_FILE
 from kwire.log.producer_snapshots import CorruptSnapshotError, decode_snapshot
+from kwire.properties_files import read_properties
 from kwire.protocol.compression import Codec
 from kwire.protocol.records import CODEC_MASK, BatchHeader
 from kwire.protocol.uuids import uuid_to_text
@@ -285,11 +286,11 @@ def _partition_metadata(data: bytes, path: str) -> Iterator[Row]:
 
 def properties(data: bytes) -> dict[str, str]:
     """meta.properties, which no person edits: comments, and one key=value a line."""
-    lines = [line for line in data.decode().splitlines() if line.strip() and line[0] not in "#!"]
-    pairs = [line.partition("=") for line in lines]
-    if not pairs or not all(separator for _, separator, _ in pairs):
+    text = data.decode()
+    lines = [line for line in text.splitlines() if line.strip() and line[0] not in "#!"]
+    if not lines or not all("=" in line for line in lines):
         raise ValueError("a line is no key=value")
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    return read_properties(text)
 
 
 def _properties(data: bytes, _: str) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kwire.cluster.config_keys import ConfigError, Use, parse
 from kwire.cluster.configs.broker import BROKER_KEYS, base_name
-from kwire.cluster.directory import read_properties
+from kwire.properties_files import read_properties
 from kwire.server.settings.listeners import ListenerAddress, inter_broker_listener, read_listeners
 from kwire.server.settings.quorum import BROKER, CONTROLLER, check_quorum, read_quorum
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules
@@ -90,7 +90,10 @@ def parse_override(text: str) -> tuple[str, str]:
 
 def load_config(file_text: str, overrides: Sequence[tuple[str, str]] = ()) -> BrokerConfig:
     """Read the text of a server.properties; overrides win. Raises SettingError."""
-    values = read_properties(file_text)
+    try:
+        values = read_properties(file_text)
+    except ValueError as error:
+        raise SettingError(f"the settings cannot be read: {error}") from None
     values.update(overrides)
     return make_config(values)
 
