@@ -121,11 +121,16 @@ def directory_of(partition: PartitionImage, broker_id: int) -> UUID:
 
 
 def usable_brokers(image: MetadataImage) -> list[UsableBroker]:
-    """Brokers that may get new replicas. Who has cordoned all directories gets none (KIP-1066)."""
+    """Return the brokers that may get new replicas.
+
+    A broker in controlled shutdown gets none until it is fenced: then it counts like any other fenced broker. A broker
+    that has cordoned all of its directories gets none (KIP-1066).
+    """
     return [
         UsableBroker(broker_id=broker.broker_id, rack=broker.rack, is_fenced=broker.fenced)
         for broker in image.brokers.values()
-        if not broker.in_controlled_shutdown and _takes_replicas(broker.directories, broker.cordoned_directories)
+        if (broker.fenced or not broker.in_controlled_shutdown)
+        and _takes_replicas(broker.directories, broker.cordoned_directories)
     ]
 
 

@@ -134,6 +134,19 @@ def test_a_broker_that_stops_gives_leaderships_away() -> None:
     assert [broker.broker_id for broker in usable_brokers(view.image)] == [1, 3]
 
 
+def test_a_broker_that_has_stopped_may_get_replicas() -> None:
+    """While it stops it gets none; once it is fenced it counts like every fenced broker, as in Kafka."""
+    view = three_partitions()
+    view = view.after(plan_controlled_shutdown(view, 2))
+    view = view.after(plan_fencing(view, 2))
+    assert view.image.brokers[2].in_controlled_shutdown
+    assert [(broker.broker_id, broker.is_fenced) for broker in usable_brokers(view.image)] == [
+        (1, False),
+        (2, True),
+        (3, False),
+    ]
+
+
 def test_a_forgotten_broker_leaves_everything() -> None:
     view = three_partitions(elr=True, min_insync=2)
     made = plan_unregistration(view, 3)
