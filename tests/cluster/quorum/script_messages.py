@@ -343,14 +343,15 @@ def _description(message: describe_quorum.DescribeQuorumResponse) -> str:
     if partition.error_code:
         return ErrorCode(partition.error_code).name
 
-    def replicas(states: list[describe_quorum.QuorumReplicaState]) -> str:
-        return " ".join(
-            f"{it.replica_id}:{it.log_end_offset}({it.last_fetch_timestamp},{it.last_caught_up_timestamp})"
-            for it in states
-        )
+    def replica(it: describe_quorum.QuorumReplicaState) -> str:
+        """A question mark stands for a directory that is not told."""
+        directory = "" if it.replica_directory_id.int else "?"
+        times = f"{it.last_fetch_timestamp},{it.last_caught_up_timestamp}"
+        return f"{it.replica_id}{directory}:{it.log_end_offset}({times})"
 
     return (
         f"leader={partition.leader_id} epoch={partition.leader_epoch} high watermark={partition.high_watermark} "
-        f"voters {replicas(partition.current_voters)} observers {replicas(partition.observers)} "
+        f"voters {' '.join(map(replica, partition.current_voters))} "
+        f"observers {' '.join(map(replica, partition.observers))} "
         f"nodes {','.join(str(it.node_id) for it in message.nodes)}"
     ).strip()
