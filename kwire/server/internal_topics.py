@@ -70,7 +70,11 @@ class TopicCreator:
                 ),
             )
         if name != GROUP_OFFSETS_TOPIC:
-            return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+            return CreatableTopic(
+                name=name,
+                num_partitions=config["num.partitions"],
+                replication_factor=config["default.replication.factor"],
+            )
         return CreatableTopic(
             name=name,
             num_partitions=config["offsets.topic.num.partitions"],
