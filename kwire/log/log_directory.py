@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
@@ -66,8 +66,12 @@ class LogDirectory:
     """The checkpoint files that a full disk keeps as they were, each told of once."""
     has_lost_log_starts: bool = False
     """Whether the file that says them was unreadable; each log is asked then."""
+    is_cordoned: bool = False
+    """Whether it gets no new logs (KIP-1066)."""
     failure: DiskFailure | None = None
     """Why the directory is offline; set once."""
+    failed: Callable[[], None] = lambda: None
+    """Called once, when the directory goes offline."""
     checkpoints_written: int = 0
     """Counts what makes jobs under way outdated: checkpoints written on the loop, logs taken away."""
     named: dict[str, AbstractSet[TopicPartition]] = field(default_factory=dict)
@@ -76,6 +80,16 @@ class LogDirectory:
     @property
     def is_offline(self) -> bool:
         return self.failure is not None
+
+    def fail(self, failure: DiskFailure) -> None:
+        """Take the directory offline: none of its logs is used any more. Does nothing if it is offline already."""
+        if self.is_offline:
+            return
+        self.failure = failure
+        logger.error("The log directory %s goes offline: %s", self.path, failure)
+        for log in (*self.logs.values(), *self.futures.values()):
+            log.failure = log.failure or failure
+        self.failed()
 
     def offsets_of(self, name: str) -> dict[TopicPartition, int]:
         """What a checkpoint file should say now; of high watermarks, what it says already."""

@@ -215,7 +215,8 @@ class LogManager:
         return None
 
     def get_or_create(self, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None) -> PartitionLog:
-        """The partition's log; a new one goes to the directory with the fewest logs, one that stayed closed to its own.
+        """The partition's log; a new one goes to the directory with the fewest logs that is not cordoned, one that
+        stayed closed to its own.
 
         What is found may be of an earlier topic of this name, and is if a power cut took its id: no flush came after
         that was written, so nothing in there was ever durable. It is set aside.
@@ -240,7 +241,8 @@ class LogManager:
             raise LogDirectoryError("log.dirs: every log directory is offline")
         holders = [found for found in online if self._has_directory(found, f"{topic}-{partition}")]
         holders = holders or self.futures.preferred(topic, partition, online)
-        directory = min(holders or online, key=lambda candidate: len(candidate.logs))
+        open_to_new = [directory for directory in online if not directory.is_cordoned]
+        directory = min(holders or open_to_new or online, key=lambda candidate: len(candidate.logs))
         return self._open(directory, topic, partition, config, topic_id)
 
     def _has_directory(self, directory: LogDirectory, name: str) -> bool:
@@ -484,12 +486,7 @@ class LogManager:
 
     def take_offline(self, directory: LogDirectory, failure: DiskFailure) -> None:
         """What one file of a device did, the others may do: no log of the directory is used any more."""
-        if directory.is_offline:
-            return
-        directory.failure = failure
-        logger.error("The log directory %s goes offline: %s", directory.path, failure)
-        for log in (*directory.logs.values(), *directory.futures.values()):
-            log.failure = log.failure or failure
+        directory.fail(failure)
 
     def _release(self) -> None:
         for directory in self.directories:

@@ -32,6 +32,7 @@ from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
 from kwire.server.compaction.rounds import ProcessRounds, Rounds
 from kwire.server.controller_role import ControllerRole, way_to_controller
 from kwire.server.coordinators import Coordinators
+from kwire.server.cordoned_directories import CordonedDirectories
 from kwire.server.directory_assignments import DirectoryAssignments
 from kwire.server.dispatch import Dispatcher
 from kwire.server.fetch_sessions import FetchSessions
@@ -155,6 +156,16 @@ class BrokerServer:
         self._logs = LogManager(self.config.log_dirs, node.surroundings, locks=node.storage.locks)
         undo.callback(self._logs.close, clean=False)
         self._lifecycle.offline_directories = self._offline_directories
+        for directory in self._logs.directories:
+            directory.failed = self._lifecycle.beat_soon
+        cordoned = CordonedDirectories(
+            config=self.config,
+            logs=self._logs,
+            directory_ids=node.storage.directory_ids,
+            changed=self._lifecycle.beat_soon,
+        )
+        self._lifecycle.cordoned_directories = cordoned.told
+        node.dynamic_configs.watch(cordoned.settings_changed)
         self._group_commit = GroupCommit(self._logs, node.workers, failed=node.background.fail)
         peers = BrokerPeers(node, self._active_controller, broker_epoch=lambda: self._lifecycle.broker_epoch)
         self._partitions = Partitions(

@@ -62,6 +62,10 @@ class MetadataHeldUpError(LogDirectoryError):
         super().__init__("the disk has no space for the metadata log, and the cluster goes on without this broker")
 
 
+def _not_known(_: MetadataImage) -> None:
+    """Return that it is not known yet which log directories are cordoned."""
+
+
 class BrokerLifecycle:
     """One process of a broker, as the controller sees it."""
 
@@ -88,6 +92,8 @@ class BrokerLifecycle:
         self._endpoints = endpoints
         self.offline_directories: Callable[[], Sequence[UUID]] = list
         """The log directories that have failed while there are others, once logs are open."""
+        self.cordoned_directories: Callable[[MetadataImage], list[UUID] | None] = _not_known
+        """The log directories that get no new replicas, once logs are open; None if the metadata cannot say so."""
         self._why_not_yet = ""
         """What the last registration was answered."""
         self._wants_to_stop = False
@@ -225,6 +231,10 @@ class BrokerLifecycle:
         if gives_up:
             raise MetadataHeldUpError
 
+    def beat_soon(self) -> None:
+        """Send the next heartbeat at once: it tells of something that the controller should not learn late."""
+        self._woken.set()
+
     async def _pause(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
@@ -243,6 +253,7 @@ class BrokerLifecycle:
             current_metadata_offset=self._metadata_log.applied_offset,
             want_shut_down=self._wants_to_stop,
             offline_log_dirs=list(self.offline_directories()),
+            cordoned_log_dirs=self.cordoned_directories(self._metadata_log.image),
         )
         try:
             response: BrokerHeartbeatResponse = await self._active_controller.ask(request)

@@ -91,6 +91,8 @@ class ReplicaMoves:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
         if directory.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        if directory.is_cordoned:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{path} is cordoned and takes no new replicas")
         partition = self._find(topic, index, path)
         key = (topic, index)
         under_way = self._moves.get(key)

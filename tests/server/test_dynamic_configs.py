@@ -48,6 +48,7 @@ ALTERED: dict[str, tuple[str, str, Any]] = {
 }
 """Key: (the default of all brokers, this broker's own value, what the logs of topics then go by)."""
 OTHERWISE_TESTED = {
+    "cordoned.log.dirs",
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",
     "log.cleaner.io.buffer.load.factor",

@@ -89,6 +89,28 @@ def test_the_controller_knows_which_replicas_a_failed_directory_had(
         assert codes(client) == [ErrorCode.NONE] * PARTITIONS
 
 
+def test_a_failed_directory_is_reported_at_once(
+    data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str]
+) -> None:
+    """The controller must not wait for the next heartbeat to find other leaders."""
+    slow = config | {"broker.heartbeat.interval.ms": "100000000", "broker.session.timeout.ms": "200000000"}
+    with RunningBroker(data_dir, slow, disk=disk) as running, running.client() as client:
+        create_topic(client, PARTITIONS, name="t")
+
+        def leaders() -> list[int]:
+            return sorted(each.leader for each in running.server.services.image.topics["t"].partitions)
+
+        eventually(
+            lambda: all(
+                each.directories[0] != UNASSIGNED for each in running.server.services.image.topics["t"].partitions
+            ),
+            "the controller knows where they are",
+        )
+        disk.fail = lambda operation, path: broken(operation, path) if path.startswith(directories[0]) else None
+        codes(client)
+        eventually(lambda: leaders() == [-1, -1, 1, 1], "two have no leader")
+
+
 def test_a_start_without_one_directory_serves_the_others_and_makes_nothing_anew(
     data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str]
 ) -> None:

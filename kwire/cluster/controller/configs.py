@@ -12,12 +12,15 @@ from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.group import GROUP_KEYS
 from kwire.cluster.configs.topic import TOPIC_KEYS
 from kwire.cluster.controller.eligible_leaders import check_min_insync, plan_clearing
+from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.group_configs import check_client_metrics_configs, check_group_configs
 from kwire.cluster.image import ConfigResource, MetadataImage
 from kwire.cluster.topic_configs import check_topic_configs
 from kwire.cluster.topic_names import check_topic_name
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord
+
+CORDONED = "cordoned.log.dirs"
 
 
 class AlterOperation(IntEnum):
@@ -127,6 +130,14 @@ def _with_items(key: ConfigKey | None, name: str, operation: AlterOperation, val
     return ",".join(kept)
 
 
+def _check_cordoned_directories(image: MetadataImage, after: Mapping[str, str]) -> None:
+    if after.get(CORDONED) and image.features.get(METADATA_VERSION, 0) < METADATA_VERSION_4_3_IV0:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{CORDONED} cannot be set: it requires metadata.version {METADATA_VERSION_4_3_IV0} (4.3-IV0)",
+        )
+
+
 def _check(
     image: MetadataImage, resource: ConfigResource, after: Mapping[str, str], settings: Mapping[str, Any]
 ) -> None:
@@ -138,6 +149,7 @@ def _check(
         elif kind == ConfigResourceType.BROKER:
             if name and broker_id_of(name) not in {*image.brokers, *image.controllers}:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"No broker with id {name} found.")
+            _check_cordoned_directories(image, after)
         elif kind == ConfigResourceType.CLIENT_METRICS:
             check_client_metrics_configs(name, after)
         elif kind == ConfigResourceType.GROUP:

@@ -14,6 +14,7 @@ from kwire.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from kwire.server.context import RequestContext
+from kwire.server.cordoned_directories import has_cordoned_directories
 from kwire.server.dispatch import Api
 
 
@@ -45,7 +46,11 @@ def _directory(directory: LogDirectory, partitions: list[Partition], context: Re
             topic.partitions.append(_partition(partition, future))
     total, usable = context.services.disk.space(directory.path)
     return DescribeLogDirsResult(
-        log_dir=directory.path, topics=list(topics.values()), total_bytes=total, usable_bytes=usable
+        log_dir=directory.path,
+        topics=list(topics.values()),
+        total_bytes=total,
+        usable_bytes=usable,
+        is_cordoned=directory.is_cordoned and has_cordoned_directories(context.services.metadata_log.image),
     )
 
 

@@ -35,9 +35,8 @@ KEYS = (
         type=ConfigType.LIST,
         default="",
         check=ANY_ITEMS,
-        use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="Log directories that get no new partitions.",
+        doc="Log directories that get no new partitions; * stands for all. Needs metadata.version 4.3-IV0.",
     ),
     ConfigKey(
         name="log.dir.failure.timeout.ms",

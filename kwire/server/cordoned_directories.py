@@ -1,0 +1,54 @@
+"""Log directories that get no new replicas: cordoned.log.dirs (KIP-1066).
+
+The log manager puts no new log there, and heartbeats tell the controller, which gives no replica to a broker that has
+cordoned all of its directories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
+from kwire.cluster.image import MetadataImage
+from kwire.log.log_manager import LogManager
+from kwire.server.settings.config import BrokerConfig
+
+ALL = "*"
+
+
+def has_cordoned_directories(image: MetadataImage) -> bool:
+    """Return whether the cluster's metadata can say which log directories are cordoned."""
+    return image.features.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_3_IV0
+
+
+class CordonedDirectories:
+    """Keeps log directories in step with the setting."""
+
+    def __init__(
+        self, *, config: BrokerConfig, logs: LogManager, directory_ids: Mapping[str, UUID], changed: Callable[[], None]
+    ) -> None:
+        """`directory_ids` are those of the log directories by path; `changed` is called after others are cordoned."""
+        self._config = config
+        self._logs = logs
+        self._directory_ids = directory_ids
+        self._changed = changed
+        self.settings_changed()
+
+    def settings_changed(self) -> None:
+        """Take over the setting."""
+        names = set(self._config["cordoned.log.dirs"])
+        has_changed = False
+        for directory in self._logs.directories:
+            is_cordoned = ALL in names or directory.path in names
+            has_changed = has_changed or is_cordoned != directory.is_cordoned
+            directory.is_cordoned = is_cordoned
+        if has_changed:
+            self._changed()
+
+    def told(self, image: MetadataImage) -> list[UUID] | None:
+        """Return the ids of the cordoned directories for a heartbeat; None if the controller could not store them."""
+        if not has_cordoned_directories(image):
+            return None
+        known = self._directory_ids
+        return [known[each.path] for each in self._logs.directories if each.is_cordoned and each.path in known]
