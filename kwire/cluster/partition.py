@@ -114,6 +114,7 @@ class Partition:
         committed = log.log_end_offset if is_alone else min(high_watermark, log.log_end_offset)
         self.high_watermark = max(committed, log.log_start_offset)
         """First offset that consumers may not see; never above the log's end. It goes back with a truncation only."""
+        log.producers.replicated(self.high_watermark)
         self._waiters: dict[Waiter, None] = {}
         self._tail_waiters: dict[Waiter, None] = {}
         self._group_commit = group_commit
@@ -266,6 +267,7 @@ class Partition:
     def _advance(self, end: int, size: int) -> None:
         assert self.high_watermark <= end <= self.log.log_end_offset, "the high watermark goes on within the log"
         self.high_watermark = end
+        self.log.producers.replicated(end)
         if self._waiters:
             for waiter in list(self._waiters):
                 waiter.more_data(size)
@@ -374,6 +376,7 @@ class Partition:
 
     def _shorten(self) -> None:
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+        self.log.producers.replicated(self.high_watermark)
         if self.log.recovery_point == self.log.log_end_offset:
             self._unflushed_bytes = 0
 
@@ -427,6 +430,7 @@ class Partition:
         Who waits goes on waiting: nothing has changed for them, unless it was the flush that they waited for.
         """
         self.log = log
+        log.producers.replicated(self.high_watermark)
         if self.waits_for_flush:
             self.flushed()
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
-from typing import NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple
 
 from kwire.log.segment import Segment
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
-from kwire.protocol.records import BatchHeader, Record, decode_batch
+from kwire.protocol.records import LENGTH_OVERHEAD, BatchHeader, Record, decode_batch, parse_header
+
+LENGTH_POSITION: Final = 8
+_LENGTH: Final = Struct(">i")
 
 
 class TimestampOffset(NamedTuple):
@@ -55,12 +60,17 @@ def max_timestamp_offset(segments: Segments, start_offset: int) -> TimestampOffs
 def aborted_transactions(
     segments: Segments, start_offset: int, end_offset: int, entries_of: Callable[[Segment], list[AbortedTransaction]]
 ) -> list[AbortedTransaction]:
-    """The aborted transactions that have records in start_offset..end_offset."""
+    """The aborted transactions that have records in start_offset..end_offset.
+
+    Entries are in the order of their markers: those whose marker is below start_offset are not looked at.
+    """
     found: list[AbortedTransaction] = []
     are_decided = False
     for segment in segments.from_offset(start_offset):
-        for transaction in entries_of(segment):
-            if transaction.last_offset >= start_offset and transaction.first_offset < end_offset:
+        entries = entries_of(segment)
+        for index in range(bisect_left(entries, start_offset, key=_marker_offset), len(entries)):
+            transaction = entries[index]
+            if transaction.first_offset < end_offset:
                 found.append(transaction)
             # When this marker came, everything below end_offset was decided: later entries concern later records. No
             # batch tells whether this number is as it was written, so two must say so.
@@ -68,6 +78,19 @@ def aborted_transactions(
                 return found
             are_decided = transaction.last_stable_offset >= end_offset
     return found
+
+
+def end_offset_of(batches: bytes) -> int:
+    """Return the offset after the last of one or more whole batches."""
+    position = last = 0
+    while position < len(batches):
+        last = position
+        position += _LENGTH.unpack_from(batches, position + LENGTH_POSITION)[0] + LENGTH_OVERHEAD
+    return parse_header(batches, last).next_offset
+
+
+def _marker_offset(transaction: AbortedTransaction) -> int:
+    return transaction.last_offset
 
 
 def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:

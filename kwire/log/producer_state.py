@@ -9,6 +9,7 @@ replays batches through update() from the newest snapshot on.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -102,8 +103,9 @@ class ProducerState:
         """The state is that of the log up to here."""
         self._ongoing: dict[int, int] = {}
         """Producer id -> first offset of its open transaction; in order of those offsets, as they are appended."""
-        self._unreplicated: list[tuple[int, int]] = []
-        """(first offset, marker's offset) of transactions whose marker may be above the high watermark."""
+        self._unreplicated: deque[tuple[int, int]] = deque()
+        """(first offset, marker's offset) of transactions whose marker may be above the high watermark, in the order of
+        their markers."""
         self.refused = RefusedBatches()
         """Not derived from the log, and left alone when all else is derived anew."""
 
@@ -201,14 +203,18 @@ class ProducerState:
         return CompletedTransaction(header.producer_id, first_offset, offset, not marker.is_commit, last_stable_offset)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset whose outcome is open or not yet replicated; forgets what is below the high watermark."""
-        if self._unreplicated:
-            self._unreplicated = [pair for pair in self._unreplicated if pair[1] >= high_watermark]
+        """The first offset whose outcome is open or not yet replicated."""
         first = min(self._ongoing.values(), default=None)
-        for first_offset, _ in self._unreplicated:
-            if first is None or first_offset < first:
+        for first_offset, marker_offset in self._unreplicated:
+            if marker_offset >= high_watermark and (first is None or first_offset < first):
                 first = first_offset
         return first
+
+    def replicated(self, high_watermark: int) -> None:
+        """Forget what is kept of transactions whose marker is below the high watermark, which only grows."""
+        unreplicated = self._unreplicated
+        while unreplicated and unreplicated[0][1] < high_watermark:
+            unreplicated.popleft()
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         entry = self.entries.get(producer_id)

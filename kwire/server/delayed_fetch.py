@@ -83,7 +83,7 @@ class DelayedFetch:
         except Exception as error:  # noqa: BLE001 handed to the connection, which logs it and closes
             self.future.set_exception(error)
             return
-        size = self._fetch.size
+        size = self._fetch.answer_bytes
         self._fetch.output.promise(size)
         # Behind the connection's own callback, which writes.
         self.future.add_done_callback(lambda _: self._fetch.output.fulfil(size))

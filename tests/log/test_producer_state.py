@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.log import lookup
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.disk import RealDisk
 from kwire.log.producer_snapshots import CorruptSnapshotError, ProducerSnapshots, decode_snapshot, encode_snapshot
 from kwire.log.producer_state import ProducerEntry, ProducerState, StoredBatch
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import SEQUENCE_MAX
-from tests.log.support import NOW_MS, batch, marker, open_at
+from tests.log.support import NOW_MS, batch, headers, marker, open_at
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -119,6 +120,38 @@ def test_aborted_transactions_are_listed_where_they_matter(tmp_path):
     assert [entry.producer_id for entry in log.aborted_transactions(0, 4)] == [1, 2]
     assert [entry.producer_id for entry in log.aborted_transactions(5, 8)] == [2]
     assert log.aborted_transactions(6, 8) == []
+
+
+def test_a_read_is_told_of_the_aborted_transactions_in_it_only(tmp_path):
+    log = open_at(tmp_path)
+    for number in range(200):
+        send(log, 0, producer_id=number, transactional=True)
+        end(log, commit=False, producer_id=number)
+    send(log, 0, producer_id=1000, transactional=True)
+    data = log.read(100, 1000)
+    end_offset = lookup.end_offset_of(data)
+    assert end_offset == headers(data)[-1].next_offset < 120
+    named = log.aborted_transactions(100, end_offset)
+    assert [entry.first_offset for entry in named] == list(range(100, end_offset, 2))
+    assert log.aborted_transactions(400, 401) == []
+
+
+def test_a_read_looks_at_the_aborted_transactions_near_it_only(tmp_path, monkeypatch):
+    log = open_at(tmp_path)
+    for number in range(200):
+        send(log, 0, producer_id=number, transactional=True)
+        end(log, commit=False, producer_id=number)
+    looked_at = []
+    marker_offset = lookup._marker_offset
+
+    def noted(entry):
+        looked_at.append(entry)
+        return marker_offset(entry)
+
+    monkeypatch.setattr(lookup, "_marker_offset", noted)
+    named = log.aborted_transactions(300, 304)
+    assert [entry.first_offset for entry in named] == [300, 302]
+    assert len(looked_at) <= 10, "found by bisection"
 
 
 def test_a_plain_write_in_an_open_transaction_is_refused(tmp_path):

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
+from kwire.log.lookup import end_offset_of
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import NO_SESSION
 from kwire.protocol.framing import encode_response
@@ -52,6 +53,8 @@ NO_EPOCH = -1
 PARTITIONS_AT_ONCE = 500
 """A fetch of more begins in a turn of its own: in a session they are short, and thousands may come at once."""
 CORRELATION_ID_BYTES = 4
+ABORTED_TRANSACTION_BYTES = 17
+"""Of an answer: producer id, first offset, tagged fields."""
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
@@ -74,6 +77,16 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
     delayed = DelayedFetch(fetch)
     delayed.wait()
     return delayed.future
+
+
+def _aborted(partition: Partition, offset: int, batches: bytes) -> list[AbortedTransaction]:
+    """What a consumer has to skip in batches that it reads from an offset on; no more than what they hold."""
+    if not batches:
+        return []
+    return [
+        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+        for aborted in partition.log.aborted_transactions(offset, end_offset_of(batches))
+    ]
 
 
 def _cannot_be_told(request: FetchRequest) -> FetchResponse:
@@ -111,6 +124,7 @@ class Fetch:
         "_size",
         "_spent_ms",
         "_urgent",
+        "answer_bytes",
         "bytes_min",
         "partitions",
         "replica_id",
@@ -121,6 +135,8 @@ class Fetch:
         self._context = context
         self._plan = plan
         self._size = 0
+        self.answer_bytes = 0
+        """Of the records, and of the aborted transactions to skip in them."""
         self._is_first_read = True
         self._has_committed = False
         """A high watermark has moved because of what this follower has."""
@@ -166,7 +182,7 @@ class Fetch:
         return answers
 
     def _read_all(self) -> list[tuple[Key, FetchPartitionData]]:
-        self._size = 0
+        self._size = self.answer_bytes = 0
         self._urgent = False
         self.partitions = []
         remaining = min(self._bytes_max, self.output.room())
@@ -178,6 +194,9 @@ class Fetch:
             data = self._read_one(key, asked, remaining)
             size = len(data.records) if data.records else 0
             self._size += size
+            if data.aborted_transactions:
+                size += ABORTED_TRANSACTION_BYTES * len(data.aborted_transactions)
+            self.answer_bytes += size
             remaining -= size
             answers.append((key, data))
         self._is_first_read = False
@@ -332,10 +351,7 @@ class Fetch:
         )
         # Where only the room for the next batch is wanting, Kafka sends null.
         if is_committed and (data.records or max_bytes <= 0 or asked.fetch_offset >= limit):
-            data.aborted_transactions = [
-                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in (partition.log.aborted_transactions(asked.fetch_offset, limit) if data.records else ())
-            ]
+            data.aborted_transactions = _aborted(partition, asked.fetch_offset, data.records)
         return data
 
     def _read_as_follower(

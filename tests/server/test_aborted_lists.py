@@ -1,0 +1,66 @@
+"""The list of aborted transactions in a fetch: no longer than what is read, and counted as what is read is."""
+
+from __future__ import annotations
+
+from kwire.cluster.partition import READ_COMMITTED
+from kwire.log.lookup import end_offset_of
+from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.server.apis.fetch import ABORTED_TRANSACTION_BYTES
+from tests.log.support import batch, marker
+from tests.support.raw_client import RawClient
+from tests.support.requests import create_topic, fetch
+from tests.support.running import RunningBroker
+
+ABORTS = 3000
+
+
+def abort_many(broker: RunningBroker, topic: str, index: int = 0) -> None:
+    """Transactions of one record each: offsets go up by two."""
+
+    def append() -> None:
+        partition = broker.server.services.partitions.find(topic, index)
+        for number in range(ABORTS):
+            sent = batch(b"v", producer_id=number, producer_epoch=0, sequence=0, transactional=True)
+            partition.append(sent, -1)
+            partition.append_marker(bytes(marker(number, 0, commit=False)), number, 0, transaction_version=0)
+
+    broker.call(append)
+
+
+def test_the_list_ends_where_the_read_ends(broker: RunningBroker, client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    abort_many(broker, topic)
+    offset = reads = 0
+    while offset < 2 * ABORTS:
+        answer = fetch(client, topic, offset, partition_max_bytes=64 * 1024, isolation_level=READ_COMMITTED)
+        end = end_offset_of(answer.records)
+        assert [each.first_offset for each in answer.aborted_transactions] == list(range(offset - offset % 2, end, 2))
+        offset = end
+        reads += 1
+    assert reads > 5
+
+
+def test_the_list_counts_as_what_is_read(broker: RunningBroker, client: RawClient) -> None:
+    topic, _ = create_topic(client, 3)
+    for index in range(3):
+        abort_many(broker, topic, index)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=200_000,
+        isolation_level=READ_COMMITTED,
+        topics=[
+            FetchTopic(
+                topic=topic,
+                partitions=[
+                    FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=100_000) for index in range(3)
+                ],
+            )
+        ],
+    )
+    partitions = client.ask(request, 12).responses[0].partitions
+    sizes = [
+        len(each.records) + ABORTED_TRANSACTION_BYTES * len(each.aborted_transactions or []) for each in partitions
+    ]
+    assert sizes[0] > 100_000
+    assert sum(sizes) <= 220_000, "the list of the last partition comes with what is read of it"
