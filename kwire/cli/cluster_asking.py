@@ -1,6 +1,6 @@
-"""Asks a cluster how it does, over Kafka's protocol alone: any version of Apache Kafka's brokers answers as well.
+"""Requests of `kwire cluster status`, over Kafka's protocol alone: Apache Kafka's brokers answer them as well.
 
-One broker tells of brokers, quorum and partitions; each one is asked where its own logs end.
+One broker answers for brokers, quorum and partitions; each broker for its own logs and log directories.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from kwire.cli.cluster_status import NOBODY, Broker, ClusterStatus, Partition, Quorum, Voter
+from kwire.cli.cluster_status import (
+    NOBODY,
+    UNREACHABLE,
+    Broker,
+    ClusterStatus,
+    Directory,
+    Partition,
+    Quorum,
+    Voter,
+)
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Unreachable
@@ -21,6 +30,7 @@ from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kwire.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -62,9 +72,12 @@ class _Asked:
 
 @dataclass(slots=True, kw_only=True)
 class _Ends:
-    """Where the logs of one broker end, or why that cannot be told."""
+    """Answers of one broker for its own logs and log directories, or why it did not answer."""
 
     offsets: dict[Place, int] = field(default_factory=dict)
+    errors: dict[Place, str] = field(default_factory=dict)
+    """Of the partitions whose log end offset it does not tell: names of Kafka's error codes."""
+    directories: tuple[Directory, ...] = ()
     trouble: str | None = None
 
 
@@ -153,18 +166,32 @@ class Asking:
             topic = topics.setdefault(name, ListOffsetsTopic(name=name))
             topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=LATEST))
         request = ListOffsetsRequest(replica_id=DEBUGGER, topics=list(topics.values()))
+        destination = Destination(broker.broker_id, broker.host, broker.port)
         try:
-            response = await self._channel.send(Destination(broker.broker_id, broker.host, broker.port), request)
+            response = await self._channel.send(destination, request)
+            directories = await self._channel.send(destination, DescribeLogDirsRequest(topics=[]))
         except (Unreachable, TimeoutError) as error:
             return _Ends(trouble=_reason(error))
-        return _Ends(
-            offsets={
-                (topic.name, partition.partition_index): partition.offset
-                for topic in response.topics
-                for partition in topic.partitions
-                if partition.error_code == ErrorCode.NONE
-            }
+        ends = _Ends(directories=_directories(directories))
+        for answered in response.topics:
+            for partition in answered.partitions:
+                place = answered.name, partition.partition_index
+                if partition.error_code == ErrorCode.NONE:
+                    ends.offsets[place] = partition.offset
+                else:
+                    ends.errors[place] = ErrorCode(partition.error_code).name
+        return ends
+
+
+def _directories(response: DescribeLogDirsResponse) -> tuple[Directory, ...]:
+    return tuple(
+        Directory(
+            path=result.log_dir,
+            error=ErrorCode(result.error_code).name if result.error_code else None,
+            usable_bytes=result.usable_bytes,
         )
+        for result in response.results
+    )
 
 
 def _reason(error: Exception) -> str:
@@ -198,6 +225,8 @@ def _status(asked: _Asked, ends: Mapping[int, _Ends]) -> ClusterStatus:
     partitions = [_partition(topic, each, asked, ends) for topic in asked.metadata.topics for each in topic.partitions]
     return ClusterStatus(
         cluster_id=asked.cluster.cluster_id,
+        asked_broker=shown_address(asked.address.host, asked.address.port),
+        metadata_age_ms=_metadata_age_ms(asked),
         brokers=tuple(
             _broker(each, partitions, ends[each.broker_id])
             for each in sorted(asked.cluster.brokers, key=lambda each: each.broker_id)
@@ -218,6 +247,7 @@ def _partition(topic: Any, partition: Any, asked: _Asked, ends: Mapping[int, _En
     ends_of_replicas = dict(zip(partition.replica_nodes, found, strict=True))
     end = ends_of_replicas.get(partition.leader_id)
     lags = (None if end is None or each is None else max(0, end - each) for each in found)
+    errors = tuple(_error(ends.get(each), place) for each in partition.replica_nodes)
     return Partition(
         topic=topic.name,
         index=partition.partition_index,
@@ -226,7 +256,15 @@ def _partition(topic: Any, partition: Any, asked: _Asked, ends: Mapping[int, _En
         in_sync=tuple(partition.isr_nodes),
         in_sync_min=asked.in_sync_min.get(topic.name, 1),
         lags=tuple(lags),
+        errors=errors if any(errors) else (),
     )
+
+
+def _error(ends: _Ends | None, place: Place) -> str | None:
+    """Why a replica does not tell the end of its log; `ends` is None for a broker that is not registered."""
+    if ends is None or ends.trouble is not None:
+        return UNREACHABLE
+    return ends.errors.get(place)
 
 
 def _broker(broker: Any, partitions: Sequence[Partition], ends: _Ends) -> Broker:
@@ -244,6 +282,7 @@ def _broker(broker: Any, partitions: Sequence[Partition], ends: _Ends) -> Broker
         leads=sum(each.leader == broker_id for each in replicas),
         lag_sum=sum(lags) if is_known else None,
         lag_max=max(lags, default=0) if is_known else None,
+        directories=ends.directories,
     )
 
 
@@ -251,7 +290,7 @@ def _quorum(response: DescribeQuorumResponse | None) -> Quorum:
     found = [partition for topic in response.topics for partition in topic.partitions] if response else []
     error = (response.error_code or (found[0].error_code if found else ErrorCode.NONE)) if response else 0
     if response is None or not found or error:
-        trouble = ErrorCode(error).name if error else "no controller answers"
+        trouble = _quorum_trouble(response, ErrorCode(error))
         return Quorum(leader_id=NOBODY, leader_epoch=-1, high_watermark=-1, voters=(), observers=0, trouble=trouble)
     (described,) = found
     listeners = {node.node_id: node.listeners for node in response.nodes}
@@ -266,6 +305,26 @@ def _quorum(response: DescribeQuorumResponse | None) -> Quorum:
         ),
         observers=len(described.observers),
     )
+
+
+def _quorum_trouble(response: DescribeQuorumResponse | None, code: ErrorCode) -> str:
+    if response is None or code is ErrorCode.NONE:
+        return "no controller answers"
+    return f"{code.name}: {response.error_message}" if response.error_message else code.name
+
+
+def _metadata_age_ms(asked: _Asked) -> int | None:
+    """Time since the broker that was asked had all committed metadata, by the clock of the quorum's leader."""
+    found = [partition for topic in asked.quorum.topics for partition in topic.partitions] if asked.quorum else []
+    here = next(
+        (each.broker_id for each in asked.cluster.brokers if (each.host, each.port) == asked.address[1:]), NOBODY
+    )
+    for described in found:
+        states = {each.replica_id: each for each in (*described.observers, *described.current_voters)}
+        leader, own = states.get(described.leader_id), states.get(here)
+        if leader is not None and own is not None and own.last_caught_up_timestamp >= 0:
+            return max(0, leader.last_caught_up_timestamp - own.last_caught_up_timestamp)
+    return None
 
 
 def _voter(state: Any, leader: Any, listeners: Sequence[Any]) -> Voter:

@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from kwire.cli.cluster_status import NOBODY, Broker, ClusterStatus, Partition, Quorum, Voter
+from kwire.cli.cluster_status import (
+    NOBODY,
+    SILENT_MS_MAX,
+    STORAGE_ERROR,
+    Broker,
+    ClusterStatus,
+    Partition,
+    Quorum,
+    Voter,
+)
 from kwire.cli.log_command import printable
 from kwire.cluster.topic_names import INTERNAL_TOPICS
 
@@ -26,10 +35,13 @@ def as_object(status: ClusterStatus) -> dict[str, Any]:
         "healthy": status.is_healthy,
         **shown,
         "offline": status.count("offline"),
+        "unserved": status.count("unserved"),
+        "failed_replica": status.count("failed-replica"),
         "under_min_isr": status.count("under-min-isr"),
         "under_replicated": status.count("under-replicated"),
         "unhealthy_partitions": [
-            {**asdict(each), "missing": list(each.missing), "states": list(each.states)} for each in status.unhealthy
+            {**asdict(each), "missing": list(each.missing), "failed": list(each.failed), "states": list(each.states)}
+            for each in status.unhealthy
         ],
     }
 
@@ -43,8 +55,10 @@ def as_lines(status: ClusterStatus) -> Iterator[str]:
         [_broker_row(each) for each in status.brokers],
     )
     yield ""
+    yield from _directory_lines(status.brokers)
     yield from _quorum_lines(status.quorum)
     yield ""
+    yield from _age_lines(status)
     yield _partition_line(status)
     if status.unhealthy:
         yield ""
@@ -57,8 +71,9 @@ def as_lines(status: ClusterStatus) -> Iterator[str]:
 
 
 def _concern(partition: Partition) -> tuple[bool, bool, bool]:
-    """The smallest first: what takes no records, and what users named, before the many of the internal topics."""
-    return not partition.is_offline, not partition.is_under_min_isr, partition.topic in INTERNAL_TOPICS
+    """Sort key: partitions that take no records first, then those that users named before internal ones."""
+    is_served = not (partition.is_offline or partition.is_unserved)
+    return is_served, not partition.is_under_min_isr, partition.topic in INTERNAL_TOPICS
 
 
 def _counted(number: int, what: str) -> str:
@@ -66,11 +81,39 @@ def _counted(number: int, what: str) -> str:
 
 
 def _broker_row(broker: Broker) -> tuple[str, ...]:
-    state = "fenced" if broker.is_fenced else "up"
+    states = ["fenced"] if broker.is_fenced else ["up"] if broker.trouble is None else []
     if broker.trouble is not None:
-        state = f"{state}, {broker.trouble}"
+        states.append(f"unreachable ({broker.trouble})")
+    state = ", ".join(states)
     numbers = (broker.leads, broker.partitions, broker.lag_sum, broker.lag_max)
     return str(broker.broker_id), broker.address, broker.rack or "-", state, *map(_number, numbers)
+
+
+def _directory_lines(brokers: Sequence[Broker]) -> Iterator[str]:
+    """Log directories that are offline or full; nothing where all are in order."""
+    rows = [
+        (
+            str(broker.broker_id),
+            directory.path,
+            "full" if directory.is_full else f"offline ({directory.error})",
+            "-" if directory.error else f"{directory.usable_bytes} bytes",
+        )
+        for broker in brokers
+        for directory in broker.directories
+        if not directory.is_healthy
+    ]
+    if rows:
+        yield from _table(("broker", "log directory", "state", "left"), rows)
+        yield ""
+
+
+def _age_lines(status: ClusterStatus) -> Iterator[str]:
+    """How old the metadata are that the partitions are shown by, where they are not up to date."""
+    source = f"brokers and partitions: as the broker at {status.asked_broker} knows them"
+    if status.quorum.trouble is not None:
+        yield f"{source}; without a controller nobody knows what has changed since"
+    elif status.metadata_age_ms is not None and status.metadata_age_ms > SILENT_MS_MAX:
+        yield f"{source}, {status.metadata_age_ms / 1000:.0f} s old"
 
 
 def _quorum_lines(quorum: Quorum) -> Iterator[str]:
@@ -79,6 +122,8 @@ def _quorum_lines(quorum: Quorum) -> Iterator[str]:
         return
     leader = "nobody leads" if quorum.leader_id == NOBODY else f"{quorum.leader_id} leads epoch {quorum.leader_epoch}"
     committed = f"{_counted(quorum.high_watermark, 'metadata record')} committed"
+    if quorum.high_watermark < 0:
+        committed = "no metadata record of the epoch committed yet"
     yield f"controllers: {leader}, {committed}, {_counted(quorum.observers, 'observer')}"
     yield from _table(("voter", "address", "state", "lag"), [_voter_row(each) for each in quorum.voters])
 
@@ -89,12 +134,14 @@ def _voter_row(voter: Voter) -> tuple[str, ...]:
     elif voter.is_healthy:
         state = "follows"
     else:
-        state = "never heard of" if voter.silent_ms is None else f"silent for {voter.silent_ms / 1000:.0f} s"
+        since = "no fetch from this leader" if voter.silent_ms is None else f"silent for {voter.silent_ms / 1000:.0f} s"
+        state = since
     return str(voter.node_id), voter.address or "-", state, _number(voter.lag)
 
 
 def _partition_line(status: ClusterStatus) -> str:
-    states = ("offline", "under-min-isr", "under-replicated")
+    states = ["offline", "under-min-isr", "under-replicated"]
+    states[1:1] = [state for state in ("unserved", "failed-replica") if status.count(state)]
     counts = ", ".join(f"{status.count(state)} {state}" for state in states)
     numbers = {"topic": status.topics, "partition": status.partitions, "replica": status.replicas}
     return f"{', '.join(_counted(number, what) for what, number in numbers.items())}: {counts}"
@@ -102,7 +149,8 @@ def _partition_line(status: ClusterStatus) -> str:
 
 def _partition_row(partition: Partition) -> tuple[str, ...]:
     lags = dict(zip(partition.replicas, partition.lags, strict=True))
-    missing = (f"{each} (lag {_number(lags[each])})" for each in partition.missing)
+    missing = [f"{each} (lag {_number(lags[each])})" for each in partition.missing]
+    missing += [f"{each} ({STORAGE_ERROR})" for each in partition.failed if each not in partition.missing]
     return (
         f"{partition.topic}-{partition.index}",
         "-" if partition.is_offline else str(partition.leader),

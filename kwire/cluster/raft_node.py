@@ -251,6 +251,11 @@ class RaftNode:
         self._pump()
 
     @property
+    def metadata_age_ms(self) -> float:
+        """Time since a leader last answered this node, before which it had all that was committed; inf for never."""
+        return 0.0 if self._quorum.is_leader else self._now - self._quorum.leader_heard_ms
+
+    @property
     def _now(self) -> float:
         return self._clock.monotonic_ms()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -95,16 +96,21 @@ class ActiveController:
             raise NoController("the controller that was asked is active no more")
         return response
 
-    async def ask_until_answered(self, request: Any, asker: Asker | None = None) -> Any:
-        """The answer of whoever leads, asking again and again. Raises KafkaError REQUEST_TIMED_OUT in the end."""
-        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms
+    async def ask_until_answered(
+        self, request: Any, asker: Asker | None = None, *, timeout_ms: int | None = None
+    ) -> Any:
+        """Return the answer of whichever controller leads, retrying for `timeout_ms` or the timeout of this object.
+
+        Raises KafkaError REQUEST_TIMED_OUT in the end.
+        """
+        deadline_ms = self._clock.monotonic_ms() + (self._timeout_ms if timeout_ms is None else timeout_ms)
         while True:
             self._leader_changed.clear()
             try:
                 return await self.ask(request, asker)
             except NoController as error:
                 if self._clock.monotonic_ms() >= deadline_ms:
-                    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from error
+                    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{error}; {self._age()}") from error
             await self.pause()
 
     async def pause(self) -> None:
@@ -168,6 +174,15 @@ class ActiveController:
             raise
         finally:
             del self._sends[send]
+
+    def _age(self) -> str:
+        """What this node's metadata are worth, for the error that says that no controller answers."""
+        age_ms = self._metadata_log.node.metadata_age_ms
+        return (
+            "no controller has answered yet"
+            if math.isinf(age_ms)
+            else f"this node's metadata are {age_ms / 1000:.0f} s old"
+        )
 
     def _note_leader(self) -> None:
         self._leader_changed.set()

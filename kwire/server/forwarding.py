@@ -16,12 +16,17 @@ Refuse = Callable[[Any, KafkaError], Any]
 """Gets (request, error); the response when no controller could answer. Raises nothing."""
 
 
-def forwarded(api: Api, refuse: Refuse) -> Api:
-    """The row of a broker's table for a row of the controller's."""
+def forwarded(api: Api, refuse: Refuse, *, timeout_ms: int | None = None) -> Api:
+    """Return the row of a broker's table for a row of the controller's.
+
+    `timeout_ms` is how long the broker looks for an active controller; None for request.timeout.ms.
+    """
 
     async def handle(request: Any, context: RequestContext) -> Any:
         try:
-            return await context.services.active_controller.ask_until_answered(request, asker_of(context))
+            return await context.services.active_controller.ask_until_answered(
+                request, asker_of(context), timeout_ms=timeout_ms
+            )
         except KafkaError as error:
             return refuse(request, error)
 

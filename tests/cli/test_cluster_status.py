@@ -18,10 +18,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kwire.cli import main
-from kwire.cli.cluster_status import Broker, ClusterStatus, Partition, Quorum, Voter
+from kwire.cli.cluster_status import UNREACHABLE, Broker, ClusterStatus, Directory, Partition, Quorum, Voter
 from kwire.cli.status_shown import SHOWN_MAX, as_lines, as_object
 from tests.support.raw_client import RawClient
-from tests.support.requests import batch, create_topic, produce
+from tests.support.requests import batch, create_topic, fetch, produce
 from tests.support.running import RunningBroker
 from tests.support.running_cluster import RunningCluster, started
 from tests.support.waiting import eventually
@@ -41,11 +41,21 @@ LEADER = Voter(node_id=1, address="localhost:9093", is_leader=True, lag=0, silen
 FOLLOWER = Voter(node_id=2, address=None, is_leader=False, lag=7, silent_ms=300)
 QUORUM = Quorum(leader_id=1, leader_epoch=4, high_watermark=99, voters=(LEADER, FOLLOWER), observers=0)
 STATUS = ClusterStatus(
-    cluster_id="c", brokers=(BROKER,), quorum=QUORUM, topics=1, partitions=2, replicas=4, unhealthy=()
+    cluster_id="c",
+    asked_broker="localhost:9092",
+    metadata_age_ms=20,
+    brokers=(BROKER,),
+    quorum=QUORUM,
+    topics=1,
+    partitions=2,
+    replicas=4,
+    unhealthy=(),
 )
+SOUND = Directory(path="/data", error=None, usable_bytes=1 << 30)
 PARTITION = Partition(
     topic="t", index=0, leader=1, replicas=(1, 2, 3), in_sync=(1, 3), in_sync_min=2, lags=(0, None, 5)
 )
+WHOLE = replace(PARTITION, in_sync=(1, 2, 3), lags=(0, 0, 0))
 
 
 def text(status: ClusterStatus) -> str:
@@ -73,6 +83,9 @@ def test_a_broker_alone_is_healthy(tmp_path: Path) -> None:
     assert shown.exit_code == 0
     assert "healthy" in shown.output.splitlines()[0]
     assert found["healthy"]
+    (directory,) = found["brokers"][0].pop("directories")
+    assert directory.pop("usable_bytes") > 0
+    assert directory == {"path": str(tmp_path), "error": None}
     assert found["brokers"] == [
         {
             "broker_id": 1,
@@ -110,6 +123,45 @@ def test_a_broker_that_is_killed_is_missed_and_awaited(tmp_path: Path) -> None:
         assert partition["missing"] == [3]
         assert partition["states"] == ["under-replicated"]
         assert (found["offline"], found["under_min_isr"]) == (0, 0)
+        assert running.end(signal.SIGTERM) == 0
+
+
+def test_a_damaged_log_without_another_replica_is_not_served(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path) as broker, RawClient(broker.bootstrap_server) as client:
+        topic, _ = create_topic(client, 1, name="t")
+        assert produce(client, topic, batch(b"one", b"two")).error_code == 0
+        assert told(broker.bootstrap_server)["healthy"]
+    (segment,) = tmp_path.glob("**/t-0/*.log")
+    with segment.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\xff")
+    with RunningBroker(tmp_path) as broker:
+        with RawClient(broker.bootstrap_server) as client:
+            fetch(client, topic, 0)
+        found = told(broker.bootstrap_server)
+    assert (found["healthy"], found["offline"] + found["unserved"]) == (False, 1)
+    (partition,) = found["unhealthy_partitions"]
+    assert partition["failed"] == [1]
+
+
+def test_a_broker_that_is_left_without_controllers_says_how_old_its_metadata_are(tmp_path: Path) -> None:
+    with started(tmp_path / "data") as running:
+        servers = running.addresses[0]
+        with RawClient(servers) as client:
+            create_topic(client, 3, name="t", replicas=1)
+        eventually(lambda: told(servers)["healthy"], "the new cluster is healthy")
+        for name in ("broker-2", "broker-3"):
+            os.kill(running.node_ids()[name], signal.SIGKILL)
+        eventually(
+            lambda: "this node's metadata are" in (told(servers)["quorum"]["trouble"] or ""),
+            "the broker says that no controller is active",
+        )
+        found = told(servers)
+        assert [each["trouble"] for each in found["brokers"]] == [None, "connection refused", "connection refused"]
+        assert (found["healthy"], found["offline"], found["unserved"]) == (False, 0, 2)
+        shown = status("--bootstrap-server", servers).output
+        assert f"as the broker at {servers} knows them; without a controller" in shown
+        assert shown.count("unreachable (connection refused)") == 2
         assert running.end(signal.SIGTERM) == 0
 
 
@@ -227,6 +279,48 @@ def test_partitions_in_trouble_are_listed_with_who_is_missing() -> None:
     ]
 
 
+def test_a_leader_that_does_not_answer_and_a_closed_replica_are_listed() -> None:
+    unserved = replace(WHOLE, errors=("KAFKA_STORAGE_ERROR", None, None))
+    unreachable = replace(WHOLE, index=1, errors=(UNREACHABLE, None, None))
+    closed = replace(WHOLE, index=2, errors=(None, None, "KAFKA_STORAGE_ERROR"))
+    starting = replace(WHOLE, index=3, errors=(None, "UNKNOWN_TOPIC_OR_PARTITION", None))
+    assert unserved.states == ("unserved", "failed-replica")
+    assert unreachable.states == ("unserved",)
+    assert closed.states == ("failed-replica",)
+    assert starting.is_healthy, "a follower may learn of a partition a moment later"
+    lines = text(replace(STATUS, unhealthy=(closed, unserved, unreachable))).splitlines()
+    counts = "0 offline, 2 unserved, 2 failed-replica, 0 under-min-isr, 0 under-replicated"
+    assert lines[-6] == f"1 topic, 2 partitions, 4 replicas: {counts}"
+    assert [" | ".join(line.split()) for line in lines[-3:]] == [
+        "t-0 | 1 | 1,2,3 | 1,2,3 | 1 | (KAFKA_STORAGE_ERROR) | unserved, | failed-replica",
+        "t-1 | 1 | 1,2,3 | 1,2,3 | - | unserved",
+        "t-2 | 1 | 1,2,3 | 1,2,3 | 3 | (KAFKA_STORAGE_ERROR) | failed-replica",
+    ]
+    shown = as_object(replace(STATUS, unhealthy=(closed, unserved, unreachable)))
+    assert (shown["unserved"], shown["failed_replica"]) == (2, 2)
+
+
+def test_directories_without_space_and_those_that_failed_are_listed() -> None:
+    full = Directory(path="/one", error=None, usable_bytes=4096)
+    failed = Directory(path="/two", error="KAFKA_STORAGE_ERROR", usable_bytes=-1)
+    unknown = Directory(path="/three", error=None, usable_bytes=-1)
+    lines = text(replace(STATUS, brokers=(replace(BROKER, directories=(full, failed, unknown, SOUND)),))).splitlines()
+    assert [" | ".join(line.split()) for line in lines[5:8]] == [
+        "broker | log | directory | state | left",
+        "1 | /one | full | 4096 | bytes",
+        "1 | /two | offline | (KAFKA_STORAGE_ERROR) | -",
+    ]
+    assert lines[8] == ""
+
+
+def test_a_new_leader_and_old_metadata_are_told_in_words() -> None:
+    new = replace(QUORUM, high_watermark=-1, voters=(LEADER, replace(FOLLOWER, silent_ms=None, lag=None)))
+    lines = text(replace(STATUS, quorum=new, metadata_age_ms=14_200)).splitlines()
+    assert lines[5] == "controllers: 1 leads epoch 4, no metadata record of the epoch committed yet, 0 observers"
+    assert lines[8].split(maxsplit=2)[2] == "no fetch from this leader   ?"
+    assert lines[10] == "brokers and partitions: as the broker at localhost:9092 knows them, 14 s old"
+
+
 def test_what_users_named_is_listed_before_internal_topics() -> None:
     internal = replace(PARTITION, topic="__consumer_offsets")
     lines = text(replace(STATUS, unhealthy=(internal, PARTITION))).splitlines()
@@ -251,6 +345,12 @@ def test_fewer_replicas_than_the_minimum_are_enough_when_all_are_in_sync() -> No
         replace(STATUS, brokers=(replace(BROKER, is_fenced=True),)),
         replace(STATUS, brokers=(replace(BROKER, trouble="connection refused", lag_sum=None, lag_max=None),)),
         replace(STATUS, quorum=replace(QUORUM, leader_id=-1)),
+        replace(STATUS, quorum=replace(QUORUM, high_watermark=-1)),
+        replace(STATUS, metadata_age_ms=14_000),
+        replace(STATUS, brokers=(replace(BROKER, directories=(replace(SOUND, usable_bytes=4096),)),)),
+        replace(STATUS, brokers=(replace(BROKER, directories=(SOUND, replace(SOUND, error="KAFKA_STORAGE_ERROR"))),)),
+        replace(STATUS, unhealthy=(replace(WHOLE, errors=(None, "KAFKA_STORAGE_ERROR", None)),)),
+        replace(STATUS, unhealthy=(replace(WHOLE, errors=(UNREACHABLE, None, None)),)),
         replace(STATUS, quorum=replace(QUORUM, trouble="no controller answers", voters=())),
         replace(STATUS, quorum=replace(QUORUM, voters=(LEADER, replace(FOLLOWER, silent_ms=60_000)))),
         replace(STATUS, quorum=replace(QUORUM, voters=(LEADER, replace(FOLLOWER, silent_ms=None, lag=None)))),

@@ -87,6 +87,8 @@ class Core:
         self.now_ms = 0.0
         self.wall_offset_ms = 0.0
         """What to add to now_ms to have the time since the Unix epoch."""
+        self.leader_heard_ms = -math.inf
+        """When a leader last answered this replica, or this replica last led."""
         self.shutdown_deadline_ms: float | None = None
         self._said: Leadership | None = None
 
@@ -170,6 +172,8 @@ class Core:
         self._check_transition(state)
         if state != self.state:
             self.state = self.ready.store = state
+        if isinstance(self.role, Leader):
+            self.leader_heard_ms = self.now_ms
         self.role = role
 
     def _check_transition(self, new: QuorumState) -> None:

@@ -45,6 +45,7 @@ def handle_fetch_response(core: Core, reply: Reply) -> bool:
         return False
     role.fetch_deadline_ms = core.now_ms + core.config.fetch_timeout_ms
     role.has_fetched = True
+    core.leader_heard_ms = core.now_ms
     return True
 
 
@@ -113,6 +114,7 @@ def handle_fetch_snapshot_response(core: Core, reply: Reply) -> bool:
     _add(core, role.snapshot, partition)
     role.fetch_deadline_ms = core.now_ms + core.config.fetch_timeout_ms
     role.has_fetched = True
+    core.leader_heard_ms = core.now_ms
     return True
 
 

@@ -162,6 +162,11 @@ class Quorum:
         return isinstance(role, Resigned) and len(voters.ids - role.unreachable) < voters.majority
 
     @property
+    def leader_heard_ms(self) -> float:
+        """When a leader last answered this replica; -inf for never. A leader hears itself at its last input."""
+        return self._core.now_ms if self.is_leader else self._core.leader_heard_ms
+
+    @property
     def hears_leader(self) -> bool:
         """Whether this replica follows a leader that has answered it, and has stored what was answered."""
         role = self._core.role

@@ -30,7 +30,6 @@ _DECIDED = (
     (update_features.API, update_features.refuse),
 )
 _LOOKED_UP = (
-    (describe_quorum.API, describe_quorum.refuse),
     (list_partition_reassignments.API, list_partition_reassignments.refuse),
     (quorum.ADD_RAFT_VOTER, quorum.refuse_new_voter),
     (quorum.REMOVE_RAFT_VOTER, quorum.refuse_removal),
@@ -38,8 +37,12 @@ _LOOKED_UP = (
 """Any controller answers these, be it with a code of the quorum's own."""
 _PASSED_ON = (*_DECIDED, *_LOOKED_UP)
 
+QUORUM_TIMEOUT_MS = 2000
+"""How long a broker looks for a controller that describes the quorum: that there is none is an answer as well."""
+
 AT_CONTROLLER: tuple[Api, ...] = (
     *(decided(api, refuse) for api, refuse in _DECIDED),
+    describe_quorum.API,
     *(api for api, _ in _LOOKED_UP),
     decided(alter_configs.API, alter_configs.refuse),
     elect_leaders.API,
@@ -49,6 +52,7 @@ AT_CONTROLLER: tuple[Api, ...] = (
 
 AT_BROKER: tuple[Api, ...] = (
     *(forwarded(api, refuse) for api, refuse in _PASSED_ON),
+    forwarded(describe_quorum.API, describe_quorum.refuse, timeout_ms=QUORUM_TIMEOUT_MS),
     alter_configs.AT_BROKER,
     elect_leaders.AT_BROKER,
     incremental_alter_configs.AT_BROKER,
