@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
 import pytest
 
 from kwire.cluster.controller.features import FeatureUpdate, plan_features
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.image import BrokerRegistration, ControllerRegistration, MetadataImage, SupportedFeature
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord
 
@@ -42,6 +46,55 @@ def test_the_last_wish_for_a_feature_counts() -> None:
     assert plan(("metadata.version", 99, UP), ("metadata.version", 21, UP)) == [("metadata.version", 21)]
 
 
+FEATURES = (SupportedFeature("metadata.version", 7, 29), SupportedFeature("group.version", 0, 1))
+CONTROLLER = {"incarnation_id": UUID(int=1), "endpoints": ()}
+BROKER = CONTROLLER | {"broker_epoch": 1, "rack": None, "in_controlled_shutdown": False, "directories": ()}
+OLD_BROKER = BrokerRegistration(broker_id=7, features=FEATURES, fenced=True, **BROKER)
+OLD_CONTROLLER = ControllerRegistration(controller_id=8, features=FEATURES, **CONTROLLER)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ({"brokers": {7: OLD_BROKER}}, "Broker 7 only supports versions 7-29"),
+        ({"controllers": {8: OLD_CONTROLLER}}, "Controller 8 only supports versions 7-29"),
+        ({"controllers": {8: replace(OLD_CONTROLLER, features=())}}, "Controller 8 does not support this feature."),
+    ],
+)
+def test_every_registered_node_must_support_a_level(nodes: dict[str, Any], why: str) -> None:
+    image = replace(IMAGE, **nodes)
+    newest = FeatureUpdate(name="metadata.version", level=30, upgrade_type=UP)
+    with pytest.raises(KafkaError, match=why) as refused:
+        plan_features(image, [newest], controller_id=1, supported=SUPPORTED)
+    assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
+
+
+def test_what_old_nodes_support_is_set_and_the_active_controller_speaks_for_itself() -> None:
+    image = replace(IMAGE, brokers={7: OLD_BROKER}, controllers={8: OLD_CONTROLLER})
+    for update, controller in ((("metadata.version", 29, UP), 1), (("group.version", 0, SAFE), 1)):
+        name, level, kind = update
+        wish = FeatureUpdate(name=name, level=level, upgrade_type=kind)
+        assert plan_features(image, [wish], controller_id=controller, supported=SUPPORTED)
+    newest = FeatureUpdate(name="metadata.version", level=30, upgrade_type=UP)
+    assert plan_features(replace(image, brokers={}), [newest], controller_id=8, supported=SUPPORTED)
+
+
+def test_a_feature_that_a_node_does_not_know_can_be_removed() -> None:
+    image = replace(IMAGE, controllers={8: replace(OLD_CONTROLLER, features=())})
+    gone = FeatureUpdate(name="group.version", level=0, upgrade_type=SAFE)
+    assert plan_features(image, [gone], controller_id=1, supported=SUPPORTED)
+
+
+def test_voters_of_a_static_quorum_must_have_registered() -> None:
+    image = replace(
+        IMAGE, controllers={8: replace(OLD_CONTROLLER, features=(SupportedFeature("group.version", 0, 1),))}
+    )
+    gone = FeatureUpdate(name="group.version", level=0, upgrade_type=SAFE)
+    assert plan_features(image, [gone], controller_id=1, supported=SUPPORTED, static_voters=[1, 8])
+    with pytest.raises(KafkaError, match="controller 9 has not registered"):
+        plan_features(image, [gone], controller_id=1, supported=SUPPORTED, static_voters=[1, 8, 9])
+
+
 @pytest.mark.parametrize(
     ("update", "why"),
     [
@@ -53,6 +106,7 @@ def test_the_last_wish_for_a_feature_counts() -> None:
         (("metadata.version", 19, UP), "without setting the upgrade type to either safe or unsafe downgrade."),
         (("metadata.version", 19, SAFE), "because it might delete metadata information."),
         (("metadata.version", 19, UNSAFE), "Unsafe metadata downgrade is not supported in this version."),
+        (("metadata.version", 30, SAFE), "Can't downgrade to a newer version."),
         (("kraft.version", 0, SAFE), "Can't downgrade the version of this feature."),
         (("never.heard", 1, UP), "Local controller 1 does not support this feature."),
         (("never.heard", 0, SAFE), "Feature never.heard not found."),

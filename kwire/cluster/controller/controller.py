@@ -162,15 +162,13 @@ class Controller:
         node = self._log.node
         kraft_version = next((update.level for update in updates if update.name == KRAFT_VERSION), None)
         if kraft_version is not None:
-            present = node.quorum.history.kraft_version
-            plan_features(self.image, updates, controller_id=controller_id, kraft_version=present)
+            self._plan_features(updates, controller_id)
             outcome = await node.upgrade_kraft_version(kraft_version, validate_only=validate_only)
             if outcome.error is not ErrorCode.NONE:
                 raise KafkaError(outcome.error, outcome.text)
 
         def plan(_: None) -> tuple[list[Any], None]:
-            present = node.quorum.history.kraft_version
-            records = plan_features(self.image, updates, controller_id=controller_id, kraft_version=present)
+            records = self._plan_features(updates, controller_id)
             view = ControllerView(image=self.image, settings=self._defaults.settings, controller_id=controller_id)
             after = view.after(records)
             is_first = after.has_eligible_leaders and not view.has_eligible_leaders
@@ -179,6 +177,19 @@ class Controller:
         (refusal,) = await self._each([None], plan, validate_only=validate_only)
         if refusal is not None:
             raise refusal
+
+    def _plan_features(self, updates: Sequence[FeatureUpdate], controller_id: int) -> list[Any]:
+        quorum = self._log.node.quorum
+        kraft_version = quorum.history.kraft_version
+        return list(
+            plan_features(
+                self.image,
+                updates,
+                controller_id=controller_id,
+                kraft_version=kraft_version,
+                static_voters=() if kraft_version else quorum.history.voters.ids,
+            )
+        )
 
     async def _each(
         self, wishes: Sequence[Any], plan: Callable[[Any], tuple[list[Any], Any]], *, validate_only: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -43,9 +43,12 @@ def plan_features(
     controller_id: int,
     kraft_version: int = KRAFT_VERSION_LEVEL,
     supported: Mapping[str, tuple[int, int]] = SUPPORTED,
+    static_voters: Collection[int] = (),
 ) -> list[FeatureLevelRecord]:
     """The records that fulfil all wishes. Raises KafkaError for the first that cannot be: then none is.
 
+    Every registered broker and controller must support a level that is asked for, fenced ones too: they stop where they
+    meet one that they do not know. `static_voters` are the ids in controller.quorum.voters: those must have registered.
     Of a feature that is named again, the last wish counts. kraft.version, whose level is given, has no record: its
     wishes are only looked at.
     """
@@ -53,7 +56,11 @@ def plan_features(
     for update in {update.name: update for update in updates}.values():
         is_kraft_version = update.name == KRAFT_VERSION
         current = kraft_version if is_kraft_version else image.features.get(update.name, 0)
-        why = _why_not(update, current, controller_id, supported)
+        why = (
+            _why_not_here(update, controller_id, supported)
+            or _why_not_elsewhere(update, image, controller_id, static_voters)
+            or _why_no_change(update, current)
+        )
         if why:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
@@ -64,11 +71,9 @@ def plan_features(
     return records
 
 
-def _why_not(
-    update: FeatureUpdate, current: int, controller_id: int, supported: Mapping[str, tuple[int, int]]
-) -> str | None:
+def _why_not_here(update: FeatureUpdate, controller_id: int, supported: Mapping[str, tuple[int, int]]) -> str | None:
     name, level = update.name, update.level
-    invalid = f"Invalid update version {level} for feature {name}. "
+    invalid = _invalid(update)
     if update.upgrade_type not in UpgradeType.__members__.values():
         return invalid + "The controller does not support the given upgrade type."
     if level < 0:
@@ -80,9 +85,36 @@ def _why_not(
     low, high = supported[name]
     if not low <= level <= high:
         return invalid + f"Local controller {controller_id} only supports versions {low}-{high}"
-    if level >= current:
-        return None
-    return _why_no_downgrade(update, current, invalid)
+    return None
+
+
+def _why_not_elsewhere(
+    update: FeatureUpdate, image: MetadataImage, controller_id: int, static_voters: Collection[int]
+) -> str | None:
+    others = {node_id: each for node_id, each in image.controllers.items() if node_id != controller_id}
+    nodes = [
+        *((f"Broker {node_id}", each.features) for node_id, each in image.brokers.items()),
+        *((f"Controller {node_id}", each.features) for node_id, each in others.items()),
+    ]
+    for node, features in nodes:
+        low, high = next(((low, high) for name, low, high in features if name == update.name), (0, 0))
+        if not low <= update.level <= high:
+            can = f"only supports versions {low}-{high}" if high else "does not support this feature."
+            return f"{_invalid(update)}{node} {can}"
+    missing = sorted(set(static_voters) - {controller_id} - others.keys())
+    if missing:
+        return f"{_invalid(update)}controller {missing[0]} has not registered, and may not support this feature"
+    return None
+
+
+def _invalid(update: FeatureUpdate) -> str:
+    return f"Invalid update version {update.level} for feature {update.name}. "
+
+
+def _why_no_change(update: FeatureUpdate, current: int) -> str | None:
+    if update.level > current and update.upgrade_type != UpgradeType.UPGRADE:
+        return _invalid(update) + "Can't downgrade to a newer version."
+    return None if update.level >= current else _why_no_downgrade(update, current, _invalid(update))
 
 
 def _why_no_downgrade(update: FeatureUpdate, current: int, invalid: str) -> str | None:
