@@ -16,8 +16,8 @@ CLIENT_RACKS_SINCE: Final = 11
 def closer_replica(partition: Partition, asked: FetchPartition, rack: str, context: RequestContext) -> int | None:
     """The broker that a consumer should turn to instead; None when it is well served by this leader.
 
-    Only replicas that can answer are named: those that live, and are known to have what is asked for. The one that has
-    come furthest is taken.
+    Only replicas that can answer are named: those that live, are in sync, and are known to have what is asked for. The
+    one that has come furthest is taken. One that is not in sync may never catch up, and its readers with it.
     """
     if not rack or context.services.config["replica.selector.class"] != RACK_AWARE_SELECTOR:
         return None
@@ -26,7 +26,7 @@ def closer_replica(partition: Partition, asked: FetchPartition, rack: str, conte
     if in_sync is None or services.config["broker.rack"] == rack:
         return None
     best, best_end = None, -1
-    for broker_id in partition.image.replicas:
+    for broker_id in partition.image.isr:
         broker = services.image.brokers.get(broker_id)
         if broker_id == partition.leader_id or broker is None or broker.fenced or broker.rack != rack:
             continue

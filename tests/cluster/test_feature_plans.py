@@ -47,9 +47,9 @@ def test_the_last_wish_for_a_feature_counts() -> None:
 
 
 FEATURES = (SupportedFeature("metadata.version", 7, 29), SupportedFeature("group.version", 0, 1))
-CONTROLLER = {"incarnation_id": UUID(int=1), "endpoints": ()}
-BROKER = CONTROLLER | {"broker_epoch": 1, "rack": None, "in_controlled_shutdown": False, "directories": ()}
-OLD_BROKER = BrokerRegistration(broker_id=7, features=FEATURES, fenced=True, **BROKER)
+CONTROLLER: dict[str, Any] = {"incarnation_id": UUID(int=1), "endpoints": ()}
+BROKER: dict[str, Any] = {"broker_epoch": 1, "rack": None, "in_controlled_shutdown": False, "directories": ()}
+OLD_BROKER = BrokerRegistration(broker_id=7, features=FEATURES, fenced=True, **CONTROLLER, **BROKER)
 OLD_CONTROLLER = ControllerRegistration(controller_id=8, features=FEATURES, **CONTROLLER)
 
 
@@ -86,9 +86,7 @@ def test_a_feature_that_a_node_does_not_know_can_be_removed() -> None:
 
 
 def test_voters_of_a_static_quorum_must_have_registered() -> None:
-    image = replace(
-        IMAGE, controllers={8: replace(OLD_CONTROLLER, features=(SupportedFeature("group.version", 0, 1),))}
-    )
+    image = replace(IMAGE, controllers={8: OLD_CONTROLLER})
     gone = FeatureUpdate(name="group.version", level=0, upgrade_type=SAFE)
     assert plan_features(image, [gone], controller_id=1, supported=SUPPORTED, static_voters=[1, 8])
     with pytest.raises(KafkaError, match="controller 9 has not registered"):

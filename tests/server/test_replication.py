@@ -259,6 +259,25 @@ def test_a_replica_that_has_not_got_so_far_is_not_sent_to() -> None:
     play(acts)
 
 
+def test_a_replica_that_is_not_in_sync_is_not_sent_to() -> None:
+    """It has what is asked for, but nobody knows whether it will ever have more."""
+
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        late = scene.followers[0]
+        await scene.until(lambda: scene.partition(late).high_watermark == 1)
+        scene.cut_off(late)
+        await scene.produce(b"b")  # acknowledged once the other one is no longer waited for
+        await scene.until(lambda: late not in scene.leader.image.isr)
+        kept = await scene.fetch(scene.leader_id, 0, rack_id=f"rack-{late}")
+        assert (kept.error_code, kept.preferred_read_replica) == (ErrorCode.NONE, -1)
+        scene.heal()
+        await scene.until(lambda: late in scene.leader.image.isr)
+        assert (await scene.fetch(scene.leader_id, 0, rack_id=f"rack-{late}")).preferred_read_replica == late
+
+    play(acts)
+
+
 def test_an_old_consumer_reads_from_the_leader_only() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
