@@ -156,7 +156,7 @@ def _check_factor(partition: PartitionImage, count: int) -> None:
     if count != present:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The replication factor is changed from {present} to {count}, which this request does not allow.",
+            f"The replication factor is changed from {present} to {count}",
         )
 
 

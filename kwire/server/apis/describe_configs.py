@@ -1,11 +1,11 @@
-"""DescribeConfigs: of topics, brokers, groups and client metrics, with where each value came from (KIP-226)."""
+"""DescribeConfigs: of topics, brokers, loggers, groups and client metrics, and where values came from (KIP-226)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
-from kwire.cluster.config_keys import ConfigResourceType, broker_id_of
+from kwire.cluster.config_keys import ConfigResourceType, ConfigSource, broker_id_of
 from kwire.cluster.topic_names import check_topic_name
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.describe_configs import (
@@ -16,13 +16,14 @@ from kwire.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kwire.server.broker_loggers import check_node, levels
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.long_answers import Pieces
 from kwire.server.settings.config_entries import ConfigEntry
 
 DESCRIBED: Final = frozenset({2, 4, 8, 16, 32})
-"""Every type there is; loggers are refused one by one."""
+"""Every type there is."""
 
 
 def handle(
@@ -67,6 +68,9 @@ def _resource(
         resource_type=asked.resource_type, resource_name=asked.resource_name, error_message=""
     )
     try:
+        if asked.resource_type == ConfigResourceType.BROKER_LOGGER:
+            result.configs = _loggers(asked, context)
+            return result
         entries = _entries(asked, context)
     except KafkaError as error:
         result.error_code = error.code
@@ -75,6 +79,18 @@ def _resource(
     wanted = set(asked.configuration_keys or ())
     result.configs = [_shown(entry, request) for entry in entries if not wanted or entry.name in wanted]
     return result
+
+
+def _loggers(asked: DescribeConfigsResource, context: RequestContext) -> list[DescribeConfigsResourceResult]:
+    if not context.allows_cluster():
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    check_node(context.services.node_id, asked.resource_name)
+    wanted = set(asked.configuration_keys or ())
+    return [
+        DescribeConfigsResourceResult(name=name, value=level, config_source=ConfigSource.DYNAMIC_BROKER_LOGGER)
+        for name, level in levels().items()
+        if not wanted or name in wanted
+    ]
 
 
 def _entries(asked: DescribeConfigsResource, context: RequestContext) -> Sequence[ConfigEntry]:
@@ -98,11 +114,10 @@ def _entries(asked: DescribeConfigsResource, context: RequestContext) -> Sequenc
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if kind == ConfigResourceType.BROKER:
         return _broker_entries(name, context)
-    if kind == ConfigResourceType.CLIENT_METRICS:
-        if not name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-        return services.config_entries.of_client_metrics(overrides)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+    assert kind == ConfigResourceType.CLIENT_METRICS
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    return services.config_entries.of_client_metrics(overrides)
 
 
 def _broker_entries(name: str, context: RequestContext) -> Sequence[ConfigEntry]:

@@ -1,11 +1,13 @@
 """IncrementalAlterConfigs: set, delete, append to or subtract from single keys (KIP-339).
 
-A broker looks at what would become of its own configuration, and the active controller at the rest.
+A broker looks at what would become of its own configuration, and the active controller at the rest. Log levels are
+altered by the node that is asked, be it a broker or a controller.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.configs import Change, check_changes
@@ -16,11 +18,13 @@ from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kwire.server.broker_loggers import alter_loggers
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.services import of_controller
 from kwire.server.settings.altered_resources import Resource, check_broker_changes, pass_on, sift
 
+_Resource = IncrementalAlterConfigsAlterConfigsResource
 KNOWN_TYPES = frozenset(ConfigResourceType) - {0}
 
 
@@ -32,17 +36,43 @@ async def handle_at_broker(
         if resource.resource_type == ConfigResourceType.BROKER:
             check_broker_changes(resource.resource_name, _changes(resource), context)
 
-    accepted, refused = sift(request.resources, context, check)
+    sifted, refused = sift(request.resources, context, check)
+    accepted, altered = _alter_loggers(sifted, request, context)
+    refused += altered
     passed_on = IncrementalAlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(responses=await pass_on(passed_on, accepted, refused, _response, context))
 
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
-    accepted, refused = sift(request.resources, context, _check)
+    sifted, refused = sift(request.resources, context, _check)
+    accepted, altered = _alter_loggers(sifted, request, context)
+    refused += altered
     changes = [((resource.resource_type, resource.resource_name), _changes(resource)) for resource in accepted]
     outcomes = await of_controller(context).controller.alter_configs(changes, validate_only=request.validate_only)
     refused += [(resource, outcome) for resource, outcome in zip(accepted, outcomes, strict=True)]
     return IncrementalAlterConfigsResponse(responses=[_response(*outcome) for outcome in refused])
+
+
+def _alter_loggers(
+    resources: Sequence[_Resource],
+    request: IncrementalAlterConfigsRequest,
+    context: RequestContext,
+) -> tuple[list[_Resource], list[tuple[_Resource, KafkaError | None]]]:
+    """Alter the loggers among the resources; return the others, and what came of each that was altered."""
+    others: list[_Resource] = []
+    outcomes: list[tuple[_Resource, KafkaError | None]] = []
+    for resource in resources:
+        if resource.resource_type != ConfigResourceType.BROKER_LOGGER:
+            others.append(resource)
+            continue
+        try:
+            node_id, name = context.services.node_id, resource.resource_name
+            alter_loggers(node_id, name, _changes(resource), validate_only=request.validate_only)
+        except KafkaError as error:
+            outcomes.append((resource, error))
+        else:
+            outcomes.append((resource, None))
+    return others, outcomes
 
 
 def _check(resource: IncrementalAlterConfigsAlterConfigsResource) -> None:
