@@ -212,6 +212,7 @@ class BrokerServer:
 
     def _make_services(self) -> Services:
         config = self.config
+        self._topic_creator = TopicCreator(self._active_controller, self._node.metadata_log, config)
         return Services(
             config=config,
             dynamic_configs=self._node.dynamic_configs,
@@ -244,7 +245,7 @@ class BrokerServer:
             output=self._listeners.output,
             long_answers=LongAnswers(),
             producer_ids=self._coordinators.producer_ids,
-            topic_creator=TopicCreator(self._active_controller, self._node.metadata_log, config),
+            topic_creator=self._topic_creator,
             apis=SERVED,
             unsupported_api_versions=unsupported_version,
         )
@@ -296,6 +297,7 @@ class BrokerServer:
         )
         self._node.background.run(self._listeners.sweep())
         self._node.background.run(self._lifecycle.run())
+        self._node.background.run(self._topic_creator.run())
         for task in self._housekeeping.tasks():
             self._node.background.run(task)
         if self.config["log.cleaner.enable"]:

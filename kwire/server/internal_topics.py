@@ -15,6 +15,8 @@ from kwire.server.settings.config import BrokerConfig
 
 PATIENCE_SECONDS = 5.0
 """How long somebody who asks for a topic waits for it to be made; then they are told to ask again."""
+WANTED_MAX = 10_000
+"""Topics that wait to be created; who asks for more of them has to ask again."""
 
 
 class TopicCreator:
@@ -24,12 +26,39 @@ class TopicCreator:
         self._active_controller = active_controller
         self._metadata_log = metadata_log
         self._config = config
+        self._wanted: dict[str, None] = {}
+        """Topics that clients have asked for, in that order, and that are yet to be created."""
+        self._woken = asyncio.Event()
+
+    def create_soon(self, names: Iterable[str]) -> None:
+        """Have topics created in the background; one that cannot be is forgotten, until it is asked for again."""
+        for name in names:
+            if len(self._wanted) < WANTED_MAX:
+                self._wanted[name] = None
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Create what was asked for, as long as the broker runs."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while names := list(self._wanted):
+                await self._ask(names)
+                for name in names:
+                    del self._wanted[name]
 
     async def create(self, names: Iterable[str]) -> dict[str, KafkaError]:
         """Create topics that are missing, with what the configuration says of them; the errors, by name.
 
         Those that are there, or come into being, are in this broker's metadata then.
         """
+        names = list(names)
+        errors = await self._ask(names)
+        await self._known([name for name in names if name not in errors])
+        return errors
+
+    async def _ask(self, names: Sequence[str]) -> dict[str, KafkaError]:
+        """Return what the controller refused, by name."""
         request = CreateTopicsRequest(topics=[self._wish(name) for name in names])
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -42,8 +71,6 @@ class TopicCreator:
             code = ErrorCode(result.error_code)
             if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 errors[result.name] = KafkaError(code, result.error_message)
-        created = [topic.name for topic in request.topics if topic.name not in errors]
-        await self._known(created)
         return errors
 
     async def _known(self, names: Sequence[str]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
-from kwire.cluster.image import TopicImage
+from kwire.cluster.controller.view import directory_of
+from kwire.cluster.directory_ids import is_online
+from kwire.cluster.image import BrokerRegistration, PartitionImage, TopicImage
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, INTERNAL_TOPICS, METADATA_TOPIC, why_invalid
-from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -23,11 +26,15 @@ from kwire.server.dispatch import Api
 
 OWN_TOPICS = INTERNAL_TOPICS | {METADATA_TOPIC}
 """Made by the broker with settings of their own, or not at all."""
+UNREACHABLE_REPLICAS_SINCE = 1
+"""From this version on replicas are named that cannot be reached; before, they were an error."""
+LISTENERS_SINCE = 6
+"""From this version on clients know that a leader may have no listener of the name by which they came."""
 IDS_OR_NAMES_SINCE = 12
 """Versions 10 and 11 have a field for ids, in which nothing may stand."""
 
 
-def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | Awaitable[MetadataResponse]:
+def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     wants_all = request.topics is None or (context.version == 0 and not request.topics)
     if wants_all:
         return _answer(request, context, _all_topics(context))
@@ -36,14 +43,9 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
     if any(topic.name is None for topic in _asked(request) if topic.topic_id == ZERO_UUID):
         return _refused(request)
     missing = _to_create(request, context)
-    if missing:
-        return _create_and_answer(request, context, missing)
-    return _answer(request, context, _named_topics(request, context, {}))
-
-
-async def _create_and_answer(request: MetadataRequest, context: RequestContext, missing: list[str]) -> MetadataResponse:
-    errors = await context.services.topic_creator.create(missing)
-    return _answer(request, context, _named_topics(request, context, errors))
+    if missing:  # the client asks again, as it does of Kafka
+        context.services.topic_creator.create_soon(missing)
+    return _answer(request, context, [_named(topic, context) for topic in _asked(request)])
 
 
 def _needs_ids(topic: MetadataRequestTopic) -> bool:
@@ -84,21 +86,13 @@ def _all_topics(context: RequestContext) -> list[MetadataResponseTopic]:
     ]
 
 
-def _named_topics(
-    request: MetadataRequest, context: RequestContext, errors: dict[str, KafkaError]
-) -> list[MetadataResponseTopic]:
-    return [_named(topic, context, errors) for topic in _asked(request)]
-
-
 def _asked(request: MetadataRequest) -> list[MetadataRequestTopic]:
     """What is named, each once; where there are ids, what is named without one is passed over."""
     by_id = {topic.topic_id: topic for topic in request.topics or () if topic.topic_id != ZERO_UUID}
     return list(by_id.values()) or list({topic.name: topic for topic in request.topics or ()}.values())
 
 
-def _named(
-    asked: MetadataRequestTopic, context: RequestContext, errors: dict[str, KafkaError]
-) -> MetadataResponseTopic:
+def _named(asked: MetadataRequestTopic, context: RequestContext) -> MetadataResponseTopic:
     image = context.services.image
     name = asked.name
     if asked.topic_id != ZERO_UUID:
@@ -114,32 +108,54 @@ def _named(
     topic = image.topics.get(name)
     if topic is not None:
         return _topic(topic, context)
-    if why_invalid(name):
-        code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    else:
-        code = errors[name].code if name in errors else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION if why_invalid(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
 def _topic(topic: TopicImage, context: RequestContext) -> MetadataResponseTopic:
     services = context.services
-    listener = context.listener_name
-    alive = {broker for broker in services.image.brokers if services.endpoint(broker, listener) is not None}
+    brokers = services.image.brokers
+    alive = {broker for broker in brokers if services.endpoint(broker, context.listener_name) is not None}
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
-            MetadataResponsePartition(
-                error_code=ErrorCode.NONE if partition.leader in alive else ErrorCode.LEADER_NOT_AVAILABLE,
-                partition_index=index,
-                leader_id=partition.leader if partition.leader in alive else -1,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.isr),
-                offline_replicas=[broker for broker in partition.replicas if broker not in alive],
-            )
+            _partition(index, partition, alive, brokers, context.version)
             for index, partition in enumerate(topic.partitions)
+        ],
+    )
+
+
+def _partition(
+    index: int,
+    partition: PartitionImage,
+    alive: AbstractSet[int],
+    brokers: Mapping[int, BrokerRegistration],
+    version: int,
+) -> MetadataResponsePartition:
+    """Return how a partition stands; version 0 names only the replicas that can be reached."""
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    if version < UNREACHABLE_REPLICAS_SINCE:
+        replicas, isr = ([broker for broker in those if broker in alive] for those in (replicas, isr))
+    if partition.leader not in alive:
+        is_there = partition.leader in brokers and version >= LISTENERS_SINCE
+        code = ErrorCode.LISTENER_NOT_FOUND if is_there else ErrorCode.LEADER_NOT_AVAILABLE
+    elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+        code = ErrorCode.REPLICA_NOT_AVAILABLE
+    else:
+        code = ErrorCode.NONE
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=partition.leader if partition.leader in alive else -1,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=[
+            broker
+            for broker in partition.replicas
+            if broker not in alive or not is_online(directory_of(partition, broker), brokers[broker].directories)
         ],
     )
 
