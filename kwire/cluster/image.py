@@ -401,7 +401,8 @@ def _access_control_entry(delta: _Delta, record: records.AccessControlEntryRecor
 
 
 def _remove_access_control_entry(delta: _Delta, record: records.RemoveAccessControlEntryRecord) -> None:
-    del delta.map("acls")[record.id]
+    if delta.map("acls").pop(record.id, None) is None:
+        raise UnknownRecord(f"a RemoveAccessControlEntryRecord names the unknown id {record.id}")
 
 
 def _delegation_token(delta: _Delta, record: records.DelegationTokenRecord) -> None:
