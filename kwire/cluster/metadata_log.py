@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.features import METADATA_VERSION
 from kwire.cluster.image import MetadataImage, UnknownRecord
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.ready import Leadership
@@ -283,8 +284,8 @@ class MetadataLog:
         if self._replay.is_in_transaction:
             self._replay.restart(self.image)
             self.append([AbortTransactionRecord(reason="the leader that began it leads no more")])
-        if self.newest_image.offset < 0:
-            # A crash may have come between an earlier epoch's first batch and these records.
+        if METADATA_VERSION not in self.image.features:
+            # A crash may have come between an earlier epoch's first batch and these records, or amidst them.
             self.append([BeginTransactionRecord(name="Bootstrap records"), *self._bootstrap, EndTransactionRecord()])
 
     def _give_way(self) -> None:

@@ -24,6 +24,8 @@ from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
+from kwire.protocol.messages.metadata_records import encode_metadata_record
+from kwire.protocol.records import Record, encode_batch, iterate_headers
 from tests.cluster.world import InlineWorkers, controller_of, metadata_log, registered
 from tests.log.faults import FaultyDisk, broken, full
 from tests.support.metadata import allocate_producer_ids, lead
@@ -274,6 +276,33 @@ def test_a_crash_between_the_first_batches_is_made_good(tmp_path: Path, cut: int
         whole = path.read_bytes()
         second = 12 + int.from_bytes(whole[8:12], "big")
         path.write_bytes(whole[: min(second + cut - 1, len(whole) - 1)])
+        for leftover in (*path.parent.glob("*index"), path.parent / RECOVERY_POINT_FILE):
+            leftover.unlink()
+        for _ in range(2):
+            async with metadata_log(tmp_path) as log:
+                assert log.image.features == FORMATTED
+
+    run(main())
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_bootstrap_records_that_another_software_left_half_written_are_written_anew(tmp_path: Path, count: int) -> None:
+    """Kafka's controller writes them in several batches when there are many."""
+    halves: list[Any] = [
+        records.BeginTransactionRecord(name="Bootstrap records"),
+        records.FeatureLevelRecord(name="metadata.version", feature_level=25),
+        records.NoOpRecord(),
+    ]
+
+    async def main() -> None:
+        async with metadata_log(tmp_path):
+            pass
+        path = log_file(tmp_path)
+        whole = path.read_bytes()
+        ((_, first), *_) = list(iterate_headers(whole))
+        stored = [Record(value=encode_metadata_record(record), timestamp=0) for record in halves[:count]]
+        half = encode_batch(stored, base_offset=first.next_offset, partition_leader_epoch=1)
+        path.write_bytes(whole[: first.size_in_bytes] + bytes(half))
         for leftover in (*path.parent.glob("*index"), path.parent / RECOVERY_POINT_FILE):
             leftover.unlink()
         for _ in range(2):
