@@ -52,6 +52,8 @@ class Partitions:
         self._closed: dict[tuple[str, int], bool] = {}
         """Partitions whose logs cannot be opened, and whether it may be tried again: they are answered a storage error,
         and the others are served."""
+        self._damaged: set[tuple[str, int]] = set()
+        """Those of the closed ones whose logs are damaged."""
         self._is_directory_lost = False
         """Whether a log that is nowhere may be in a directory that is not there, as none of the others has failed."""
         self._unopened: dict[str, None] = {}
@@ -64,8 +66,9 @@ class Partitions:
         self._opening_watchers: list[Callable[[Partition], None]] = []
         self._role_watchers: list[Callable[[Partition], None]] = []
         self._update_watchers: list[Callable[[Partition], None]] = []
-        self.on_closed: Callable[[TopicImage, int], None] | None = None
-        """Called with a partition whose log cannot be opened for now, each time that it is tried."""
+        self.on_closed: Callable[[TopicImage, int, bool], None] | None = None
+        """Called with a partition whose log cannot be opened for now, each time that it is tried, or is damaged, which
+        is the last argument, each time that the metadata of its topic change."""
         self._image = MetadataImage()
 
     # --- finding
@@ -126,6 +129,12 @@ class Partitions:
         for partition in self:
             watcher(partition)
         self._opening_watchers.append(watcher)
+
+    def watch_closed(self, watcher: Callable[[TopicImage, int, bool], None]) -> None:
+        """Call the watcher as `on_closed` says, and now for each log that was found damaged."""
+        self.on_closed = watcher
+        for name, index in self._damaged:
+            watcher(self._image.topics[name], index, True)
 
     def watch_leadership(self, watcher: Callable[[Partition], None]) -> None:
         """Tell the watcher of partitions that this broker leads from now on, or no longer."""
@@ -236,6 +245,8 @@ class Partitions:
             if self._broker_id not in partition_image.replicas:
                 if present is not None:
                     moved.append(partitions.pop(index))
+                elif (topic.name, index) in self._closed:
+                    self._drop_closed([(topic.name, index)])
                 continue
             if present is not None:
                 self._update(present, partition_image, is_led=partition_image.leader == self._broker_id)
@@ -296,6 +307,8 @@ class Partitions:
         """The partition's log; None if it stays closed, of which the reason is logged once."""
         key = (topic.name, index)
         if not self._closed.get(key, True) and not begins_anew:
+            if key in self._damaged and self.on_closed is not None:  # others may stand in by now
+                self.on_closed(topic, index, True)
             return None  # until the next start
         try:
             if not (may_be_new or begins_anew) and self._logs.get(topic.name, index) is None:
@@ -304,20 +317,28 @@ class Partitions:
         except (KafkaError, DiskFailure) as error:
             if key not in self._closed:
                 logger.error("%s-%d stays closed: %s", topic.name, index, error)  # noqa: TRY400 the error says all
-            self._closed[key] = may_be_new and not isinstance(error, CorruptLogError)
-            if self._closed[key] and self.on_closed is not None:
-                self.on_closed(topic, index)
+            is_damaged = isinstance(error, CorruptLogError)
+            self._closed[key] = may_be_new and not is_damaged
+            if is_damaged:
+                self._damaged.add(key)
+            if (self._closed[key] or is_damaged) and self.on_closed is not None:
+                self.on_closed(topic, index, is_damaged)
             return None
         self._closed.pop(key, None)
         return log
+
+    def _drop_closed(self, keys: list[tuple[str, int]]) -> None:
+        """Take logs away that are not open, and that this broker is not to have any more."""
+        self._damaged.difference_update(keys)
+        self._logs.closed.delete(key for key in keys if self._closed.pop(key, None) is not None)
 
     def _remove(self, *topics: TopicImage) -> None:
         """All at once: what waits for the disk here is waited for once, however many topics go."""
         removed: list[Partition] = []
         for topic in topics:
             removed += self._by_topic.pop(topic.name, {}).values()
-            for index in range(len(topic.partitions)):
-                self._closed.pop((topic.name, index), None)
+            if self._closed:
+                self._drop_closed([(topic.name, index) for index in range(len(topic.partitions))])
         self._drop(removed)
 
     def _drop(self, removed: list[Partition]) -> None:

@@ -33,6 +33,7 @@ from kwire.log.checkpoints import (
     read_offsets,
     write_offsets,
 )
+from kwire.log.closed_logs import ClosedLogs
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError, DiskLock
 from kwire.log.errors import CorruptLogError
@@ -52,7 +53,6 @@ T = TypeVar("T")
 LOCK_FILE: Final = ".lock"
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 """The quorum's own log, which may share a directory with the partitions; not this module's."""
-DIRECTORY_NAME_MAX: Final = 255
 _PARTITION_DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _STRAY_DIRECTORY: Final = re.compile(r".*\.[0-9a-f]{32}-(stray|future)")
 
@@ -78,6 +78,7 @@ class LogManager:
         self.callbacks: dict[str, tuple[Callable[[DiskFailure], None], Callable[[], None]]] = {}
         """By directory, what its logs call when they fail and before they are truncated: one pair for all of them."""
         self.futures = FutureLogs(self, surroundings)
+        self.closed = ClosedLogs(self, surroundings)
         try:
             for path in paths:
                 self.directories.append(self._open_or_offline(path, (locks or {}).get(path)))
@@ -239,13 +240,25 @@ class LogManager:
         online = [directory for directory in self.directories if not directory.is_offline]
         if not online:
             raise LogDirectoryError("log.dirs: every log directory is offline")
-        holders = [found for found in online if self._has_directory(found, f"{topic}-{partition}")]
+        key = (topic, partition)
+        holders = [
+            found
+            for found in online
+            if self.has_directory(found, f"{topic}-{partition}")
+            and not self.closed.set_foreign_aside(found, key, topic_id)
+        ]
         holders = holders or self.futures.preferred(topic, partition, online)
         open_to_new = [directory for directory in online if not directory.is_cordoned]
         directory = min(holders or open_to_new or online, key=lambda candidate: len(candidate.logs))
-        return self._open(directory, topic, partition, config, topic_id)
+        try:
+            return self._open(directory, topic, partition, config, topic_id)
+        except CorruptLogError as error:
+            if topic_id is None or self.closed.has_topic_id(directory, key):
+                raise
+            self.closed.set_aside(directory, key, f"not known to be of this topic, and damaged: {error}")
+            return self._open(directory, topic, partition, config, topic_id)
 
-    def _has_directory(self, directory: LogDirectory, name: str) -> bool:
+    def has_directory(self, directory: LogDirectory, name: str) -> bool:
         return self.guard(directory, partial(self._disk.is_directory, f"{directory.path}/{name}"))
 
     def _open(
@@ -253,7 +266,7 @@ class LogManager:
     ) -> PartitionLog:
         key = (topic, partition)
         path = f"{directory.path}/{topic}-{partition}"
-        if any(key in directory.named.get(name, ()) for name in LOADED_FILES) and not self._has_directory(
+        if any(key in directory.named.get(name, ()) for name in LOADED_FILES) and not self.has_directory(
             directory, f"{topic}-{partition}"
         ):
             # An earlier topic of this name was deleted. After a crash its offsets would be taken for those of the new
@@ -332,19 +345,7 @@ class LogManager:
         """Close the log and rename its directory; the new path."""
         log.close(clean=False)
         log.on_failure = None  # a flush of it may be under way: how that ends says nothing about the directory
-        suffix = f"-{log.partition}.{self._surroundings.chance.uuid().hex}-{why}"
-        path = f"{directory.path}/{log.topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
-        try:
-            self.guard(directory, lambda: self._disk.rename(log.directory, path))
-        except DiskFullError:  # there is not even space for a longer name
-            if why != "delete":
-                raise
-            self.guard(directory, partial(self._disk.remove_directory, log.directory))
-        finally:
-            log.moved_to(path)
-            directory.forget((log.topic, log.partition))
-            directory.checkpoints_written += 1  # jobs under way would name it again
-        return path
+        return self.closed.rename_away(log.directory, directory, (log.topic, log.partition), why, moved=log.moved_to)
 
     def guard(self, directory: LogDirectory, call: Callable[[], T]) -> T:
         """Whatever fails here but for a full disk takes the directory offline."""

@@ -97,7 +97,7 @@ def open_log(
     log = PartitionLog(
         topic=topic,
         partition=partition,
-        topic_id=None if is_new else _read_topic_id(disk, directory),
+        topic_id=None if is_new else read_topic_id(disk, directory),
         directory=directory,
         disk=disk,
         clock=surroundings.clock,
@@ -203,7 +203,8 @@ def _base_offsets(names: list[str], suffix: str) -> list[int]:
     return [int(name[:20]) for name in names if name[20:] == suffix and name[:20].isdigit()]
 
 
-def _read_topic_id(disk: Disk, directory: str) -> uuid.UUID | None:
+def read_topic_id(disk: Disk, directory: str) -> uuid.UUID | None:
+    """Return the topic id in a directory's partition.metadata; None if there is none that can be read."""
     path = f"{directory}/{PARTITION_METADATA_FILE}"
     try:
         return parse_partition_metadata(disk.read(path), path)

@@ -51,16 +51,16 @@ class LostReplicas:
         partitions.watch_openings(self.opened)
         partitions.watch_updates(self._updated)
         partitions.watch_removals(self._removed)
-        partitions.on_closed = self._not_opened
+        partitions.watch_closed(self._not_opened)
 
     def opened(self, partition: Partition) -> None:
         """A log is open, or has moved."""
         partition.log.on_trouble = partial(self._in_trouble, partition)
         self._assignments.note(partition)
 
-    def _not_opened(self, topic: TopicImage, index: int) -> None:
-        """There is no space for a new log. It is tried again, and noted once it is open."""
-        self._give_up((topic.topic_id, index), topic.partitions[index])
+    def _not_opened(self, topic: TopicImage, index: int, is_damaged: bool) -> None:
+        """Give up a replica: one whose log lacks space until it is open, a damaged one until the next start."""
+        self._give_up((topic.topic_id, index), topic.partitions[index], is_damaged=is_damaged)
 
     def _updated(self, partition: Partition) -> None:
         """The metadata say something else: who is in trouble may have become somebody that others count on."""

@@ -209,6 +209,45 @@ def test_a_smaller_in_sync_set_commits_what_as_many_have_as_are_needed_by_then(t
     assert leader.high_watermark == (1 if needed == 1 else 0)
 
 
+def damaged_at_start(tmp_path: Path) -> tuple[Partitions, MetadataImage]:
+    """A broker that finds the log of t-0 damaged below its recovery point."""
+    before = LogManager([str(tmp_path)], surroundings())
+    log = before.get_or_create("t", 0, LogConfig(), UUID(int=1))
+    log.append(batch(b"a"), leader_epoch=0)
+    log.flush()
+    before.checkpoint({})
+    before.close(clean=False)
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    image = dataclasses.replace(MetadataImage(), topics={"t": topic_image("t", 1, 1)})
+    partitions = partitions_in(tmp_path)
+    partitions.start(image)
+    return partitions, image
+
+
+def test_a_log_that_is_damaged_at_the_start_is_told_and_told_again(tmp_path: Path) -> None:
+    partitions, image = damaged_at_start(tmp_path)
+    told: list[tuple[str, int, bool]] = []
+    partitions.watch_closed(lambda topic, index, is_damaged: told.append((topic.name, index, is_damaged)))
+    assert told == [("t", 0, True)]
+    topic = image.topics["t"]
+    after = dataclasses.replace(topic.partitions[0], isr=(BROKER_ID, 2), partition_epoch=1)
+    partitions.follow(image, dataclasses.replace(image, topics={"t": dataclasses.replace(topic, partitions=(after,))}))
+    assert told == [("t", 0, True)] * 2, "another replica may lead now"
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved away"])
+def test_a_damaged_log_goes_with_its_topic(tmp_path: Path, how: str) -> None:
+    partitions, image = damaged_at_start(tmp_path)
+    topics = {} if how == "deleted" else {"t": dataclasses.replace(image.topics["t"], partitions=(ELSEWHERE,))}
+    gone = dataclasses.replace(image, topics=topics)
+    partitions.follow(image, gone)
+    assert not (tmp_path / "t-0").exists()
+    again = dataclasses.replace(image, topics={"t": topic_image("t", 2, 1)})
+    partitions.follow(gone, again)
+    assert partitions.find("t", 0).log.log_end_offset == 0
+
+
 class FullDisk(RealDisk):
     """It has no space for a directory of topic t."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, RealDisk
+from kwire.log.errors import CorruptLogError
 from kwire.log.log_directory import previous_broker_epoch
 from kwire.log.log_manager import LogDirectoryError
 from kwire.protocol.error_codes import KafkaError
@@ -412,6 +413,51 @@ def test_a_log_that_stays_closed_is_not_made_anew_in_another_directory(tmp_path)
         again.get_or_create("t", 0, CONFIG, None)
     assert not (tmp_path / "d1" / "t-0").exists()
     again.close(clean=False)
+
+
+def damaged(tmp_path, topic_id):
+    """A directory with a log of t-0 whose durable bytes are not what was written."""
+    manager = managed(tmp_path)
+    log = manager.get_or_create("t", 0, CONFIG, topic_id)
+    log.append(batch(b"a"), leader_epoch=0)
+    log.flush()
+    manager.checkpoint({})
+    manager.close(clean=False)
+    path = tmp_path / "d0" / "t-0" / "00000000000000000000.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    return managed(tmp_path)
+
+
+@pytest.mark.parametrize("was", [uuid.UUID(int=1), None], ids=["of-an-earlier-topic", "of-no-known-topic"])
+def test_a_damaged_log_of_an_earlier_topic_does_not_keep_the_new_one_from_being_made(tmp_path, was):
+    manager = damaged(tmp_path, was)
+    manager.load_all(config_of)
+    log = manager.get_or_create("t", 0, CONFIG, uuid.UUID(int=2))
+    assert (log.topic_id, log.log_end_offset, log.recovery_point) == (uuid.UUID(int=2), 0, 0)
+    (stray,) = [path for path in (tmp_path / "d0").iterdir() if path.name.endswith("-stray")]
+    assert (stray / "00000000000000000000.log").read_bytes().endswith(b"?"), "nobody's data is removed"
+    log.append(batch(b"b"), leader_epoch=0)
+    manager.close(clean=True)
+    again = managed(tmp_path)
+    assert again.load_all(config_of) == 1
+    assert again.get_or_create("t", 0, CONFIG, uuid.UUID(int=2)).log_end_offset == 1
+    again.close(clean=False)
+
+
+def test_a_damaged_log_of_this_topic_stays_closed_and_goes_with_its_topic(tmp_path):
+    manager = damaged(tmp_path, uuid.UUID(int=1))
+    manager.load_all(config_of)
+    with pytest.raises(CorruptLogError):
+        manager.get_or_create("t", 0, CONFIG, uuid.UUID(int=1))
+    assert (tmp_path / "d0" / "t-0").exists()
+    manager.closed.delete([("t", 0), ("u", 7)])
+    assert not (tmp_path / "d0" / "t-0").exists()
+    manager._surroundings.clock.now_ms += CONFIG.file_delete_delay_ms
+    (path,) = manager.take_due_files()
+    assert path.endswith("-delete")
+    manager.remove_files([path])
+    assert manager.get_or_create("t", 0, CONFIG, uuid.UUID(int=2)).log_end_offset == 0
+    manager.close(clean=False)
 
 
 def test_a_recovery_tells_how_far_it_is(tmp_path, caplog):

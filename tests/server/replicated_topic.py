@@ -62,6 +62,13 @@ class Scene:
             self._wires[broker_id] = await WireClient.connect(server, seconds=10)
         return await self._wires[broker_id].ask(request, version, seconds=seconds)
 
+    async def restart(self, broker_id: int) -> None:
+        """Start a broker that was stopped or killed; clients connect to it anew."""
+        await self.cluster.brokers[broker_id - 1].start()
+        wire = self._wires.pop(broker_id, None)
+        if wire is not None:
+            wire.close()
+
     async def until(self, holds: Callable[[], bool], seconds: float = 30) -> None:
         deadline = self.simulation.now + seconds
         while not holds():

@@ -6,6 +6,7 @@ import asyncio
 import errno
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -16,7 +17,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kwire.protocol.records import decode_all
+from kwire.protocol.records import MAGIC_POSITION, decode_all
 from kwire.server.broker_lifecycle import MetadataHeldUpError
 from kwire.simulation.device import failure
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, play
@@ -41,6 +42,74 @@ def test_a_leader_that_finds_its_log_damaged_is_followed_by_another() -> None:
         node.kill()
         await node.start()
         await scene.until(lambda: len(scene.partition(heir).image.isr) == 3, seconds=120)
+
+    play(acts, min_insync_replicas=2)
+
+
+def damage_below_recovery_point(scene: Scene, broker_id: int) -> str:
+    """Kill a broker whose log is durable and no longer what it was; the log's directory."""
+    node = scene.cluster.brokers[broker_id - 1]
+    log = scene.partition(broker_id).log
+    log.flush()
+    node.server._logs.checkpoint({})
+    node.kill()
+    node.host.device.flip(f"{log.directory}/{0:020d}.log", 66)
+    return log.directory
+
+
+def test_a_replica_whose_log_is_damaged_at_its_start_is_told_as_lost() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        damaged = scene.leader_id
+        damage_below_recovery_point(scene, damaged)
+        await scene.restart(damaged)
+        assert scene.cluster.brokers[damaged - 1].server.services.partitions.get("t", 0) is None
+        other = damaged % 3 + 1
+
+        def directory() -> UUID:
+            image = scene.partition(other).image
+            return image.directories[image.replicas.index(damaged)]
+
+        await scene.until(lambda: directory() == LOST)
+
+    play(acts, min_insync_replicas=2)
+
+
+def test_a_leader_whose_log_is_damaged_at_its_start_is_followed_by_another() -> None:
+    """It was alone in sync; the others have all that is committed, and are eligible (KIP-966)."""
+
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        damaged, others = scene.leader_id, scene.followers
+        for broker in others:
+            await scene.cluster.brokers[broker - 1].stop()
+        log = scene.leader.log
+        node = scene.cluster.brokers[damaged - 1]
+        await node.stop()
+        node.host.device.flip(f"{log.directory}/{0:020d}.log", MAGIC_POSITION)
+        for broker in (1, 2, 3):
+            await scene.restart(broker)
+        assert node.server.services.partitions.get("t", 0) is None
+        await scene.until(lambda: any(scene.partition(broker).is_led for broker in others))
+
+    play(acts, min_insync_replicas=2)
+
+
+def test_a_topic_of_the_name_of_a_damaged_one_is_made_and_served() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        damaged = scene.leader_id
+        damage_below_recovery_point(scene, damaged)
+        node = scene.cluster.brokers[damaged - 1]
+        await scene.restart(damaged)
+        assert node.server.services.partitions.get("t", 0) is None
+        answer = await scene.ask(damaged, DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000), 6)
+        assert answer.responses[0].error_code == ErrorCode.NONE
+        answer = await scene.ask(damaged, create_request("t", replicas=3), 7)
+        assert answer.topics[0].error_code == ErrorCode.NONE
+        await scene.until(lambda: all(each.server.services.partitions.get("t", 0) for each in scene.cluster.brokers))
+        assert (await scene.produce(b"b")).error_code == ErrorCode.NONE
+        await scene.until(lambda: scene.partition(damaged).log.log_end_offset == 1)
 
     play(acts, min_insync_replicas=2)
 

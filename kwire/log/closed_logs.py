@@ -1,0 +1,105 @@
+"""Logs that are on disk and not open: damaged ones, and those of an earlier topic of the same name.
+
+Which topic a directory belongs to is read from its partition.metadata, before anything else in it is believed: a log of
+an earlier topic must not keep the new one from being made, however damaged it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kwire.log.checkpoints import TopicPartition
+from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFailure, DiskFullError
+from kwire.log.files import PendingDeletion
+from kwire.log.log_directory import LogDirectory
+from kwire.log.recovery import Surroundings, read_topic_id
+
+if TYPE_CHECKING:
+    from kwire.log.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+DIRECTORY_NAME_MAX: Final = 255
+
+
+class ClosedLogs:
+    """What happens to directories of partitions whose logs are not open."""
+
+    def __init__(self, manager: LogManager, surroundings: Surroundings) -> None:
+        self._manager = manager
+        self._surroundings = surroundings
+
+    def set_foreign_aside(self, directory: LogDirectory, key: TopicPartition, topic_id: uuid.UUID | None) -> bool:
+        """Rename a partition's directory if it names another topic id; return True if it did.
+
+        Raises DiskFailure.
+        """
+        path = f"{directory.path}/{key[0]}-{key[1]}"
+        found = self._manager.guard(directory, partial(read_topic_id, self._surroundings.disk, path))
+        if found is None or topic_id in (None, found):
+            return False
+        self.set_aside(directory, key, f"it belongs to topic id {found}, not to {topic_id}")
+        return True
+
+    def set_aside(self, directory: LogDirectory, key: TopicPartition, why: str) -> None:
+        """Rename a partition's directory; it stays under its new name. Raises DiskFailure."""
+        manager = self._manager
+        path = self.rename_away(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "stray")
+        manager.guard(directory, partial(self._surroundings.disk.sync_directory, directory.path))
+        logger.warning("%s-%d: set aside as %s: %s", *key, path, why)
+
+    def has_topic_id(self, directory: LogDirectory, key: TopicPartition) -> bool:
+        """Return False if nothing tells which topic a directory belongs to. Raises DiskFailure."""
+        path = f"{directory.path}/{key[0]}-{key[1]}"
+        return self._manager.guard(directory, partial(read_topic_id, self._surroundings.disk, path)) is not None
+
+    def delete(self, partitions: Iterable[TopicPartition]) -> None:
+        """Rename the directories of deleted partitions; their files go after file.delete.delay.ms.
+
+        What a failing device does not let go, a later start leaves alone until the name is used again.
+        """
+        manager = self._manager
+        due_ms = self._surroundings.clock.wall_ms() + LogConfig().file_delete_delay_ms
+        for key in partitions:
+            for directory in manager.directories:
+                with suppress(DiskFailure):
+                    if directory.is_offline or not manager.has_directory(directory, f"{key[0]}-{key[1]}"):
+                        continue
+                    path = self.rename_away(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "delete")
+                    manager.remove_later(PendingDeletion(due_ms, [path]))
+                    manager.guard(directory, partial(self._surroundings.disk.sync_directory, directory.path))
+
+    def rename_away(
+        self,
+        old_path: str,
+        directory: LogDirectory,
+        key: TopicPartition,
+        why: str,
+        *,
+        moved: Callable[[str], None] = lambda _: None,
+    ) -> str:
+        """Rename a partition's directory whose log is closed; the new path, which `moved` is called with in any case.
+
+        Raises DiskFailure.
+        """
+        topic, partition = key
+        manager, disk = self._manager, self._surroundings.disk
+        suffix = f"-{partition}.{self._surroundings.chance.uuid().hex}-{why}"
+        path = f"{directory.path}/{topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
+        try:
+            manager.guard(directory, partial(disk.rename, old_path, path))
+        except DiskFullError:  # there is not even space for a longer name
+            if why != "delete":
+                raise
+            manager.guard(directory, partial(disk.remove_directory, old_path))
+        finally:
+            moved(path)
+            directory.forget(key)
+            directory.checkpoints_written += 1  # jobs under way would name it again
+        return path
