@@ -43,7 +43,7 @@ SECONDS = _Seconds(0.1, 3600)
     default=f"127.0.0.1:{PORT}",
     show_default=True,
     metavar="HOST:PORT[,...]",
-    help="Brokers; the first that answers tells of the others.",
+    help="Brokers; the metadata of the first that answers name the others.",
 )
 @click.option(
     "--format",
@@ -57,11 +57,11 @@ SECONDS = _Seconds(0.1, 3600)
 @click.option("--interval", type=SECONDS, default=2.0, show_default=True, help="Seconds, of --watch.")
 @click.option("--timeout", type=SECONDS, default=10.0, show_default=True, help="Seconds to wait for a broker.")
 def status(servers: str, form: str, *, watch: bool, interval: float, timeout: float) -> None:
-    """Show how a cluster does: kwire's, or Apache Kafka's.
+    """Show cluster health, of kwire's clusters and of Apache Kafka's.
 
-    The exit status is 0 if it is healthy: every registered broker is in service and answers, controllers lead and all
-    that vote are heard of, and every partition has its leader and all its replicas in sync. It is 1 if it is not, and
-    2 if no broker can be asked.
+    The exit status is 0 if the cluster is healthy: every registered broker is unfenced and answers, its log directories
+    are online and have space, a controller leads and all voters fetch from it, and every partition is served by its
+    leader with all replicas in sync. It is 1 if not, and 2 if no broker can be asked.
     """
     addresses = [_address(text) for text in servers.split(",")]
     try:

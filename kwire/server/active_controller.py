@@ -176,13 +176,11 @@ class ActiveController:
             del self._sends[send]
 
     def _age(self) -> str:
-        """What this node's metadata are worth, for the error that says that no controller answers."""
+        """Age of this node's metadata, for the error that says that no controller answers."""
         age_ms = self._metadata_log.node.metadata_age_ms
-        return (
-            "no controller has answered yet"
-            if math.isinf(age_ms)
-            else f"this node's metadata are {age_ms / 1000:.0f} s old"
-        )
+        if math.isinf(age_ms):
+            return "no controller has answered this node yet"
+        return f"this node's metadata are {age_ms / 1000:.0f} s old"
 
     def _note_leader(self) -> None:
         self._leader_changed.set()

@@ -42,6 +42,7 @@ class Log:
         self.node = self
         self.quorum = Quorum(leader)
         self.is_active = False
+        self.metadata_age_ms = 14_000.0
         self._watchers: list[Callable[[], None]] = []
 
     def watch_leader(self, watcher: Callable[[], None]) -> None:
@@ -228,6 +229,7 @@ def test_nobody_answers(leader: Destination | None) -> None:
         with pytest.raises(KafkaError) as raised:
             await way.ask_until_answered(HEARTBEAT)
         assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert raised.value.message.endswith("; this node's metadata are 14 s old")
         assert 1.0 <= asyncio.get_running_loop().time() < 1.2
 
     run(Log(leader), Channel(unreachable), scenario)
