@@ -64,16 +64,19 @@ class ClosedLogs:
 
         What a failing device does not let go, a later start leaves alone until the name is used again.
         """
-        manager = self._manager
-        due_ms = self._surroundings.clock.wall_ms() + LogConfig().file_delete_delay_ms
         for key in partitions:
-            for directory in manager.directories:
+            for directory in self._manager.directories:
                 with suppress(DiskFailure):
-                    if directory.is_offline or not manager.has_directory(directory, f"{key[0]}-{key[1]}"):
-                        continue
-                    path = self.rename_away(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "delete")
-                    manager.remove_later(PendingDeletion(due_ms, [path]))
-                    manager.guard(directory, partial(self._surroundings.disk.sync_directory, directory.path))
+                    self._delete(directory, key)
+
+    def _delete(self, directory: LogDirectory, key: TopicPartition) -> None:
+        manager = self._manager
+        if directory.is_offline or not manager.has_directory(directory, f"{key[0]}-{key[1]}"):
+            return
+        due_ms = self._surroundings.clock.wall_ms() + LogConfig().file_delete_delay_ms
+        path = self.rename_away(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "delete")
+        manager.remove_later(PendingDeletion(due_ms, [path]))
+        manager.guard(directory, partial(self._surroundings.disk.sync_directory, directory.path))
 
     def rename_away(
         self,

@@ -103,6 +103,10 @@ class OffsetIndex:
         self._offsets, self._positions = offsets, positions
         self._loaded = True
 
+    def unload(self) -> None:
+        """Forget the entries, all of which are in the file."""
+        self._offsets, self._positions, self._loaded = array("i"), array("i"), False
+
     def append(self, last_offset: int, position: int) -> None:
         relative = last_offset - self._base_offset
         if self._offsets and relative <= self._offsets[-1]:
@@ -180,6 +184,10 @@ class TimeIndex:
             raise CorruptIndexError(f"{self.storage.path}: entries do not increase")
         self._timestamps, self._offsets = timestamps, offsets
         self._loaded = True
+
+    def unload(self) -> None:
+        """Forget the entries, all of which are in the file."""
+        self._timestamps, self._offsets, self._loaded = array("q"), array("i"), False
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry unless an earlier one says as much."""

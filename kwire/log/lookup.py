@@ -27,7 +27,7 @@ class TimestampOffset(NamedTuple):
 def offset_for_timestamp(segments: Segments, timestamp: int, start_offset: int) -> TimestampOffset | None:
     """The first record at or after start_offset whose timestamp is at least this one."""
     for segment in segments.from_offset(start_offset):
-        segment.load()
+        segment.know_timestamps()
         if segment.max_timestamp < timestamp:
             continue
         first = max(segment.offset_before_timestamp(timestamp), start_offset)
@@ -44,7 +44,7 @@ def max_timestamp_offset(segments: Segments, start_offset: int) -> TimestampOffs
     """The first record with the largest timestamp of the segments in use; it may lie below start_offset, as Kafka's."""
     best: Segment | None = None
     for segment in segments.from_offset(start_offset):
-        segment.load()
+        segment.know_timestamps()
         if segment.size and segment.max_timestamp >= 0 and (best is None or segment.max_timestamp > best.max_timestamp):
             best = segment
     if best is None:

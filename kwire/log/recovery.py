@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
@@ -29,6 +29,7 @@ from kwire.log.files import (
     SPARSE_INDEX_SUFFIXES,
     SWAP_SUFFIX,
 )
+from kwire.log.index_memory import IndexMemory
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
@@ -60,6 +61,8 @@ class Surroundings:
     disk: Disk
     clock: Clock
     chance: Chance
+    indexes: IndexMemory = field(default_factory=IndexMemory)
+    """Of all logs together."""
 
 
 def open_log(
@@ -103,7 +106,7 @@ def open_log(
         clock=surroundings.clock,
         chance=surroundings.chance,
         config=config,
-        segments=Segments(segments),
+        segments=Segments(segments, surroundings.indexes),
         leader_epochs=leader_epochs,
         producers=ProducerState(),
         snapshots=snapshots,

@@ -35,7 +35,7 @@ def _past_retention_ms(log: PartitionLog, now_ms: int) -> Callable[[Segment, int
     def is_past(segment: Segment, _: int) -> bool:
         if retention_ms < 0:
             return False
-        segment.load()
+        segment.know_timestamps()
         newest = segment.max_timestamp if segment.max_timestamp >= 0 else log.segment_modified_ms(segment)
         return now_ms - newest > retention_ms
 

@@ -22,6 +22,8 @@ from kwire.log.index import (
     OffsetIndex,
     TimeIndex,
 )
+from kwire.log.index_memory import IndexMemory
+from kwire.log.positions import Positions
 from kwire.log.ranges import Ranges
 from kwire.log.transaction_index import TransactionIndex
 from kwire.protocol.records import (
@@ -38,8 +40,6 @@ SCAN_CHUNK_BYTES: Final = 1024 * 1024
 """What a scan reads at once: large enough to be cheap, small enough to be kept by the thousand."""
 WALK_CHUNK_BYTES: Final = 4096 + BATCH_HEADER_BYTES
 """What a search reads at once: one index interval."""
-POSITIONS_KEPT: Final = 512
-"""Batch starts that a segment remembers for readers at its end."""
 LENGTH_MIN: Final = BATCH_HEADER_BYTES - LENGTH_OVERHEAD
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 
@@ -78,7 +78,11 @@ class Segment:
         self.is_full = False
         """Whether an index has no room left."""
         self._bytes_since_index_entry = 0
-        self._positions: dict[int, int] = {}
+        self._positions: Positions | None = None
+        """Of a segment that is or was written to by this process."""
+        self.memory: IndexMemory | None = None
+        """What bounds the indexes of closed segments; the active one, and one by itself, has none."""
+        self._knows_timestamps = self.is_loaded
         self._verified = Ranges()
         self._verified_from = self.file.size
         """All from here on was written or scanned by this process; what lies before is in _verified once read."""
@@ -95,9 +99,10 @@ class Segment:
         self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int, config: LogConfig
     ) -> None:
         """Index a batch that was just written at position."""
-        if len(self._positions) >= POSITIONS_KEPT:
-            self._positions.clear()
-        self._positions[base_offset] = position
+        if self.memory is None:
+            if self._positions is None:
+                self._positions = Positions()
+            self._positions.note(base_offset, position)
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.offset_of_max_timestamp = last_offset
@@ -146,7 +151,47 @@ class Segment:
     def load(self) -> None:
         """Bring indexes and timestamps into memory; rebuilds them if the files cannot be right."""
         if self.is_loaded:
+            if self.memory is not None:
+                self.memory.use(self)
             return
+        self._load()
+        self._knows_timestamps = True
+        if self.memory is not None:
+            self.memory.use(self)
+
+    def know_timestamps(self) -> None:
+        """Find the first and the largest timestamp, which are kept when the indexes are unloaded."""
+        if not self._knows_timestamps:
+            self.load()
+
+    @property
+    def index_bytes(self) -> int:
+        """What the indexes take of memory."""
+        return OFFSET_ENTRY_BYTES * len(self.offset_index) + TIME_ENTRY_BYTES * len(self.time_index)
+
+    def unload(self) -> bool:
+        """Give the memory of both indexes back; False if a part of them is not written yet."""
+        if self.has_pending_entries:
+            return False
+        self.offset_index.unload()
+        self.time_index.unload()
+        self.is_loaded = False
+        return True
+
+    def bound_by(self, memory: IndexMemory | None) -> None:
+        """Bound the memory of the indexes: another segment is the active one, and few read at the end of this one."""
+        self.memory = memory
+        self._positions = None
+        if self.is_loaded and memory is not None:
+            memory.use(self)
+
+    def unbound(self) -> None:
+        """Keep the indexes: the segment is the active one again, or its log has it no more."""
+        if self.memory is not None:
+            self.memory.forget(self)
+            self.memory = None
+
+    def _load(self) -> None:
         try:
             self.offset_index.load()
             self.time_index.load()
@@ -200,13 +245,12 @@ class Segment:
         self.max_timestamp, self.offset_of_max_timestamp = -1, self.base_offset
         self.first_timestamp = None
         self._bytes_since_index_entry = 0
-        self._positions.clear()
+        self._positions = None
         self.is_full = False
 
     def position_of(self, offset: int) -> int:
         """Where the first batch starts whose last offset is at or above offset; the file's size if there is none."""
-        known = self._positions.get(offset)
-        if known is not None:
+        if self._positions is not None and (known := self._positions.find(offset)) >= 0:
             return known
         self.load()
         indexed, start = self.offset_index.lookup_entry(offset)
@@ -354,7 +398,8 @@ class Segment:
         self.load()
         self.offset_index.truncate_to_position(position)
         self.file.truncate(position)
-        self._positions = {offset: at for offset, at in self._positions.items() if at < position}
+        if self._positions is not None:
+            self._positions.cut(position)
         self._verified.cut(position)
         self._verified_from = min(self._verified_from, position)
         next_offset = self.next_offset()
@@ -412,6 +457,8 @@ class Segment:
 
     def close(self) -> None:
         """Give descriptors back."""
+        if self.memory is not None:
+            self.memory.forget(self)
         self.file.close()
         self.offset_index.storage.close()
         self.time_index.storage.close()

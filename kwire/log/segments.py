@@ -5,15 +5,20 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from kwire.log.index_memory import IndexMemory
 from kwire.log.segment import Segment
 
 
 class Segments:
     """At least one segment; the last is the active one. A segment ends where the next begins."""
 
-    def __init__(self, segments: list[Segment]) -> None:
+    def __init__(self, segments: list[Segment], memory: IndexMemory | None = None) -> None:
+        """`memory` bounds the indexes of all but the active one."""
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
+        self._memory = memory
+        for segment in segments[:-1]:
+            segment.bound_by(memory)
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -41,16 +46,24 @@ class Segments:
         return self._segments[self.index_of(offset) :]
 
     def append(self, segment: Segment) -> None:
+        if self._segments:
+            self.active.bound_by(self._memory)
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
 
     def remove_first(self) -> Segment:
         del self._base_offsets[0]
-        return self._segments.pop(0)
+        removed = self._segments.pop(0)
+        removed.unbound()
+        return removed
 
     def remove_last(self) -> Segment:
+        """The segment before it is the active one again, until another one is appended."""
         del self._base_offsets[-1]
-        return self._segments.pop()
+        removed = self._segments.pop()
+        if self._segments:
+            self.active.unbound()
+        return removed
 
     def replace(self, old: list[Segment], new: Segment) -> None:
         """Let a compacted segment take the place of neighbours; it begins where the first of them does."""
@@ -58,6 +71,9 @@ class Segments:
         assert self._segments[index : index + len(old)] == old
         self._segments[index : index + len(old)] = [new]
         self._base_offsets[index : index + len(old)] = [new.base_offset]
+        for segment in old:
+            segment.unbound()
+        new.bound_by(self._memory)
 
     def upper_bound(self, index: int, log_end_offset: int) -> int:
         """Where the segment at index ends."""

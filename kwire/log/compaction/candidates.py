@@ -148,7 +148,7 @@ def _upper_bound(log: PartitionLog, first_dirty: int, last_stable_offset: int, n
     for segment in log.segments.from_offset(first_dirty):
         if segment.base_offset >= bound:
             break
-        segment.load()
+        segment.know_timestamps()
         if lag_ms > 0 and segment.max_timestamp > now_ms - lag_ms:
             bound = segment.base_offset
     return log.segments[log.segments.index_of(bound)].base_offset
@@ -158,7 +158,7 @@ def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
     """Whether a record has waited for longer than max.compaction.lag.ms."""
     until_ms = now_ms - log.config.max_compaction_lag_ms
     for segment in dirty:
-        segment.load()
+        segment.know_timestamps()
         if segment.first_timestamp is not None and 0 < segment.first_timestamp < until_ms:
             return True
     return False

@@ -1,0 +1,117 @@
+"""Indexes of closed segments are unloaded when they take too much memory; all is found as before."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kwire.log.config import LogConfig
+from kwire.log.index_memory import IndexMemory
+from kwire.log.partition_log import PartitionLog
+from kwire.log.positions import POSITIONS_KEPT, Positions
+from kwire.log.recovery import Surroundings
+from tests.log.support import NOW_MS, batch, headers, open_at, surroundings
+
+CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=100)
+
+
+def bounded(limit_bytes: int) -> Surroundings:
+    return dataclasses.replace(surroundings(), indexes=IndexMemory(limit_bytes))
+
+
+def filled(directory: Path, world: Surroundings, batches: int = 600) -> PartitionLog:
+    """A log of many small segments; timestamps are offsets behind NOW_MS."""
+    log = open_at(directory, CONFIG, world)
+    for offset in range(batches):
+        log.append(batch(b"v", timestamp=NOW_MS + offset), leader_epoch=0)
+    log.flush()
+    return log
+
+
+def loaded_bytes(log: PartitionLog) -> int:
+    return sum(segment.index_bytes for segment in list(log.segments)[:-1])
+
+
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_a_reader_of_everything_keeps_a_few_indexes(tmp_path: Path, is_reopened: bool) -> None:
+    world = bounded(2500)
+    log = filled(tmp_path / "t-0", world)
+    if is_reopened:
+        log.close(clean=True)
+        world = bounded(2500)
+        log = open_at(tmp_path / "t-0", CONFIG, world, clean=True, recovery_point=600)
+    assert len(log.segments) > 8
+    for offset in range(600):
+        assert headers(log.read(offset, 1))[0].base_offset == offset
+        assert loaded_bytes(log) <= 2500
+        assert world.indexes.used_bytes == loaded_bytes(log)
+    for offset in range(0, 600, 7):
+        found = log.offset_for_timestamp(NOW_MS + offset)
+        assert found is not None
+        assert found.offset == offset
+        assert loaded_bytes(log) <= 2500
+    assert log.segments.first.is_loaded is False
+    log.truncate_to(20)
+    assert world.indexes.used_bytes == loaded_bytes(log) == 0
+    log.append(batch(b"v", timestamp=NOW_MS + 20), leader_epoch=0)
+    assert headers(log.read(20, 1))[0].base_offset == 20
+    log.close(clean=True)
+
+
+def test_what_is_used_again_and_again_stays(tmp_path: Path) -> None:
+    log = filled(tmp_path / "t-0", bounded(2500))
+    for offset in range(100, 500):
+        log.read(3, 1)
+        log.read(offset, 1)
+        assert log.segments.first.is_loaded
+
+
+def test_a_log_that_is_gone_counts_no_more(tmp_path: Path) -> None:
+    world = bounded(100_000)
+    logs = [filled(tmp_path / name, world, 200) for name in ("t-0", "t-1")]
+    for log in logs:
+        for offset in range(200):
+            log.read(offset, 1)
+    assert world.indexes.used_bytes == sum(map(loaded_bytes, logs)) > 0
+    logs[0].close(clean=False)
+    assert world.indexes.used_bytes == loaded_bytes(logs[1])
+    logs[1].truncate_fully_and_start_at(7)
+    assert world.indexes.used_bytes == 0
+
+
+def test_timestamps_are_known_without_an_index(tmp_path: Path) -> None:
+    world = bounded(0)
+    log = filled(tmp_path / "t-0", world)
+    assert log.max_timestamp_offset() is not None
+    loads: list[int] = []
+    for segment in log.segments:
+        segment._load = lambda: loads.append(1)  # type: ignore[method-assign]
+        segment.know_timestamps()
+    assert not loads
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.booleans()), max_size=3 * POSITIONS_KEPT), st.data())
+@settings(max_examples=30, deadline=None)
+def test_positions_are_those_of_the_newest_batches(steps: list[tuple[int, bool]], data: st.DataObject) -> None:
+    positions = Positions()
+    known: dict[int, int] = {}
+    offset = position = 0
+    for records, cuts in steps:
+        if cuts and known and data.draw(st.integers(0, 9)) == 0:
+            position = data.draw(st.sampled_from(sorted(known.values())))
+            offset = next(base for base, at in known.items() if at == position)
+            known = {base: at for base, at in known.items() if at < position}
+            positions.cut(position)
+        positions.note(offset, position)
+        known[offset] = position
+        offset, position = offset + records, position + 61 + records
+    newest = sorted(known)[-POSITIONS_KEPT // 2 :]
+    for base in range(offset + 2):
+        found = positions.find(base)
+        assert found in (-1, known.get(base))
+        assert base not in newest or found == known[base] or len(known) != len(steps)
+    assert len(positions._offsets) <= POSITIONS_KEPT
