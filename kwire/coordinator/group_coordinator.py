@@ -92,7 +92,13 @@ class GroupCoordinator:
             yield from shard.machine.groups.values()
 
     def _make_machine(self, timers: Timers[Step[GroupRecord]]) -> GroupMachine:
-        return GroupMachine(timers, config=self._config, clock=self._clock, chance=self._chance)
+        return GroupMachine(
+            timers,
+            config=self._config,
+            clock=self._clock,
+            chance=self._chance,
+            has_room=self._memory.has_room_for_group,
+        )
 
     # --- life
 

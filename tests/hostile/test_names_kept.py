@@ -15,15 +15,22 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kwire.seams import SystemChance
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.quotas.limits import QuotaLimits
 from kwire.server.quotas.measures import NAME_LENGTH_MAX, Rates
 from kwire.server.quotas.rate import SampledRate
 from tests.log.support import ManualClock
-from tests.support.requests import unique
+from tests.support.raw_client import RawClient
+from tests.support.requests import create_topic, unique
 from tests.support.running import RunningBroker
 
+LONG_METADATA = "m" * 5000
 LONGEST = "😀" * 8191
 """As many characters as a client id of 32767 bytes may have, each of which takes four bytes."""
 
@@ -92,6 +99,24 @@ def test_ids_that_nobody_comes_back_with_are_weighed() -> None:
     memory = GroupMemory(1_000_000, lambda: [group], clock)
     clock.now_ms += WEIGH_PAUSE_MS
     assert not memory.has_room(join_of("a", 0), LONGEST, is_member=False)
+
+
+def test_commits_of_nothing_make_no_groups_without_bound(tmp_path: Path) -> None:
+    def commit(client: RawClient, group: str) -> list[int]:
+        too_long = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=LONG_METADATA)
+        topics = [OffsetCommitRequestTopic(name=topic, partitions=[too_long])]
+        answer = client.ask(OffsetCommitRequest(group_id=group, topics=topics), 9)
+        return [each.error_code for topic in answer.topics for each in topic.partitions]
+
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        topic, _ = create_topic(client)
+        client.ask(FindCoordinatorRequest(coordinator_keys=["any"]), 6)
+        broker.server.services.groups._memory._limit_bytes = 100_000
+        answers = [commit(client, f"group-{number}") for number in range(100)]
+        refused = [code for codes in answers for code in codes if code == ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        groups = broker.call(lambda: len(list(broker.server.services.groups._all_groups())))
+        assert groups == 100 - len(refused) < 50
+        assert commit(client, "group-0") == [ErrorCode.OFFSET_METADATA_TOO_LARGE], "it is there already"
 
 
 def test_a_client_whose_join_is_refused_for_memory_may_try_again(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from uuid import UUID
 
 from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
@@ -63,12 +63,15 @@ class Committing:
         rebalance: Rebalance,
         config: GroupConfig,
         clock: Clock,
+        has_room: Callable[[str], bool],
     ) -> None:
+        """`has_room` says whether another group may be made without a record, and counts it."""
         self._groups = groups
         self._offsets = offsets
         self._rebalance = rebalance
         self._config = config
         self._clock = clock
+        self._has_room = has_room
 
     # --- commit
 
@@ -104,6 +107,8 @@ class Committing:
     def _know(self, group_id: str, records: list[GroupRecord], now_ms: int) -> None:
         """Where nothing is stored that would make the group, there is one all the same from now on, as in Kafka."""
         if not records and group_id not in self._groups:
+            if not self._has_room(group_id):
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self._groups[group_id] = ClassicGroup(group_id, state_timestamp_ms=now_ms)
 
     def commit_in_transaction(

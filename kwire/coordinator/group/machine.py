@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
 from kwire.coordinator.group.committing import Committing
@@ -40,7 +41,16 @@ logger = logging.getLogger("kwire.coordinator")
 class GroupMachine:
     """All groups whose ids belong to one partition of __consumer_offsets."""
 
-    def __init__(self, timers: Timers[Step[GroupRecord]], *, config: GroupConfig, clock: Clock, chance: Chance) -> None:
+    def __init__(
+        self,
+        timers: Timers[Step[GroupRecord]],
+        *,
+        config: GroupConfig,
+        clock: Clock,
+        chance: Chance,
+        has_room: Callable[[str], bool],
+    ) -> None:
+        """`has_room` says whether another group may be made without a record, and counts it."""
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.rebalance = Rebalance(groups=self.groups, config=config, clock=clock, timers=timers)
@@ -48,7 +58,12 @@ class GroupMachine:
         self.syncing = Syncing(self.rebalance)
         self.leaving = Leaving(self.rebalance)
         self.committing = Committing(
-            groups=self.groups, offsets=self.offsets, rebalance=self.rebalance, config=config, clock=clock
+            groups=self.groups,
+            offsets=self.offsets,
+            rebalance=self.rebalance,
+            config=config,
+            clock=clock,
+            has_room=has_room,
         )
         self._config = config
         self._clock = clock

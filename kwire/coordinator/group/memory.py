@@ -1,4 +1,4 @@
-"""What groups may take of memory by the wishes of their clients: ids, names and metadata that JoinGroup leaves behind.
+"""What groups may take of memory by the wishes of their clients: what JoinGroup leaves behind, and empty commits.
 
 A member's metadata may be as large as a request, ids are anybody's choice, and both stay until a session ends. So each
 join is counted before it is let in. What leaves is not counted back: when the count reaches the limit, all groups are
@@ -37,9 +37,16 @@ class GroupMemory:
     def has_room(self, request: JoinGroupRequest, client_id: str, *, is_member: bool) -> bool:
         """Whether a join may be let in; counts it then."""
         size = _weight_of_join(request, client_id)
+        return self._count(size, is_always_let_in=is_member and size <= LITTLE_BYTES)
+
+    def has_room_for_group(self, group_id: str) -> bool:
+        """Return True if a group may be made that has no record, as by a commit of no offset; count it then."""
+        return self._count(GROUP_BYTES + getsizeof(group_id), is_always_let_in=False)
+
+    def _count(self, size: int, *, is_always_let_in: bool) -> bool:
         if self._counted + size > self._limit_bytes:
             self._weigh()
-        if self._counted + size > self._limit_bytes and not (is_member and size <= LITTLE_BYTES):
+        if self._counted + size > self._limit_bytes and not is_always_let_in:
             return False
         self._counted += size
         return True

@@ -1,4 +1,4 @@
-"""DescribeProducers: the producers that a partition remembers (KIP-664)."""
+"""DescribeProducers: the producers that a replica, the leader or a follower, remembers (KIP-664)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _partition(topic: str, index: int, context: RequestContext) -> PartitionResp
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
         if not context.allows_topic(topic):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = context.services.partitions.find(topic, index)
+        partition = context.services.partitions.find(topic, index, may_follow=True)
     except KafkaError as error:
         # Kafka has words for a topic that is not there, and none for one that has no such partition.
         message = error.message or (None if topic in context.services.image.topics else error.code.meaning)
