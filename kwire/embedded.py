@@ -8,15 +8,20 @@ side: the port is picked freely unless a listener says otherwise.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
+from weakref import WeakSet
 
 from kwire import event_loop
 from kwire.invariants import failure_reason
@@ -28,6 +33,10 @@ START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
 ANY_PORT = "PLAINTEXT://127.0.0.1:0"
 READY_LINE = "kwire: serving Kafka on "
+GO_ALONE = "\n"
+"""Line for a node that is stopped by a signal: the other nodes of its quorum go on (kwire.cli.stopping)."""
+LAST_LINES_MAX = 20
+"""Lines of a broker's process that are kept for the error that says why it ended."""
 
 
 class BrokerFailedError(RuntimeError):
@@ -61,7 +70,13 @@ class Broker:
         self._config = {name: _text(value) for name, value in (config or {}).items()}
         self._data_dir = data_dir
         self._temporary: str | None = None
-        self._runner: _Runner = _ThreadRunner() if isolation == "thread" else _ProcessRunner()
+        self._owner = 0
+        """The process that started it: a fork of that process has a copy of this object, and no broker."""
+        self._runner: _Runner = (
+            _ThreadRunner()
+            if isolation == "thread"
+            else _ProcessRunner(removes_data=lambda: self._temporary is not None)
+        )
         self._bootstrap_server: str | None = None
 
     def start(self) -> Self:
@@ -76,13 +91,21 @@ class Broker:
         except BaseException:
             self._remove_temporary()
             raise
+        self._owner = os.getpid()
+        atexit.register(self._stop_at_exit)
         return self
 
     def stop(self) -> None:
-        """Stop as a server stops: what was acknowledged is on disk. A second call does nothing."""
+        """Stop as a server stops: what was acknowledged is on disk. Raises BrokerFailedError if it had ended by itself.
+
+        A second call does nothing, nor does one in a fork of the process that started the broker.
+        """
         if self._bootstrap_server is None:
             return
         self._bootstrap_server = None
+        if self._owner != os.getpid():
+            return
+        atexit.unregister(self._stop_at_exit)
         try:
             self._runner.stop()
         finally:
@@ -102,6 +125,11 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _stop_at_exit(self) -> None:
+        """The program ends without stop(): nobody is left to learn why the broker had failed, if it had."""
+        with contextlib.suppress(BrokerFailedError):
+            self.stop()
 
     def _make_temporary(self) -> str:
         self._temporary = tempfile.mkdtemp(prefix="kwire-")
@@ -179,11 +207,14 @@ class _ThreadRunner:
 
 
 class _ProcessRunner:
-    """Runs `kwire server` in a child process."""
+    """Runs `kwire server` in a child process, which stops when this process ends, however it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, removes_data: Callable[[], bool]) -> None:
+        """`removes_data` says whether the directory of the logs goes with the broker."""
+        self._removes_data = removes_data
         self._process: subprocess.Popen[str] | None = None
         self._drain: threading.Thread | None = None
+        self._last_lines: deque[str] = deque(maxlen=LAST_LINES_MAX)
 
     def start(self, settings: Mapping[str, str]) -> str:
         try:
@@ -191,37 +222,49 @@ class _ProcessRunner:
         except SettingError as error:
             raise BrokerFailedError(str(error)) from error
         overrides = [part for name, value in settings.items() for part in ("--override", f"{name}={value}")]
+        options = ["--stop-with-stdin", *(["--remove-data"] if self._removes_data() else [])]
+        self._last_lines.clear()
         self._process = subprocess.Popen(
-            command_of("kwire", "server", *overrides),
+            command_of("kwire", "server", *options, *overrides),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             text=True,
             env=environment(),
         )
+        _with_child.add(self)
         return self._wait_for_ready(self._process)
 
     def _wait_for_ready(self, process: subprocess.Popen[str]) -> str:
         assert process.stdout is not None
         watchdog = threading.Timer(START_SECONDS_MAX, process.kill)
         watchdog.start()
-        said: list[str] = []
         try:
             for line in process.stdout:
                 if line.startswith(READY_LINE):
-                    self._drain = threading.Thread(target=_drain, args=(process,), daemon=True)
+                    self._drain = threading.Thread(target=self._read_on, args=(process,), daemon=True)
                     self._drain.start()
                     return line.removeprefix(READY_LINE).partition(",")[0]
-                said.append(line.rstrip())
+                self._last_lines.append(line.rstrip())
         finally:
             watchdog.cancel()
         process.wait()
-        process.stdout.close()
-        raise BrokerFailedError(said[-1] if said else f"the broker's process ended with status {process.returncode}")
+        self._close(process)
+        raise BrokerFailedError(self._last_lines[-1] if self._last_lines else _ending(process.returncode))
+
+    def _read_on(self, process: subprocess.Popen[str]) -> None:
+        """Read what the broker prints, so that it never waits for a full pipe; the last lines are kept."""
+        assert process.stdout is not None
+        for line in process.stdout:
+            self._last_lines.append(line.rstrip())
 
     def stop(self) -> None:
         process = self._process
         assert process is not None
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):  # it has ended by itself
+            process.stdin.write(GO_ALONE)
+            process.stdin.flush()
         process.terminate()
         try:
             process.wait(STOP_SECONDS_MAX)
@@ -232,13 +275,38 @@ class _ProcessRunner:
         finally:
             if self._drain is not None:
                 self._drain.join()
+            self._close(process)
         if process.returncode != 0:
-            raise BrokerFailedError(f"the broker's process ended with status {process.returncode}")
+            said = f"; its last lines:\n{chr(10).join(self._last_lines)}" if self._last_lines else ""
+            raise BrokerFailedError(f"{_ending(process.returncode)}{said}")
+
+    def forget(self) -> None:
+        """Close this process's ends of the pipes: a fork that kept them would keep the broker, too."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def _close(self, process: subprocess.Popen[str]) -> None:
+        _with_child.discard(self)
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
-def _drain(process: subprocess.Popen[str]) -> None:
-    """Read what the broker says, so that it never waits for a full pipe."""
-    assert process.stdout is not None
-    with process.stdout as output:
-        for _ in output:
-            pass
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"the broker's process ended with status {status}"
+    return f"the broker's process was killed by {signal.Signals(-status).name}"
+
+
+_with_child: WeakSet[_ProcessRunner] = WeakSet()
+
+
+def _forget_children() -> None:
+    for runner in list(_with_child):
+        runner.forget()
+    _with_child.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_children)

@@ -12,6 +12,7 @@ from typing import Literal
 import pytest
 
 import kwire
+from kwire.embedded import _ProcessRunner
 from tests.support.processes import shadow_modules
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, produce, values_in
@@ -159,3 +160,89 @@ def test_a_program_that_ends_without_stop_ends() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
     assert ended.returncode == 0, ended.stderr
     assert ":" in ended.stdout
+
+
+FORKS = """
+import os, sys, kwire
+with kwire.Broker(isolation=sys.argv[1]) as broker:
+    directory = broker._temporary
+    for leave in (sys.exit, os._exit):
+        child = os.fork()
+        if child == 0:
+            leave(3)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        assert os.path.isdir(directory)
+    kept = kwire.Broker(isolation=sys.argv[1]).start()
+    child = os.fork()
+    if child == 0:
+        kept.stop()
+        sys.exit(4)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    assert os.path.isdir(kept._temporary)
+    print(broker.bootstrap_server, kept.bootstrap_server, flush=True)
+    sys.stdin.read()
+"""
+
+
+@both
+def test_a_fork_that_ends_leaves_the_broker_alone(isolation: Isolation) -> None:
+    forking = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", FORKS, isolation],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert forking.stdout is not None
+    for address in forking.stdout.readline().split():
+        with RawClient(address) as client:
+            create_topic(client)
+    _, errors = forking.communicate(timeout=60)
+    assert (forking.returncode, errors) == (0, "")
+
+
+ABANDONS = """
+import os, sys, kwire
+broker = kwire.Broker(isolation=sys.argv[1]).start()
+print(broker.bootstrap_server, broker._temporary, flush=True)
+if sys.argv[2] == "kill":
+    os.kill(os.getpid(), 9)
+if sys.argv[2] == "kill beside a fork" and os.fork():
+    os.kill(os.getpid(), 9)
+if sys.argv[2] == "kill beside a fork":
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("isolation", "end"),
+    [("thread", "forget"), ("process", "forget"), ("process", "kill"), ("process", "kill beside a fork")],
+)
+def test_a_program_that_ends_without_stop_leaves_no_broker_and_no_directory(isolation: str, end: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", ABANDONS, isolation, end],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdin is not None
+        address, directory = program.stdout.readline().split()
+        program.wait(60)
+        eventually(lambda: not Path(directory).exists(), "the directory to be removed", 30)
+        with pytest.raises(ConnectionRefusedError):
+            RawClient(address)
+        program.stdin.close()
+
+
+def test_the_end_of_a_process_that_is_killed_is_told_with_what_it_said_last() -> None:
+    broker = kwire.Broker({"unknown.setting": 1}, isolation="process").start()
+    runner = broker._runner
+    assert isinstance(runner, _ProcessRunner)
+    assert runner._process is not None
+    runner._process.kill()
+    runner._process.wait()
+    with pytest.raises(
+        kwire.BrokerFailedError, match=r"(?s)^the broker's process was killed by SIGKILL; .*unknown\.setting"
+    ):
+        broker.stop()

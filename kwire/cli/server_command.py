@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import resource
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +45,10 @@ EXIT_BROKEN = 70
 )
 @click.option("--verbose", is_flag=True, help="Log what the broker does, as Kafka's server.log.")
 @click.option("--stop-with-stdin", is_flag=True, hidden=True, help="Stop when standard input, a pipe, is closed, too.")
-def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool, stop_with_stdin: bool) -> None:
+@click.option("--remove-data", is_flag=True, hidden=True, help="Remove the log directories once the node has stopped.")
+def server(
+    properties: Path | None, overrides: tuple[str, ...], *, verbose: bool, stop_with_stdin: bool, remove_data: bool
+) -> None:
     """Run a node until it is told to stop (Ctrl-C or SIGTERM).
 
     PROPERTIES is a server.properties as Kafka's server takes it. Without one: node 1, broker and controller in one, on
@@ -56,7 +60,7 @@ def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool
     try:
         text = properties.read_text() if properties is not None else ""
         config = load_config(text, [parse_override(override) for override in overrides])
-        status = event_loop.run(_serve(config, stop_with_stdin=stop_with_stdin))
+        status = _run(config, stop_with_stdin=stop_with_stdin, remove_data=remove_data)
     except OSError as error:
         _refuse(f"{properties}: {error.strerror}")
     except UnicodeDecodeError:
@@ -65,6 +69,14 @@ def server(properties: Path | None, overrides: tuple[str, ...], *, verbose: bool
         _refuse(str(error))
     else:
         sys.exit(status)
+
+
+def _run(config: BrokerConfig, *, stop_with_stdin: bool, remove_data: bool) -> int:
+    try:
+        return event_loop.run(_serve(config, stop_with_stdin=stop_with_stdin))
+    finally:  # also when nobody reads any more what this process prints
+        for log_dir in config.log_dirs if remove_data else ():
+            shutil.rmtree(log_dir, ignore_errors=True)
 
 
 def _log_to_stderr(level: int) -> None:
