@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -35,10 +36,20 @@ class Loader:
         self._keep = keep
         self._slice_started_ms = clock.monotonic_ms()
         self._records = 0
-        self._unknown: set[str] = set()
+        self._unknown: Counter[str] = Counter()
+        """What could not be decoded, and how often."""
 
     async def run(self) -> int:
         """Replay everything up to the log's end, unless the shard is closed meanwhile; return the number of records."""
+        try:
+            return await self._replay_all()
+        finally:
+            if self._unknown:
+                kinds = ", ".join(f"{what} ({count})" for what, count in sorted(self._unknown.items()))
+                place = f"{self._partition.topic}-{self._partition.index}"
+                logger.warning("%s: skipped %d records: %s", place, self._unknown.total(), kinds)
+
+    async def _replay_all(self) -> int:
         partition = self._partition
         offset = partition.log.log_start_offset
         while offset < partition.log.log_end_offset:  # which may move to another directory meanwhile
@@ -77,9 +88,7 @@ class Loader:
         try:
             decoded = self._machine.decode(record.key, record.value)
         except UnknownRecordTypeError as error:
-            if str(error) not in self._unknown:
-                self._unknown.add(str(error))
-                logger.warning("skipping records of %r: %s", self._partition.log, error)
+            self._unknown[str(error)] += 1
             return
         self._machine.replay(decoded, record.offset, producer_id)
 

@@ -22,6 +22,7 @@ from kwire.log.disk import Disk
 from kwire.log.log_directory import previous_broker_epoch
 from kwire.log.log_manager import LogManager
 from kwire.protocol.uuids import uuid_to_text
+from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Chance, Clock, Workers
 from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
@@ -244,6 +245,7 @@ class BrokerServer:
             ),
             output=self._listeners.output,
             long_answers=LongAnswers(),
+            messages=RepeatedMessages(logger, self._node.clock.monotonic_ms),
             producer_ids=self._coordinators.producer_ids,
             topic_creator=self._topic_creator,
             apis=SERVED,

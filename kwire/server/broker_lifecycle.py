@@ -24,6 +24,7 @@ from kwire.protocol.messages.broker_registration import (
     BrokerRegistrationListener,
     BrokerRegistrationRequest,
 )
+from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock
 from kwire.server.active_controller import ActiveController, NoController
 from kwire.server.settings.config import BrokerConfig, SettingError
@@ -95,6 +96,7 @@ class BrokerLifecycle:
         self.cordoned_directories: Callable[[MetadataImage], list[UUID] | None] = _not_known
         """The log directories that get no new replicas, once logs are open; None if the metadata cannot say so."""
         self._why_not_yet = ""
+        self._messages = RepeatedMessages(logger, clock.monotonic_ms)
         """What the last registration was answered."""
         self._wants_to_stop = False
         self._woken = asyncio.Event()
@@ -163,7 +165,7 @@ class BrokerLifecycle:
         self._why_not_yet = known.format(node_id=self._config.node_id, code=code.name)
         if code in _FINAL or is_last:
             raise SettingError(self._why_not_yet)
-        logger.info("cannot register yet: %s", code.name)
+        self._messages.log(logging.INFO, code, "cannot register yet: %s", code.name)
         return None
 
     def _registration(self, directories: Sequence[UUID]) -> BrokerRegistrationRequest:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
+from kwire.repeated_messages import RepeatedMessages
 from kwire.server.active_controller import ActiveController, Asker
 from kwire.server.apis import (
     administration,
@@ -42,6 +44,8 @@ SERVED = (
     *security.APIS,
 )
 ANONYMOUS = "User:ANONYMOUS"
+
+logger = logging.getLogger("kwire.server")
 
 
 class ControllerRole:
@@ -92,6 +96,7 @@ class ControllerRole:
             ),
             config_entries=ConfigEntries(config, node.dynamic_configs),
             long_answers=LongAnswers(),
+            messages=RepeatedMessages(logger, node.clock.monotonic_ms),
         )
         await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
 

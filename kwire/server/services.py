@@ -11,6 +11,7 @@ from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
 from kwire.log.disk import Disk
 from kwire.log.log_manager import LogManager
+from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Chance, Clock, Workers
 from kwire.server.authorization import Authorizer
 from kwire.server.client_telemetry import ClientTelemetry
@@ -51,6 +52,7 @@ class NodeServices:
     quotas: ClientQuotaManager
     config_entries: ConfigEntries
     long_answers: LongAnswers
+    messages: RepeatedMessages
     apis: tuple[Api, ...]
     unsupported_api_versions: Callable[[RequestContext], Any]
 

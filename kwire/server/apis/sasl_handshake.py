@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kwire.server.context import RequestContext
@@ -9,6 +11,15 @@ from kwire.server.dispatch import Api
 
 
 def handle(request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+    host, listener = context.connection.peer_host, context.listener_name
+    context.services.messages.log(
+        logging.WARNING,
+        ("SASL", host, listener),
+        "a client at %s asks for SASL mechanism %s, but listener %s has no SASL: set its security.protocol=PLAINTEXT",
+        host,
+        request.mechanism,
+        listener,
+    )
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 

@@ -29,6 +29,8 @@ logger = logging.getLogger("kwire.server.network.connection")
 
 _read_size = struct.Struct(">i").unpack_from
 RECEIVE_BUFFER_BYTES = 256 * 1024
+_TLS_HANDSHAKES = (0x160301, 0x160302, 0x160303)
+"""First three bytes of a TLS connection: a handshake record of version 1.0 to 1.2, which TLS 1.3 claims to be, too."""
 PIPELINE_DEPTH_MAX = 64
 """Answers that may wait in one connection; a client with more requests in flight waits for the first of them."""
 QUEUED_FRAMES_MAX = 64
@@ -257,6 +259,15 @@ class Connection:
         return size
 
     def _bad_size(self, size: int) -> CloseConnection:
+        if size >> 8 in _TLS_HANDSHAKES:
+            self._listener.messages.log(
+                logging.WARNING,
+                ("TLS", self.peer_host),
+                "a client at %s speaks TLS, but listener %s is plaintext: set its security.protocol=PLAINTEXT",
+                self.peer_host,
+                self._listener.name,
+            )
+            return CloseConnection("speaks TLS to a plaintext listener")
         return CloseConnection(f"announced a request of {size} bytes, outside 0 to socket.request.max.bytes")
 
     def _queue(self, frame: bytes) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from kwire.repeated_messages import RepeatedMessages
 from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Connection, Pending
 from kwire.server.network.connection_limits import ConnectionLimits
 from kwire.server.network.outbox import Buffers, Outbox
@@ -74,6 +75,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         self.now = loop.time
         self.outbox = Outbox(loop.call_soon, loop.time)
+        self.messages = RepeatedMessages(logger, lambda: loop.time() * 1000)
         self.port = 0
         self._table = table
         self._server: asyncio.AbstractServer | None = None

@@ -1,0 +1,44 @@
+"""Log messages that clients or other nodes cause again and again: said once, then once a minute with a count."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+INTERVAL_MS = 60_000
+SUBJECTS_MAX = 1000
+"""Subjects that are remembered; the one that was quiet longest is forgotten first. Clients choose their addresses."""
+
+
+@dataclass(slots=True)
+class _Said:
+    at_ms: float
+    unsaid: int = 0
+
+
+class RepeatedMessages:
+    """Limits messages of one subject to one a minute."""
+
+    def __init__(self, logger: logging.Logger, now_ms: Callable[[], float]) -> None:
+        self._logger = logger
+        self._now_ms = now_ms
+        self._subjects: OrderedDict[Hashable, _Said] = OrderedDict()
+
+    def log(self, level: int, subject: Hashable, message: str, *values: object) -> None:
+        """Log `message % values`, unless a message of this subject was logged less than a minute ago."""
+        now_ms = self._now_ms()
+        said = self._subjects.get(subject)
+        self._subjects[subject] = said or _Said(now_ms)
+        self._subjects.move_to_end(subject)
+        if len(self._subjects) > SUBJECTS_MAX:
+            self._subjects.popitem(last=False)
+        if said is None:
+            self._logger.log(level, message, *values)
+        elif now_ms - said.at_ms < INTERVAL_MS:
+            said.unsaid += 1
+        else:
+            more = f" ({said.unsaid} more times since this was last logged)" if said.unsaid else ""
+            said.at_ms, said.unsaid = now_ms, 0
+            self._logger.log(level, "%s%s", message % values, more)
