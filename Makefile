@@ -88,7 +88,7 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 
 # Long searches for trouble; what they find is noted in docs/evidence. KILLS=500, FRAMES=200000, STATES=200000,
 # FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root), QUORUM=1000, CLUSTER=2000, HISTORIES=30 or BROKERS=25 (as
-# root) runs that one alone; SEED=1
+# root) runs that one alone, as does COVERAGE=500 (code that no seed runs); SEED=1
 kills = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
 frames = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
 states = $(BIN)/python -m tests.campaign.states --states $(or $(STATES),200000) --seed $(or $(SEED),1000)
@@ -99,7 +99,8 @@ quorum = $(BIN)/python -m tests.campaign.quorum --seeds $(or $(QUORUM),1000) --s
 cluster = $(BIN)/python -m tests.campaign.cluster --seeds $(or $(CLUSTER),2000) --seed $(or $(SEED),101)
 brokers = compat_tests/install.sh kafka network && $(VENV)-compat/bin/python -m tests.campaign.brokers --runs $(or $(BROKERS),25) --seed $(or $(SEED),1)
 histories = $(VENV)-compat/bin/python -m tests.campaign.histories --runs $(or $(HISTORIES),30) --seed $(or $(SEED),1)
-one_alone = $(KILLS)$(FRAMES)$(STATES)$(FLIPS)$(POWER)$(CONTROLLERS)$(QUORUM)$(CLUSTER)$(HISTORIES)$(BROKERS)
+coverage = $(BIN)/python -m tests.campaign.coverage_of_seeds --seeds $(or $(COVERAGE),500)
+one_alone = $(COVERAGE)$(KILLS)$(FRAMES)$(STATES)$(FLIPS)$(POWER)$(CONTROLLERS)$(QUORUM)$(CLUSTER)$(HISTORIES)$(BROKERS)
 campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(if $(one_alone),$(if $(KILLS),$(kills)),$(kills))
 	$(if $(one_alone),$(if $(FRAMES),$(frames)),$(frames))
@@ -111,6 +112,7 @@ campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(if $(one_alone),$(if $(CLUSTER),$(cluster)),$(cluster))
 	$(if $(one_alone),$(if $(HISTORIES),$(histories)),$(histories))
 	$(if $(one_alone),$(if $(BROKERS),$(brokers)),$(brokers))
+	$(if $(one_alone),$(if $(COVERAGE),$(coverage)),$(coverage))
 
 # What was built and what tools remember.
 clean:
