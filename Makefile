@@ -87,8 +87,8 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 	@touch $@
 
 # Long searches for trouble; what they find is noted in docs/evidence. KILLS=500, FRAMES=200000, STATES=200000,
-# FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root), QUORUM=1000, CLUSTER=2000, HISTORIES=30 or BROKERS=25 (as
-# root) runs that one alone, as does COVERAGE=500 (code that no seed runs); SEED=1
+# FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root), QUORUM=1000, CLUSTER=2000, HISTORIES=30, BROKERS=25 (as
+# root) or KAFKA_TESTS=1 runs that one alone, as does COVERAGE=500 (code that no seed runs); SEED=1
 kills = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
 frames = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
 states = $(BIN)/python -m tests.campaign.states --states $(or $(STATES),200000) --seed $(or $(SEED),1000)
@@ -98,9 +98,10 @@ controllers = compat_tests/install.sh network && $(BIN)/python -m tests.campaign
 quorum = $(BIN)/python -m tests.campaign.quorum --seeds $(or $(QUORUM),1000) --seed $(or $(SEED),101)
 cluster = $(BIN)/python -m tests.campaign.cluster --seeds $(or $(CLUSTER),2000) --seed $(or $(SEED),101)
 brokers = compat_tests/install.sh kafka network && $(VENV)-compat/bin/python -m tests.campaign.brokers --runs $(or $(BROKERS),25) --seed $(or $(SEED),1)
+kafka_tests = $(VENV)-compat/bin/python -m compat_tests.kafka_tests --all --evidence
 histories = $(VENV)-compat/bin/python -m tests.campaign.histories --runs $(or $(HISTORIES),30) --seed $(or $(SEED),1)
 coverage = $(BIN)/python -m tests.campaign.coverage_of_seeds --seeds $(or $(COVERAGE),500)
-one_alone = $(COVERAGE)$(KILLS)$(FRAMES)$(STATES)$(FLIPS)$(POWER)$(CONTROLLERS)$(QUORUM)$(CLUSTER)$(HISTORIES)$(BROKERS)
+one_alone = $(COVERAGE)$(KILLS)$(FRAMES)$(STATES)$(FLIPS)$(POWER)$(CONTROLLERS)$(QUORUM)$(CLUSTER)$(HISTORIES)$(BROKERS)$(KAFKA_TESTS)
 campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(if $(one_alone),$(if $(KILLS),$(kills)),$(kills))
 	$(if $(one_alone),$(if $(FRAMES),$(frames)),$(frames))
@@ -113,6 +114,7 @@ campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(if $(one_alone),$(if $(HISTORIES),$(histories)),$(histories))
 	$(if $(one_alone),$(if $(BROKERS),$(brokers)),$(brokers))
 	$(if $(one_alone),$(if $(COVERAGE),$(coverage)),$(coverage))
+	$(if $(one_alone),$(if $(KAFKA_TESTS),$(kafka_tests)),$(kafka_tests))
 
 # What was built and what tools remember.
 clean:

@@ -23,6 +23,7 @@ from compat_tests.harness.install import install
 from compat_tests.harness.outcomes import FAILED, Outcomes, cell, complaints, read_report, same
 from compat_tests.harness.paths import ROOT
 from compat_tests.harness.reference import KAFKA_VERSION, class_path
+from compat_tests.kafka_tests.__main__ import main as run_kafka_tests
 
 #: Row name to (folder, what is tested with).
 ROWS = {
@@ -59,6 +60,8 @@ NEED_KAFKA = {"images", "tools", "differential", "transaction-script", "log-form
 ONE_AT_A_TIME = {"quotas"}
 """Rows that measure rates: nothing else runs beside them."""
 SUITE_SECONDS = 900
+KAFKA_TESTS = "kafka-tests"
+"""A run of its own, with a table of its own."""
 
 console = Console(width=110)
 
@@ -135,10 +138,12 @@ def prove(rows: Sequence[str], *, short: bool) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    choices = [*sorted(ROWS), "clusters"]
+    choices = [*sorted(ROWS), "clusters", KAFKA_TESTS]
     parser.add_argument("--row", action="append", choices=choices, help="this one; may be repeated; clusters are five")
     parser.add_argument("--short", action="store_true", help="kwire only, and only the tests marked short")
     arguments = parser.parse_args()
+    if arguments.row == [KAFKA_TESTS]:
+        return run_kafka_tests([])
     install("kcat")
     rows = arguments.row or [
         row for row in ROWS if row not in CLUSTERS and not (arguments.short and row in WITHOUT_SHORT)

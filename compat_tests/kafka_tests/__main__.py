@@ -1,0 +1,72 @@
+"""Apache Kafka's own integration tests on kwire: `python -m compat_tests.kafka_tests`.
+
+Without arguments the classes of the row; `--only Class` or `--only Class#method` for development, `--all` for
+everything.
+"""
+
+import argparse
+import sys
+
+from rich.console import Console
+
+from compat_tests.kafka_tests import allowed, evidence
+from compat_tests.kafka_tests.choosing import ROW, cluster_tests, named
+from compat_tests.kafka_tests.jars import fetch
+from compat_tests.kafka_tests.judging import PASSED, SKIPPED
+from compat_tests.kafka_tests.proving import Result, complaints, prove, table
+from compat_tests.kafka_tests.running import SIDES, run
+
+JOBS = 2
+
+
+def main(given: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", action="append", metavar="CLASS[#METHOD]", help="this one; may be repeated")
+    parser.add_argument("--all", action="store_true", help="every class that asks for a cluster by annotation")
+    parser.add_argument("--side", choices=SIDES, help="run there only, and show each invocation")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="JVMs at a time")
+    parser.add_argument("--evidence", action="store_true", help="write docs/evidence/kafka-tests.md")
+    parser.add_argument("--shrink", action="store_true", help="remove entries that pass from the allow-list")
+    parser.add_argument("--list", action="store_true", help="name all classes")
+    arguments = parser.parse_args(given)
+    console = Console(width=130)
+    fetch()
+    if arguments.list:
+        console.print("\n".join(cluster_tests()))
+        return 0
+    wanted = cluster_tests() if arguments.all else [each for name in arguments.only or ROW for each in named(name)]
+    if arguments.side:
+        return _show(wanted, arguments.side, console)
+    results = prove(wanted, jobs=arguments.jobs, say=lambda line: console.print(line, markup=False, highlight=False))
+    console.print(table(results))
+    if arguments.shrink:
+        _shrink(results)
+    if arguments.evidence:
+        evidence.write(results)
+    against = complaints(results)
+    for each in against:
+        console.print(each, markup=False, highlight=False, soft_wrap=True)
+    return 1 if against else 0
+
+
+def _shrink(results: list[Result]) -> None:
+    entries = allowed.read()
+    passed = {name for result in results for name, verdict in result.kwire.items() if verdict.state == PASSED}
+    stale = {allowed.covering(name, entries) for name in passed}
+    allowed.write({name: entry for name, entry in entries.items() if name not in stale})
+
+
+def _show(selectors: list[str], side: str, console: Console) -> int:
+    """For development: each invocation with what failed and what its nodes printed."""
+    invocations = [each for selector in selectors for each in run(selector, side)]
+    for each in invocations:
+        lines = [f"{each['status']} {each['id']} {each['seconds']} s", *each.get("insides", ())]
+        if each["status"] not in (PASSED, SKIPPED):
+            lines += [*each.get("errors", ()), *(f"  at {line}" for line in each.get("trace", ()))]
+            lines.append(each.get("output", ""))
+        console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+    return 1 if any(each["status"] == "failed" for each in invocations) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""The allow-list: what fails on kwire and passes on Kafka, each entry with its state and reason. It only shrinks."""
+
+from pathlib import Path
+
+PATH = Path(__file__).with_name("allowed.txt")
+HEAD = """\
+# What of Apache Kafka's tests fails on kwire and passes on Kafka: id | state | reason. This list only shrinks.
+# An id is an invocation, a method without its brackets (all its invocations), or Class.* (all of a class).
+"""
+
+
+def read() -> dict[str, tuple[str, str]]:
+    """Return state and reason by id."""
+    entries = {}
+    for line in PATH.read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, state, reason = (each.strip() for each in line.split(" | ", 2))
+            entries[name] = (state, reason)
+    return entries
+
+
+def names_of(invocation_id: str) -> list[str]:
+    """Return the ids of the entries that would cover an invocation."""
+    return [
+        invocation_id,
+        invocation_id.split("[", maxsplit=1)[0].split("#", maxsplit=1)[0],
+        invocation_id.split(".", maxsplit=1)[0] + ".*",
+    ]
+
+
+def covering(invocation_id: str, entries: dict[str, tuple[str, str]]) -> str | None:
+    return next((name for name in names_of(invocation_id) if name in entries), None)
+
+
+def write(entries: dict[str, tuple[str, str]]) -> None:
+    lines = [f"{name} | {state} | {reason}\n" for name, (state, reason) in sorted(entries.items())]
+    PATH.write_text(HEAD + "".join(lines))

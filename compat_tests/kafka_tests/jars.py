@@ -1,0 +1,96 @@
+"""Apache Kafka's published test jars, fetched once from Maven Central, and the classes of java/, compiled once."""
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+from compat_tests.harness.install import install
+from compat_tests.harness.paths import CACHE
+from compat_tests.harness.reference import KAFKA_VERSION
+
+HOME = CACHE / f"kafka-tests-{KAFKA_VERSION}"
+LIBRARIES = HOME / "lib"
+SOURCES = Path(__file__).with_name("java")
+KAFKA = "org.apache.kafka"
+PLAIN = (
+    *("kafka_2.13", "kafka-tools", "kafka-streams", "connect-runtime", "connect-mirror", "connect-file"),
+    *("kafka-test-common-runtime", "kafka-test-common-internal-api", "kafka-test-common-util"),
+)
+WITH_TESTS = (
+    *("kafka-clients-integration-tests", "kafka-clients", "kafka-tools", "kafka-server", "kafka-server-common"),
+    *("kafka-streams", "kafka-streams-integration-tests", "connect-runtime", "connect-mirror", "kafka_2.13"),
+    *("kafka-storage", "kafka-group-coordinator", "kafka-metadata", "kafka-raft"),
+)
+"""Artifacts whose jar of classifier `test` is fetched."""
+OTHERS = (
+    ("org.junit.jupiter", "junit-jupiter", "5.13.1"),
+    ("org.junit.platform", "junit-platform-launcher", "1.13.1"),
+    ("org.junit.platform", "junit-platform-suite", "1.13.1"),
+    ("org.mockito", "mockito-core", "5.20.0"),
+    ("org.mockito", "mockito-junit-jupiter", "5.20.0"),
+    ("org.hamcrest", "hamcrest", "3.0"),
+    ("org.bouncycastle", "bcpkix-jdk18on", "1.80"),
+    ("org.apache.logging.log4j", "log4j-core", "2.25.1"),
+    ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1"),
+)
+
+
+def pom() -> str:
+    artifacts = [(KAFKA, name, KAFKA_VERSION, "") for name in PLAIN]
+    artifacts += [(KAFKA, name, KAFKA_VERSION, "<classifier>test</classifier>") for name in WITH_TESTS]
+    artifacts += [(*each, "") for each in OTHERS]
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>{more}"
+        "</dependency>"
+        for group, name, version, more in artifacts
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>kwire.compat</groupId><artifactId>kafka-tests</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>\n"
+    )
+
+
+def fetch() -> None:
+    """Fetch the jars when they are not those of this list."""
+    install("kafka")
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path = HOME / "pom.xml"
+        if path.exists() and path.read_text() == pom() and (HOME / "complete").exists():
+            return
+        (HOME / "complete").unlink(missing_ok=True)
+        shutil.rmtree(LIBRARIES, ignore_errors=True)
+        path.write_text(pom())
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={LIBRARIES}"]
+        subprocess.run(["mvn", "-q", "-B", "-f", str(path), *goal], check=True)
+        (HOME / "complete").touch()
+
+
+def class_path(side: str) -> str:
+    """The class path for one side: on kwire, the classes of java/cluster stand before Kafka's of the same names."""
+    folders = [_compiled("launcher", ())]
+    if side == "kwire":
+        folders.insert(0, _compiled("cluster", folders))
+    return ":".join([*(str(each) for each in folders), f"{LIBRARIES}/*"])
+
+
+def _compiled(folder: str, needed: tuple[Path, ...] | list[Path]) -> Path:
+    sources = sorted((SOURCES / folder).rglob("*.java"))
+    digest = hashlib.sha256(b"".join(each.read_bytes() for each in [*sources, *_all_sources()])).hexdigest()[:16]
+    target = HOME / "classes" / f"{folder}-{digest}"
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (target / "complete").exists():
+            path = ":".join([*(str(each) for each in needed), f"{LIBRARIES}/*"])
+            command = ["javac", "-nowarn", "-proc:none", "-cp", path, "-d", str(target), *map(str, sources)]
+            subprocess.run(command, check=True)
+            (target / "complete").touch()
+    return target
+
+
+def _all_sources() -> list[Path]:
+    return sorted((SOURCES / "launcher").rglob("*.java"))

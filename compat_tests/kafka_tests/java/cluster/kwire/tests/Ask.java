@@ -1,0 +1,61 @@
+package kwire.tests;
+
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.util.List;
+import org.apache.kafka.common.message.DescribeQuorumResponseData;
+import org.apache.kafka.common.message.MetadataResponseData;
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.DescribeQuorumRequest;
+import org.apache.kafka.common.requests.DescribeQuorumResponse;
+import org.apache.kafka.common.requests.MetadataRequest;
+import org.apache.kafka.common.requests.MetadataResponse;
+import org.apache.kafka.common.requests.RequestHeader;
+import org.apache.kafka.common.requests.RequestUtils;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+
+/** One request to one node, on a connection of its own. */
+final class Ask {
+    private static final int TIMEOUT_MS = 5000;
+
+    private Ask() {
+    }
+
+    /** The node's metadata of a topic, or of all with null. */
+    static MetadataResponseData metadata(int port, String topic) {
+        List<String> topics = topic == null ? null : List.of(topic);
+        MetadataRequest.Builder builder =
+            topics == null ? MetadataRequest.Builder.allTopics() : new MetadataRequest.Builder(topics, false);
+        return ((MetadataResponse) answer(port, builder.build((short) 12))).data();
+    }
+
+    static DescribeQuorumResponseData quorum(int port) {
+        TopicPartition log = new TopicPartition("__cluster_metadata", 0);
+        var builder = new DescribeQuorumRequest.Builder(DescribeQuorumRequest.singletonRequest(log));
+        return ((DescribeQuorumResponse) answer(port, builder.build((short) 1))).data();
+    }
+
+    private static AbstractResponse answer(int port, AbstractRequest request) {
+        ApiKeys api = request.apiKey();
+        RequestHeader header = new RequestHeader(api, request.version(), "kwire-tests", 1);
+        try (Socket socket = new Socket("localhost", port)) {
+            socket.setSoTimeout(TIMEOUT_MS);
+            ByteBuffer frame = RequestUtils.serialize(
+                header.data(), header.headerVersion(), request.data(), request.version());
+            ByteBuffer size = ByteBuffer.allocate(4).putInt(0, frame.remaining());
+            socket.getOutputStream().write(size.array());
+            socket.getOutputStream().write(frame.array(), frame.arrayOffset() + frame.position(), frame.remaining());
+            DataInputStream input = new DataInputStream(socket.getInputStream());
+            byte[] answer = new byte[input.readInt()];
+            input.readFully(answer);
+            return AbstractResponse.parseResponse(ByteBuffer.wrap(answer), header);
+        } catch (IOException error) {
+            throw new java.io.UncheckedIOException(error);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+package kwire.tests;
+
+import java.io.File;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.metadata.BrokerState;
+
+/** One kwire node as a process. It ends with this JVM: its standard input is a pipe that nobody else holds. */
+public final class Node {
+    private static final long START_SECONDS = 60;
+    private static final long STOP_SECONDS = 60;
+    public final int id;
+    public final boolean isBroker;
+    public final boolean isController;
+    public final Map<String, Object> properties;
+    private final Path directory;
+    private final Map<String, Integer> ports;
+    private Process process;
+    private volatile BrokerState state = BrokerState.NOT_RUNNING;
+
+    Node(int id, boolean isBroker, boolean isController, Map<String, Object> properties, Map<String, Integer> ports, Path directory) {
+        this.id = id;
+        this.isBroker = isBroker;
+        this.isController = isController;
+        this.properties = properties;
+        this.ports = ports;
+        this.directory = directory;
+    }
+
+    public int port(String listener) {
+        Integer port = ports.get(listener);
+        if (port == null) {
+            throw new IllegalArgumentException("node " + id + " has no listener " + listener);
+        }
+        return port;
+    }
+
+    public BrokerState state() {
+        return state;
+    }
+
+    public boolean isStopped() {
+        return process == null || state == BrokerState.NOT_RUNNING;
+    }
+
+    Path file() {
+        return directory.resolve("node-" + id + ".properties");
+    }
+
+    Path output() {
+        return directory.resolve("node-" + id + ".txt");
+    }
+
+    void write() throws IOException {
+        Properties stored = new Properties();
+        properties.forEach((key, value) -> stored.setProperty(key, String.valueOf(value)));
+        try (FileOutputStream file = new FileOutputStream(file().toFile())) {
+            stored.store(file, null);
+        }
+    }
+
+    /** Start the process; {@link #awaitReady} returns when it serves. */
+    public synchronized void launch() throws IOException {
+        if (process != null && process.isAlive()) {
+            throw new IllegalStateException("node " + id + " runs already");
+        }
+        state = BrokerState.STARTING;
+        Files.writeString(output(), "");
+        ProcessBuilder builder = new ProcessBuilder(
+            List.of(System.getProperty("kwire.python"), "-m", "kwire", "server", "--stop-with-stdin", file().toString()));
+        builder.redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(output().toFile()));
+        process = builder.start();
+    }
+
+    public void awaitReady() throws InterruptedException, IOException {
+        String wanted = isBroker ? "kwire: serving Kafka on" : "kwire: controlling on";
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(START_SECONDS);
+        while (!text().contains(wanted)) {
+            if (!process.isAlive()) {
+                throw new IllegalStateException("node " + id + " ended with " + process.exitValue() + ": " + text());
+            }
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("node " + id + " does not serve after " + START_SECONDS + " s: " + text());
+            }
+            Thread.sleep(20);
+        }
+        state = BrokerState.RUNNING;
+    }
+
+    String text() throws IOException {
+        return Files.exists(output()) ? Files.readString(output(), StandardCharsets.UTF_8) : "";
+    }
+
+    synchronized void tell() {
+        if (process != null && state != BrokerState.NOT_RUNNING) {
+            state = BrokerState.SHUTTING_DOWN;
+            process.destroy();
+        }
+    }
+
+    /** Return why the node did not end as it should, or null. */
+    synchronized String awaitEnd() throws InterruptedException, IOException {
+        if (process == null || state == BrokerState.NOT_RUNNING) {
+            return null;
+        }
+        state = BrokerState.NOT_RUNNING;
+        if (!process.waitFor(STOP_SECONDS, TimeUnit.SECONDS)) {
+            process.destroyForcibly().waitFor();
+            return "node " + id + " does not stop within " + STOP_SECONDS + " s: " + text();
+        }
+        return process.exitValue() == 0 ? null : "node " + id + " ended with " + process.exitValue() + ": " + text();
+    }
+
+    void kill() throws InterruptedException {
+        if (process != null) {
+            process.destroyForcibly().waitFor();
+            state = BrokerState.NOT_RUNNING;
+        }
+    }
+
+    /** Return whether the process ended though nobody stopped it. */
+    boolean endedByItself() {
+        return process != null && state != BrokerState.NOT_RUNNING && state != BrokerState.SHUTTING_DOWN && !process.isAlive();
+    }
+
+    File home() {
+        return directory.toFile();
+    }
+}

@@ -1,0 +1,151 @@
+package kwire.tests;
+
+import java.time.Duration;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import kafka.network.SocketServer;
+import kafka.server.BrokerServer;
+import kafka.server.ControllerServer;
+import kafka.server.KafkaConfig;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.message.MetadataResponseData.MetadataResponsePartition;
+import org.apache.kafka.common.message.MetadataResponseData.MetadataResponseTopic;
+import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.metadata.KRaftMetadataCache;
+import org.apache.kafka.metadata.LeaderAndIsr;
+import org.apache.kafka.metadata.LeaderRecoveryState;
+import org.mockito.Mockito;
+import org.mockito.invocation.InvocationOnMock;
+
+/** Kafka's server classes for tests: what can be seen from outside is answered, anything else is marked. */
+public final class Stubs {
+    private final Nodes nodes;
+    private final Map<Integer, BrokerServer> brokers = new TreeMap<>();
+    private final Map<Integer, ControllerServer> controllers = new TreeMap<>();
+
+    public Stubs(Nodes nodes) {
+        this.nodes = nodes;
+    }
+
+    public synchronized Map<Integer, BrokerServer> brokers() {
+        if (brokers.isEmpty()) {
+            nodes.brokers().forEach(node -> brokers.put(node.id, broker(node)));
+        }
+        return brokers;
+    }
+
+    public synchronized Map<Integer, ControllerServer> controllers() {
+        if (controllers.isEmpty()) {
+            nodes.controllers().forEach(node -> controllers.put(node.id, controller(node)));
+        }
+        return controllers;
+    }
+
+    private BrokerServer broker(Node node) {
+        KafkaConfig config = config(node);
+        SocketServer sockets = sockets(node);
+        AtomicReference<KRaftMetadataCache> cache = new AtomicReference<>();
+        return stub(BrokerServer.class, call -> switch (call.getMethod().getName()) {
+            case "config" -> config;
+            case "clusterId" -> nodes.clusterId();
+            case "brokerState" -> node.state();
+            case "isShutdown" -> node.isStopped();
+            case "boundPort" -> node.port(((ListenerName) call.getArgument(0)).value());
+            case "socketServer" -> sockets;
+            case "metadataCache" -> cache.updateAndGet(known -> known == null ? cache(node) : known);
+            case "startup" -> Stubs.this.start(node);
+            case "shutdown" -> Stubs.this.stop(node);
+            case "awaitShutdown" -> null;
+            default -> throw Marks.insides("BrokerServer." + call.getMethod().getName());
+        });
+    }
+
+    private ControllerServer controller(Node node) {
+        KafkaConfig config = config(node);
+        SocketServer sockets = sockets(node);
+        return stub(ControllerServer.class, call -> switch (call.getMethod().getName()) {
+            case "config" -> config;
+            case "clusterId" -> nodes.clusterId();
+            case "socketServer" -> sockets;
+            default -> throw Marks.insides("ControllerServer." + call.getMethod().getName());
+        });
+    }
+
+    private static KafkaConfig config(Node node) {
+        return new KafkaConfig(node.properties, false);
+    }
+
+    private static SocketServer sockets(Node node) {
+        return stub(SocketServer.class, call -> {
+            if (call.getMethod().getName().equals("boundPort")) {
+                return node.port(((ListenerName) call.getArgument(0)).value());
+            }
+            throw Marks.insides("SocketServer." + call.getMethod().getName());
+        });
+    }
+
+    private KRaftMetadataCache cache(Node node) {
+        return stub(KRaftMetadataCache.class, call -> switch (call.getMethod().getName()) {
+            case "contains" -> call.getArgument(0) instanceof TopicPartition partition
+                ? partition(node, partition.topic(), partition.partition()).isPresent()
+                : topic(node, call.getArgument(0)).isPresent();
+            case "numPartitions" -> topic(node, call.getArgument(0)).map(found -> found.partitions().size());
+            case "getTopicId" -> topic(node, call.getArgument(0)).map(MetadataResponseTopic::topicId)
+                .orElse(org.apache.kafka.common.Uuid.ZERO_UUID);
+            case "getAllTopics" -> Ask.metadata(nodes.clientPort(node), null).topics().stream()
+                .map(MetadataResponseTopic::name).collect(Collectors.toSet());
+            case "hasAliveBroker" -> Ask.metadata(nodes.clientPort(node), null).brokers().stream()
+                .anyMatch(each -> each.nodeId() == (Integer) call.getArgument(0));
+            case "getAliveBrokerNodes" -> Ask.metadata(nodes.clientPort(node), null).brokers().stream()
+                .map(each -> new org.apache.kafka.common.Node(each.nodeId(), each.host(), each.port(), each.rack()))
+                .toList();
+            case "getLeaderAndIsr" -> partition(node, call.getArgument(0), call.getArgument(1)).map(Stubs::leaderAndIsr);
+            default -> throw Marks.insides("MetadataCache." + call.getMethod().getName());
+        });
+    }
+
+    private Optional<MetadataResponseTopic> topic(Node node, String name) {
+        return Ask.metadata(nodes.clientPort(node), name).topics().stream().filter(each -> each.errorCode() == 0).findFirst();
+    }
+
+    private Optional<MetadataResponsePartition> partition(Node node, String topic, int index) {
+        return topic(node, topic).flatMap(
+            found -> found.partitions().stream().filter(each -> each.partitionIndex() == index).findFirst());
+    }
+
+    private static LeaderAndIsr leaderAndIsr(MetadataResponsePartition partition) {
+        return new LeaderAndIsr(partition.leaderId(), partition.leaderEpoch(), partition.isrNodes(),
+            LeaderRecoveryState.RECOVERED, -1);
+    }
+
+    private Object start(Node node) throws Exception {
+        node.launch();
+        node.awaitReady();
+        return null;
+    }
+
+    private Object stop(Node node) throws Exception {
+        if (node.isController) {
+            Marks.INSIDES.add("a combined node whose broker alone is stopped");
+        }
+        nodes.stop(node);
+        return null;
+    }
+
+    private interface Answers {
+        Object answer(InvocationOnMock call) throws Exception;
+    }
+
+    private static <T> T stub(Class<T> type, Answers answers) {
+        return Mockito.mock(type, Mockito.withSettings().stubOnly().defaultAnswer(call -> {
+            if (call.getMethod().getDeclaringClass() == Object.class) {
+                return call.callRealMethod();
+            }
+            return answers.answer(call);
+        }));
+    }
+}

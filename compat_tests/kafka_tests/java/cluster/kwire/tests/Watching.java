@@ -1,0 +1,72 @@
+package kwire.tests;
+
+import java.io.File;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Objects;
+import org.apache.kafka.common.message.DescribeQuorumResponseData;
+import org.apache.kafka.common.message.MetadataResponseData.MetadataResponseTopic;
+import org.apache.kafka.common.protocol.Errors;
+
+/** Conditions that Kafka's tests look for inside brokers, seen by requests and on disk. */
+public final class Watching {
+    private static final long SECONDS = 60;
+
+    private Watching() {
+    }
+
+    /** All running brokers name the topic with so many partitions, each with a leader. */
+    public static void topicIsThere(Nodes nodes, String topic, int partitions) throws InterruptedException {
+        for (Node node : nodes.running()) {
+            Nodes.await(SECONDS, "broker " + node.id + " has " + topic + " with " + partitions + " partitions", () -> {
+                MetadataResponseTopic found = topic(nodes, node, topic);
+                return found.errorCode() == 0 && found.partitions().size() == partitions
+                    && found.partitions().stream().allMatch(each -> each.errorCode() != Errors.LEADER_NOT_AVAILABLE.code());
+            });
+        }
+    }
+
+    /** No running broker names the topic, and none has a directory of one of its partitions in service. */
+    public static void topicIsGone(Nodes nodes, String topic) throws InterruptedException {
+        for (Node node : nodes.running()) {
+            Nodes.await(SECONDS, "broker " + node.id + " has no " + topic,
+                () -> topic(nodes, node, topic).errorCode() == Errors.UNKNOWN_TOPIC_OR_PARTITION.code());
+            Nodes.await(SECONDS, "broker " + node.id + " has no directory of " + topic, () -> !isOnDisk(node, topic));
+        }
+    }
+
+    private static MetadataResponseTopic topic(Nodes nodes, Node node, String topic) {
+        return Ask.metadata(nodes.clientPort(node), topic).topics().iterator().next();
+    }
+
+    private static boolean isOnDisk(Node node, String topic) {
+        return Arrays.stream(node.properties.get("log.dirs").toString().split(","))
+            .flatMap(directory -> Arrays.stream(Objects.requireNonNull(new File(directory).list())))
+            .anyMatch(name -> name.matches(java.util.regex.Pattern.quote(topic) + "-\\d+"));
+    }
+
+    /** Each running broker has fetched the metadata log up to what was committed, and has come back for more. */
+    public static void metadataIsCaughtUp(Nodes nodes) throws InterruptedException {
+        int port = nodes.clientPort(nodes.running().iterator().next());
+        var begun = Ask.quorum(port).topics().get(0).partitions().get(0);
+        long committed = begun.highWatermark();
+        Map<Integer, Long> fetched = new HashMap<>();
+        Nodes.await(SECONDS, "brokers have metadata up to " + committed, () -> {
+            var now = Ask.quorum(port).topics().get(0).partitions().get(0);
+            for (Node node : nodes.running()) {
+                DescribeQuorumResponseData.ReplicaState state = java.util.stream.Stream
+                    .concat(now.currentVoters().stream(), now.observers().stream())
+                    .filter(each -> each.replicaId() == node.id).findFirst().orElseThrow();
+                if (state.logEndOffset() < committed) {
+                    return false;
+                }
+                Long before = fetched.putIfAbsent(node.id, state.lastFetchTimestamp());
+                if (node.id != now.leaderId() && (before == null || before == state.lastFetchTimestamp())) {
+                    return false;
+                }
+            }
+            return true;
+        });
+    }
+}

@@ -1,0 +1,34 @@
+package kwire.tests;
+
+import java.util.Collection;
+import java.util.concurrent.ConcurrentSkipListSet;
+import org.apache.logging.log4j.LogManager;
+import org.apache.logging.log4j.core.LogEvent;
+import org.apache.logging.log4j.core.Logger;
+import org.apache.logging.log4j.core.appender.AbstractAppender;
+import org.apache.logging.log4j.core.config.Property;
+
+/** What clients log of requests that a broker does not serve; tests that wait in vain tell of a timeout alone. */
+final class Unserved extends AbstractAppender {
+    static final Collection<String> SAID = new ConcurrentSkipListSet<>();
+    private static final java.util.regex.Pattern TOLD =
+        java.util.regex.Pattern.compile("(?:node|broker|cluster) does not support (?:the )?[A-Za-z_ ]+");
+
+    private Unserved() {
+        super("unserved", null, null, true, Property.EMPTY_ARRAY);
+    }
+
+    static void listen() {
+        Unserved appender = new Unserved();
+        appender.start();
+        ((Logger) LogManager.getRootLogger()).addAppender(appender);
+    }
+
+    @Override
+    public void append(LogEvent event) {
+        var told = TOLD.matcher(event.getMessage().getFormattedMessage());
+        if (told.find()) {
+            SAID.add("logged: " + told.group());
+        }
+    }
+}

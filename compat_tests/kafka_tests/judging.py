@@ -1,0 +1,60 @@
+"""What came of an invocation: passed, failed, or which thing it needs that kwire does not have."""
+
+import re
+from dataclasses import dataclass
+
+PASSED = "passed"
+FAILED = "failed"
+SKIPPED = "skipped"
+INSIDES = "needs the JVM's insides"
+CAPABILITY = "needs a capability"
+
+#: Capability to patterns of what a client, a node or `kwire format` says without it.
+BY_ERROR = {
+    "share groups": r"SHARE_\w+|ShareGroup|share\.version|share group",
+    "streams groups": r"STREAMS_GROUP_\w+|streams\.version",
+    "consumer groups (KIP-848)": r"CONSUMER_GROUP_(?:HEARTBEAT|DESCRIBE)|group\.version|CONSUMER group protocol"
+    r"|does not support the new consumer group",
+    "SASL": r"kwire: sasl\.\S+: is not served yet|SASL_\w+ (?:is )?not served|security\.protocol\S*: .*SASL",
+    "TLS": r"kwire: ssl\.\S+: is not served yet|security\.protocol\S*: .*SSL",
+    "authorization": r"No Authorizer is configured|authorizer\.class\.name: is not served",
+    "delegation tokens": r"DELEGATION_TOKEN|DelegationToken|delegation\.token",
+    "remote storage": r"remote\.(?:log|storage)\S*: is not served|REMOTE_|remote\.storage\.enable",
+    "plugins in Java": r"(?:callback\.class|policy\.class\.name|reporters|plugin|builder\.class)\S*: is not served",
+}
+#: Capability to patterns of the ids of tests that are about it alone, whatever fails first.
+BY_NAME = {
+    "share groups": r"\bShare\w*Test\.|\.\w*ShareGroup|\.testShare",
+    "streams groups": r"\bStreamsGroup\w*Test\.|\.\w*StreamsGroup",
+    "SASL": r"\bSasl\w*Test\.",
+    "authorization": r"\bAclCommandTest\.|AuthorizerIntegrationTest\.|DescribeAuthorizedOperationsTest\.",
+    "remote storage": r"\bRemote\w+Test\.|TopicBasedRemote\w+Test\.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    state: str
+    what: str = ""
+    """What it needs, or how it failed."""
+
+
+def judge(invocation: dict) -> Verdict:
+    if invocation["status"] != FAILED:
+        return Verdict(invocation["status"], invocation.get("reason", ""))
+    if invocation.get("insides"):
+        return Verdict(INSIDES, sorted(set(invocation["insides"]))[0])
+    told = "\n".join(invocation.get("errors", ()))
+    for capability, pattern in BY_NAME.items():
+        if re.search(pattern, invocation["id"]):
+            return Verdict(CAPABILITY, capability)
+    for capability, pattern in BY_ERROR.items():
+        if re.search(pattern, told):
+            return Verdict(CAPABILITY, capability)
+    if setting := re.search(r"kwire: (\S+): is not served yet", told):
+        return Verdict(CAPABILITY, f"the setting {setting[1]}")
+    return Verdict(FAILED, summary(told))
+
+
+def summary(told: str) -> str:
+    return " ".join(told.split())[:160]

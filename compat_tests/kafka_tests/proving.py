@@ -1,0 +1,120 @@
+"""Run classes on kwire with Kafka's own cluster as control, and find what speaks against kwire."""
+
+import collections
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from compat_tests.harness.reference import KAFKA_VERSION
+from compat_tests.kafka_tests import allowed
+from compat_tests.kafka_tests.judging import CAPABILITY, FAILED, INSIDES, PASSED, SKIPPED, Verdict, judge
+from compat_tests.kafka_tests.running import on_kafka, run, simple
+
+STATES = (PASSED, FAILED, INSIDES, CAPABILITY, SKIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A class or method on both sides: verdicts and details by invocation id."""
+
+    selector: str
+    kwire: dict[str, Verdict]
+    kafka: dict[str, Verdict]
+    details: dict[str, dict]
+    seconds: float
+
+    def count(self, state: str) -> int:
+        return sum(each.state == state for each in self.kwire.values())
+
+
+def prove(selectors: Sequence[str], *, jobs: int, say: Callable[[str], None]) -> list[Result]:
+    """Run all, so many JVMs at a time; each class on kwire, and on Kafka when that is not known yet."""
+    shards: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for shard in range(jobs):
+        shards.put(shard)
+    lock = threading.Lock()
+
+    def one(selector: str) -> Result:
+        shard = shards.get()
+        try:
+            started = time.monotonic()
+            invocations = run(selector, "kwire", shard)
+            seconds = time.monotonic() - started
+            theirs = on_kafka(selector, shard)
+        finally:
+            shards.put(shard)
+        result = Result(
+            selector,
+            {each["id"]: judge(each) for each in invocations},
+            {each["id"]: Verdict(each["status"]) for each in theirs},
+            {each["id"]: each for each in invocations},
+            seconds,
+        )
+        with lock:
+            counts = ", ".join(f"{result.count(state)} {state}" for state in STATES if result.count(state))
+            say(f"{simple(selector)}: {counts or 'no test'}; {seconds:.0f} s")
+        return result
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(one, selectors))
+
+
+def complaints(results: Sequence[Result]) -> list[str]:
+    """Everything that makes the row fail: failures outside the allow-list, stale entries, tests that differ."""
+    entries = allowed.read()
+    found = []
+    for result in results:
+        if not result.kwire:
+            found.append(f"{result.selector}: no test ran")
+        for name, verdict in result.kwire.items():
+            theirs = result.kafka.get(name)
+            entry = allowed.covering(name, entries)
+            if verdict.state == PASSED and entry:
+                found.append(f"{name}: passes now, remove {entry} from the allow-list")
+            elif verdict.state not in (PASSED, SKIPPED) and not entry and (theirs is None or theirs.state == PASSED):
+                control = theirs.state if theirs else "not run"
+                found.append(f"{name}: {verdict.state} ({verdict.what}); on Kafka {control}")
+            elif verdict.state == FAILED and entry and entries[entry][0] != FAILED:
+                found.append(f"{name}: failed ({verdict.what}), but the allow-list says: {entries[entry][0]}")
+        found += [f"{name}: not run on kwire" for name in result.kafka.keys() - result.kwire.keys()]
+    return found
+
+
+def table(results: Sequence[Result]) -> Table:
+    shown = Table(title=f"The integration tests of Apache Kafka {KAFKA_VERSION} on kwire, and on Kafka's own cluster")
+    shown.add_column("class")
+    for heading in (
+        "tests",
+        "passed",
+        "failed",
+        "JVM's insides",
+        "capability",
+        "skipped",
+        "passed on Kafka",
+        "seconds",
+    ):
+        shown.add_column(heading, justify="right")
+    for result in results:
+        shown.add_row(simple(result.selector), *cells(result))
+    return shown
+
+
+def cells(result: Result) -> list[str]:
+    kafka = sum(each.state == PASSED for each in result.kafka.values())
+    counts = [str(result.count(state)) for state in STATES]
+    return [str(len(result.kwire)), *counts, str(kafka), f"{result.seconds:.0f}"]
+
+
+def needs(results: Sequence[Result]) -> dict[str, collections.Counter]:
+    """How many invocations need what, by state."""
+    counters = {state: collections.Counter() for state in (INSIDES, CAPABILITY)}
+    for result in results:
+        for verdict in result.kwire.values():
+            if verdict.state in counters:
+                counters[verdict.state][verdict.what] += 1
+    return counters

@@ -1,0 +1,95 @@
+"""Run test classes in JVMs, on kwire processes or on Kafka's own cluster, and read what came of each invocation."""
+
+import collections
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from compat_tests.harness.paths import ROOT
+from compat_tests.kafka_tests.jars import HOME, class_path
+from kwire.cluster.features import METADATA_VERSION, SUPPORTED
+
+JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+HEAP = {"kwire": "-Xmx512m", "kafka": "-Xmx1g"}
+LOGGING = Path(__file__).with_name("log4j2.properties")
+TEST_SECONDS = 180
+CLASS_SECONDS = 3600
+FIRST_PORT = 12_000
+PORTS_OF_A_JVM = 2_000
+CONTROL = HOME / "control"
+SIDES = ("kwire", "kafka")
+_TAGS = re.compile(r",? ?(?:MetadataVersion|(?:Broker|Controller)(?:SecurityProtocol|ListenerName))=[^,]*(?=,|$)")
+
+
+def run(selector: str, side: str, shard: int = 0) -> list[dict]:
+    """Run a class or a method; return an invocation each, with `id`, unique in the class and the same on both sides."""
+    with tempfile.TemporaryDirectory(prefix="kafka-tests-") as scratch:
+        report = Path(scratch) / "report.jsonl"
+        settings = {
+            "test.seconds": TEST_SECONDS,
+            "java.io.tmpdir": scratch,
+            "log4j2.configurationFile": LOGGING,
+            "kwire.python": sys.executable,
+            "kwire.metadata.version": SUPPORTED[METADATA_VERSION][1],
+            "kwire.first.port": FIRST_PORT + PORTS_OF_A_JVM * shard,
+        }
+        command = ["java", HEAP[side], *JVM, *(f"-D{name}={value}" for name, value in settings.items())]
+        command += ["-cp", class_path(side), "kwire.tests.Launch", str(report), selector]
+        problem = _run_bounded(command)
+        lines = report.read_text().splitlines() if report.exists() else []
+    invocations = named([json.loads(line) for line in lines])
+    if problem:
+        end = {"id": f"{simple(selector)} (the JVM)", "status": "failed", "errors": [problem], "seconds": 0}
+        invocations.append(end)
+    return invocations
+
+
+def _run_bounded(command: list[str]) -> str:
+    """Return what went wrong with the JVM itself, or nothing."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **streams) as process:
+        try:
+            output, _ = process.communicate(timeout=CLASS_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return f"no end within {CLASS_SECONDS} s"
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return "" if process.returncode == 0 else f"ended with {process.returncode}: {output[-2000:]}"
+
+
+def simple(selector: str) -> str:
+    return selector.partition("#")[0].rpartition(".")[2]
+
+
+def named(invocations: list[dict]) -> list[dict]:
+    """Give each invocation its id: class, method, and what tells it from the method's others, but not its number."""
+    seen: collections.Counter[str] = collections.Counter()
+    for each in invocations:
+        label = re.sub(r"^\w+ ?\[\d+\] ", "", each["name"])
+        label = _TAGS.sub("", label).strip(", ")
+        own = each.get("method") or "(class)"
+        label = "" if label in (f"{own}()", own, simple(each.get("class", ""))) else f"[{label}]"
+        name = f"{simple(each.get('class', '?'))}.{own}{label}"
+        seen[name] += 1
+        each["id"] = name if seen[name] == 1 else f"{name}#{seen[name]}"
+    return invocations
+
+
+def on_kafka(selector: str, shard: int = 0, *, fresh: bool = False) -> list[dict]:
+    """The same on Kafka's own cluster; kept, since nothing of it changes with kwire."""
+    kept = CONTROL / f"{selector}.json"
+    if not fresh and kept.exists():
+        return json.loads(kept.read_text())
+    invocations = run(selector, "kafka", shard)
+    CONTROL.mkdir(parents=True, exist_ok=True)
+    scratch = kept.with_suffix(f".{os.getpid()}.{shard}")
+    scratch.write_text(json.dumps(invocations))
+    scratch.replace(kept)
+    return invocations
