@@ -86,35 +86,28 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 		--force-reinstall "$$wheel[bench]"
 	@touch $@
 
-# Long searches for trouble; what they find is noted in docs/evidence. KILLS=500, FRAMES=200000, STATES=200000,
-# FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root), QUORUM=1000, CLUSTER=2000, HISTORIES=30, BROKERS=25 (as
-# root) or KAFKA_TESTS=1 runs that one alone, as does COVERAGE=500 (code that no seed runs); SEED=1
-kills = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
-frames = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
-states = $(BIN)/python -m tests.campaign.states --states $(or $(STATES),200000) --seed $(or $(SEED),1000)
-power = $(BIN)/python -m tests.campaign.power --cuts $(or $(POWER),300) --seed $(or $(SEED),1)
-flips = $(BIN)/python -m tests.campaign.flips --flips $(or $(FLIPS),2000) --seed $(or $(SEED),1)
-controllers = compat_tests/install.sh network && $(BIN)/python -m tests.campaign.controllers --runs $(or $(CONTROLLERS),20) --seed $(or $(SEED),1)
-quorum = $(BIN)/python -m tests.campaign.quorum --seeds $(or $(QUORUM),1000) --seed $(or $(SEED),101)
-cluster = $(BIN)/python -m tests.campaign.cluster --seeds $(or $(CLUSTER),2000) --seed $(or $(SEED),101)
-brokers = compat_tests/install.sh kafka network && $(VENV)-compat/bin/python -m tests.campaign.brokers --runs $(or $(BROKERS),25) --seed $(or $(SEED),1)
-kafka_tests = $(VENV)-compat/bin/python -m compat_tests.kafka_tests --all --evidence
-histories = $(VENV)-compat/bin/python -m tests.campaign.histories --runs $(or $(HISTORIES),30) --seed $(or $(SEED),1)
-coverage = $(BIN)/python -m tests.campaign.coverage_of_seeds --seeds $(or $(COVERAGE),500)
-one_alone = $(COVERAGE)$(KILLS)$(FRAMES)$(STATES)$(FLIPS)$(POWER)$(CONTROLLERS)$(QUORUM)$(CLUSTER)$(HISTORIES)$(BROKERS)$(KAFKA_TESTS)
+# Long searches for faults; their results are data in docs/evidence. Without a name all run, one after the other; with one,
+# that one alone: KILLS=500, FRAMES=200000, STATES=200000, FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root),
+# QUORUM=1000, CLUSTER=2000, HISTORIES=30, BROKERS=25 (as root), KAFKA_TESTS=1 (Apache Kafka's own tests), SOAK=3600
+# (seconds), COVERAGE=500 (code that no seed runs); SEED=1
+CAMPAIGNS := KILLS FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE
+compat_python := $(VENV)-compat/bin/python
+run-KILLS = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
+run-FRAMES = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
+run-STATES = $(BIN)/python -m tests.campaign.states --states $(or $(STATES),200000) --seed $(or $(SEED),1000)
+run-FLIPS = $(BIN)/python -m tests.campaign.flips --flips $(or $(FLIPS),2000) --seed $(or $(SEED),1)
+run-POWER = $(BIN)/python -m tests.campaign.power --cuts $(or $(POWER),300) --seed $(or $(SEED),1)
+run-CONTROLLERS = compat_tests/install.sh network && $(BIN)/python -m tests.campaign.controllers --runs $(or $(CONTROLLERS),20) --seed $(or $(SEED),1)
+run-QUORUM = $(BIN)/python -m tests.campaign.quorum --seeds $(or $(QUORUM),1000) --seed $(or $(SEED),101)
+run-CLUSTER = $(BIN)/python -m tests.campaign.cluster --seeds $(or $(CLUSTER),2000) --seed $(or $(SEED),101)
+run-HISTORIES = $(compat_python) -m tests.campaign.histories --runs $(or $(HISTORIES),30) --seed $(or $(SEED),1)
+run-BROKERS = compat_tests/install.sh kafka network && $(compat_python) -m tests.campaign.brokers --runs $(or $(BROKERS),25) --seed $(or $(SEED),1)
+run-KAFKA_TESTS = $(compat_python) -m compat_tests.kafka_tests --all --evidence
+run-SOAK = $(compat_python) -m tests.campaign.soak --seconds $(or $(SOAK),3600) --seed $(or $(SEED),1)
+run-COVERAGE = $(BIN)/python -m tests.campaign.coverage_of_seeds --seeds $(or $(COVERAGE),500)
+chosen = $(foreach name,$(CAMPAIGNS),$(if $($(name)),$(name)))
 campaign: $(VENV)/.test $(VENV)-compat/.compat
-	$(if $(one_alone),$(if $(KILLS),$(kills)),$(kills))
-	$(if $(one_alone),$(if $(FRAMES),$(frames)),$(frames))
-	$(if $(one_alone),$(if $(STATES),$(states)),$(states))
-	$(if $(one_alone),$(if $(FLIPS),$(flips)),$(flips))
-	$(if $(one_alone),$(if $(POWER),$(power)),$(power))
-	$(if $(one_alone),$(if $(CONTROLLERS),$(controllers)),$(controllers))
-	$(if $(one_alone),$(if $(QUORUM),$(quorum)),$(quorum))
-	$(if $(one_alone),$(if $(CLUSTER),$(cluster)),$(cluster))
-	$(if $(one_alone),$(if $(HISTORIES),$(histories)),$(histories))
-	$(if $(one_alone),$(if $(BROKERS),$(brokers)),$(brokers))
-	$(if $(one_alone),$(if $(COVERAGE),$(coverage)),$(coverage))
-	$(if $(one_alone),$(if $(KAFKA_TESTS),$(kafka_tests)),$(kafka_tests))
+	$(foreach name,$(or $(strip $(chosen)),$(CAMPAIGNS)),$(run-$(name)) &&) true
 
 # What was built and what tools remember.
 clean:

@@ -1,0 +1,114 @@
+"""Soak: mixed load on three brokers for an hour; after a warm-up nothing that a node holds may grow.
+
+    python -m tests.campaign.soak --seconds 3600 --seed 1 --directory DIRECTORY
+
+One node is restarted every five minutes. Of the two others resident memory, descriptors, threads and objects are
+sampled, and their growth after the warm-up (ten minutes, or a third of a shorter run) may be 1 % an hour at most. A run
+that measures less than an hour is judged by its own growth: 1 % of the mean. --leak connections plants a leak, which
+must be found. A row of docs/evidence/soak.md is written at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import fields
+from pathlib import Path
+
+from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.soak.load import Load
+from tests.campaign.soak.nodes import Nodes, Sample
+from tests.campaign.soak.trend import HOUR_SECONDS, growth_an_hour
+
+EVIDENCE = EvidencePage(
+    "soak.md",
+    "# Soak\n\nWritten by `make campaign SOAK=3600`. Growth after the warm-up, within an hour or the time measured if\n"
+    "that is less, as a share of the mean; of the two nodes that were never restarted, the larger one.",
+    "commit | seed | seconds | planted | memory | descriptors | threads | objects | work | outcome",
+)
+WARM_UP_SECONDS = 600.0
+RESTART_SECONDS = 300.0
+SAMPLE_SECONDS = 5.0
+GROWTH_MAX = 0.01
+STEADY, RESTARTED = (1, 2), 3
+QUANTITIES = tuple(field.name for field in fields(Sample))
+
+
+class Soak:
+    """One run."""
+
+    def __init__(self, nodes: Nodes, load: Load) -> None:
+        self._nodes = nodes
+        self._load = load
+        self._samples: dict[int, list[tuple[float, Sample]]] = defaultdict(list)
+
+    def run(self, seconds: float) -> None:
+        """Raises AssertionError when a node or a client fails."""
+        begin = time.monotonic()
+        restart_at = begin + RESTART_SECONDS
+        while (now := time.monotonic()) < begin + seconds:
+            self._nodes.check()
+            if now >= restart_at:
+                self._nodes.stop(RESTARTED)
+                self._nodes.start(RESTARTED)
+                restart_at += RESTART_SECONDS
+            for number in STEADY:
+                sample = self._nodes.sample(number)
+                if sample is not None:
+                    self._samples[number].append((now - begin, sample))
+            time.sleep(SAMPLE_SECONDS)
+
+    def growth(self, seconds: float) -> dict[str, float]:
+        """Of each quantity, the larger one of the steady nodes, within an hour or the time measured if that is less."""
+        warm = min(WARM_UP_SECONDS, seconds / 3)
+        share = min(1.0, (seconds - warm) / HOUR_SECONDS)
+        found = {}
+        for quantity in QUANTITIES:
+            grown = []
+            for samples in self._samples.values():
+                late = [(at, getattr(sample, quantity)) for at, sample in samples if at >= warm]
+                grown.append(growth_an_hour([at for at, _ in late], [value for _, value in late]) * share)
+            found[quantity] = max(grown)
+        return found
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--seconds", type=float, default=HOUR_SECONDS)
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--leak", choices=["", "connections"], default="")
+    arguments.add_argument("--directory", type=Path, help="logs and data; by default a new temporary one")
+    arguments.add_argument("--no-evidence", action="store_true")
+    given = arguments.parse_args()
+    commit = current_commit()
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="kwire-soak-"))
+    nodes = Nodes(directory, leak=given.leak)
+    try:
+        for number in (*STEADY, RESTARTED):
+            nodes.start(number)
+        load = Load(nodes.bootstrap, given.seed)
+        load.start()
+        soak = Soak(nodes, load)
+        soak.run(given.seconds)
+        growth = soak.growth(given.seconds)
+        types = {number: nodes.types(number) for number in STEADY}
+        load.stop()
+    finally:
+        nodes.kill()
+    grows = [quantity for quantity, share in growth.items() if share > GROWTH_MAX]
+    outcome = f"grows: {', '.join(grows)}" if grows else "flat"
+    if load.errors:
+        outcome += f"; {len(load.errors)} errors: {load.errors[0]}"
+    work = ", ".join(f"{count:,} {what}" for what, count in sorted(load.done.items()))
+    shares = [f"{100 * growth[quantity]:+.2f} %" for quantity in QUANTITIES]
+    print(outcome, dict(zip(QUANTITIES, shares, strict=True)), work, *load.errors[:5], types, sep="\n")
+    if not given.no_evidence:
+        EVIDENCE.append(commit, given.seed, f"{given.seconds:.0f}", given.leak or "-", *shares, work, outcome)
+    is_as_expected = not load.errors and bool(grows) == bool(given.leak)
+    raise SystemExit(not is_as_expected)
+
+
+if __name__ == "__main__":
+    main()

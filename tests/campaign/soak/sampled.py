@@ -1,0 +1,49 @@
+"""Loaded as sitecustomize by every node of a soak: writes the counts of the collector's objects, and plants a leak.
+
+SOAK_SAMPLES names the directory of the samples. SOAK_LEAK=connections keeps every connection that was ever made.
+"""
+
+import gc
+import json
+import os
+import threading
+from collections import Counter
+from pathlib import Path
+
+SECONDS = 20.0
+TYPES_MAX = 40
+
+
+def write_counts(path: Path) -> None:
+    objects = gc.get_objects()
+    counts = Counter(type(each).__name__ for each in objects)
+    sample = {"objects": len(objects) + gc.get_freeze_count(), "types": dict(counts.most_common(TYPES_MAX))}
+    del objects
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(sample))
+    temporary.replace(path)
+
+
+def sample_forever(directory: str) -> None:
+    stop = threading.Event()
+    while not stop.wait(SECONDS):
+        write_counts(Path(directory) / f"{os.getpid()}.json")
+
+
+def keep_connections() -> None:
+    from kwire.server.network import stream_protocol
+
+    kept = []
+    made = stream_protocol.StreamProtocol.connection_made
+
+    def connection_made(self, transport):
+        kept.append((self, bytearray(64 * 1024)))
+        made(self, transport)
+
+    stream_protocol.StreamProtocol.connection_made = connection_made  # type: ignore[method-assign]
+
+
+if os.environ.get("SOAK_SAMPLES"):
+    threading.Thread(target=sample_forever, args=(os.environ["SOAK_SAMPLES"],), daemon=True).start()
+    if os.environ.get("SOAK_LEAK") == "connections":
+        keep_connections()
