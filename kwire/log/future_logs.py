@@ -1,7 +1,8 @@
 """Future logs: replicas on their way into another log directory of their broker (KIP-113).
 
 A future log is filled beside its partition's log, in "topic-partition.<32 hex digits>-future", and then takes its
-place. Until then it is nobody's data: nothing but this module and who fills it sees it, and a start removes it.
+place. Until then it is nobody's data: nothing but this module and who fills it sees it. A start removes it and names
+the move in `interrupted`, so that it can begin again.
 
 A crash at any point, with any of the renames since the last sync of their directory undone, must leave one log that
 has all that was durable. replace() is one call on the loop, so nothing is appended in between:
@@ -83,6 +84,8 @@ class FutureLogs:
         self._surroundings = surroundings
         self._disk: Disk = surroundings.disk
         self._preferred: dict[TopicPartition, str] = {}
+        self.interrupted: dict[TopicPartition, str] = {}
+        """Moves that the last stop interrupted: the log directory that each partition was on its way to."""
 
     # Where logs shall be that are not there yet
 
@@ -243,8 +246,10 @@ class FutureLogs:
         for name in names:
             found = _FUTURE_DIRECTORY.fullmatch(name)
             if found is not None and found["name"] in everywhere:
-                logger.info("Removing %s/%s: a move that was interrupted is forgotten", directory.path, name)
+                logger.info("Removing %s/%s: the move was interrupted, and begins again", directory.path, name)
                 self._rename(directory, name, name.removesuffix("future") + "delete")
+                topic, _, index = found["name"].rpartition("-")
+                self.interrupted[topic, int(index)] = directory.path
 
     def _choose(self, name: str, holders: list[LogDirectory]) -> None:
         """The later end is taken: after a move only one of them was appended to. If they are equal, the moved one."""

@@ -201,6 +201,7 @@ class BrokerServer:
             partitions=self._partitions,
             workers=node.workers,
             dynamic_configs=node.dynamic_configs,
+            assignments=assignments,
             moved=lost_replicas.opened,
         )
         node.background.run(self._moves.run())

@@ -57,18 +57,44 @@ class DirectoryAssignments:
         self._untold: dict[Replica, UUID] = {}
         self._lost: set[Replica] = set()
         """Given up, whether or not the metadata that are known here say so by now."""
+        self._promotions: dict[Replica, UUID] = {}
+        """Directories that moved replicas are about to be in: the controller is told before they are."""
+        self._awaited: dict[Replica, asyncio.Future[None]] = {}
+        """Resolved when the controller has been told of the promotion."""
         self._woken = asyncio.Event()
 
     def note(self, partition: Partition) -> None:
         """A log is open, or has moved: tell where, unless the metadata say so and will not be told otherwise."""
-        directory = self._directory_ids.get(posixpath.dirname(partition.log.directory))
         replica = (partition.topic_id, partition.index)
+        directory = self._promotions.get(replica) or self._directory_ids.get(posixpath.dirname(partition.log.directory))
         is_said = directory == directory_of(partition.image, self._broker_id)
         is_known = is_said and replica not in self._untold and replica not in self._lost
         if directory is not None and not is_known:
             self._lost.discard(replica)
             self._untold[replica] = directory
             self._woken.set()
+
+    def begin_promotion(self, partition: Partition, path: str) -> asyncio.Future[None]:
+        """Tell the controller that a replica is in the log directory to which it moves, before its log takes the place.
+
+        If that directory fails the moment after, the controller knows whose leaders to replace. The future is resolved
+        when the controller has been told; end_promotion() is to be called in any case.
+        """
+        replica = (partition.topic_id, partition.index)
+        awaited = self._awaited[replica] = asyncio.get_running_loop().create_future()
+        self._promotions[replica] = self._directory_ids[path]
+        self.note(partition)
+        if replica not in self._untold:
+            awaited.set_result(None)
+        return awaited
+
+    def end_promotion(self, partition: Partition) -> None:
+        """The replica is where its log is: in the new directory, or, if the move has failed, in the old one."""
+        replica = (partition.topic_id, partition.index)
+        del self._promotions[replica]
+        self._awaited.pop(replica).cancel()
+        if not partition.is_removed:
+            self.look(partition)
 
     def look(self, partition: Partition) -> None:
         """The metadata have changed: a request that was on its way for long may have put the replica elsewhere."""
@@ -111,6 +137,9 @@ class DirectoryAssignments:
         for replica, directory in told.items():  # what it refused one by one is deleted, or moved away, meanwhile
             if self._untold.get(replica) == directory:
                 del self._untold[replica]
+            awaited = self._awaited.get(replica)
+            if awaited is not None and not awaited.done() and self._promotions[replica] == directory:
+                awaited.set_result(None)
         return True
 
 

@@ -2,8 +2,9 @@
 
 A move fills a future log (kwire.log.future_logs) in steps between which requests are served, one move after the other
 in turn, and no faster than replica.alter.log.dirs.io.max.bytes.per.second. What is copied is made durable by a worker.
-When little is left to copy, the rest is copied, made durable and put in the place of the partition's log in one go.
-Whatever goes wrong ends the move, and the replica stays where it is; a restart of the broker forgets it.
+When the future log has caught up, the controller is told where the replica is going to be (KIP-858). Then the rest is
+copied, made durable and put in the place of the partition's log in one go. Any failure ends the move, and the replica
+stays where it is. A move that a stop of the broker interrupts begins again at the next start.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Workers
+from kwire.server.directory_assignments import DirectoryAssignments
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 
 logger = logging.getLogger("kwire.server.replica_moves")
@@ -39,6 +41,8 @@ FLUSHES_MAX: Final = 10
 """After so many flushes that left more than that to copy, clients write faster than that: they have to wait once."""
 
 PAUSE_SECONDS_LEAST: Final = 0.001
+ASSIGNMENT_SECONDS: Final = 0.05
+"""How long a turn waits for the controller."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -48,6 +52,8 @@ class Move:
     partition: Partition
     copying: Copying
     path: str
+    assigned: asyncio.Future[None] | None = None
+    """Resolved when the controller has been told of the new directory; None while there is more to copy."""
     flushes: int = 0
     """How often the future log had caught up and was flushed."""
 
@@ -67,13 +73,15 @@ class ReplicaMoves:
         partitions: Partitions,
         workers: Workers,
         dynamic_configs: DynamicConfigs,
+        assignments: DirectoryAssignments,
         moved: Callable[[Partition], None],
     ) -> None:
-        """`moved` is told of each partition whose log is in another directory from now on."""
+        """`moved` is called with each partition whose log is in another directory from now on."""
         self._logs = logs
         self._partitions = partitions
         self._workers = workers
         self._dynamic_configs = dynamic_configs
+        self._assignments = assignments
         self._moved = moved
         self._moves: dict[TopicPartition, Move] = {}
         self._woken = asyncio.Event()
@@ -128,10 +136,27 @@ class ReplicaMoves:
 
     def _removed(self, partition: Partition) -> None:
         """With the partition's log its future log has gone."""
-        self._moves.pop((partition.topic, partition.index), None)
+        move = self._moves.pop((partition.topic, partition.index), None)
+        if move is not None:
+            self._end_promotion(move)
+
+    def _end_promotion(self, move: Move) -> None:
+        if move.assigned is not None:
+            self._assignments.end_promotion(move.partition)
+
+    def _begin_again(self) -> None:
+        """Begin the moves that the last stop interrupted."""
+        interrupted = self._logs.futures.interrupted
+        while interrupted:
+            (topic, index), path = interrupted.popitem()
+            try:
+                self.move(topic, index, path)
+            except KafkaError as error:
+                logger.warning("the move of %s-%d to %s does not go on: %s", topic, index, path, error)
 
     async def run(self) -> None:
         """For as long as the broker runs."""
+        self._begin_again()
         while True:
             await self._woken.wait()
             self._woken.clear()
@@ -173,6 +198,11 @@ class ReplicaMoves:
 
     async def _finish(self, move: Move) -> None:
         """The future log has caught up: make it durable, and put it in place if it has little to catch up with then."""
+        if move.assigned is None:
+            move.assigned = self._assignments.begin_promotion(move.partition, move.path)
+        if not move.assigned.done():  # other moves go on meanwhile
+            await asyncio.wait([move.assigned], timeout=ASSIGNMENT_SECONDS)
+            return
         future = move.copying.future
         job = future.begin_flush()
         await self._workers.run(job.run)
@@ -190,6 +220,7 @@ class ReplicaMoves:
         moved = self._logs.futures.replace(move.log)
         del self._moves[partition.topic, partition.index]
         partition.take_log(moved)
+        self._end_promotion(move)
         logger.info("%r is in %s from now on", moved, move.path)
         self._moved(partition)
 
@@ -197,4 +228,5 @@ class ReplicaMoves:
         partition = move.partition
         logger.warning("the move of %r to %s ends: %s", move.log, move.path, why)
         del self._moves[partition.topic, partition.index]
+        self._end_promotion(move)
         self._logs.futures.abandon(partition.topic, partition.index)

@@ -380,16 +380,57 @@ def test_a_deleted_topic_takes_its_move_along(client: RawClient, directories: li
     moved(client, directories, topic)
 
 
-def test_a_restart_forgets_a_move(data_dir: Path, config: dict[str, str], directories: list[str]) -> None:
+def test_a_move_goes_on_after_a_restart(data_dir: Path, config: dict[str, str], directories: list[str]) -> None:
     with RunningBroker(data_dir, config) as running, running.client() as client:
         topic, home, away = beginning_to_move(client, directories)
     assert [name for name in names_in(away) if name.endswith("-future")]
     with RunningBroker(data_dir, config) as running, running.client() as client:
-        assert list(places(client, topic)) == [home]
-        assert not [name for name in names_in(away) if name.endswith("-future")]
+        assert set(places(client, topic)) == {home, away + "*"}
         assert len(everything(client, topic)) == 3
         set_rate(client, None)
-        assert moved(client, directories, topic) == away
+        eventually(lambda: list(places(client, topic)) == [away], "it has moved")
+        assert len(everything(client, topic)) == 3
+    with RunningBroker(data_dir, config) as running, running.client() as client:
+        assert list(places(client, topic)) == [away], "nothing is left to go on with"
+
+
+def test_the_controller_is_told_before_the_log_takes_its_new_place(
+    broker: RunningBroker, client: RawClient, directories: list[str]
+) -> None:
+    topic, topic_id = create_topic(client)
+    produce(client, topic, batch(b"one"))
+    home, away = home_and_away(client, directories, topic)
+    assignments = broker.server._moves._assignments
+    told = threading.Event()
+    may_go_on = threading.Event()
+    tell = assignments._tell
+
+    async def tell_slowly(replicas: Any) -> bool:
+        if any(replica[0] == topic_id for replica in replicas):
+            told.set()
+            if not may_go_on.is_set():
+                return False
+        return await tell(replicas)
+
+    broker.call(lambda: setattr(assignments, "_tell", tell_slowly))
+    assert ask_to_move(client, away, topic) == [ErrorCode.NONE]
+    assert told.wait(15)
+    assert set(places(client, topic)) == {home, away + "*"}, "it waits for the controller"
+    produce(client, topic, batch(b"two"))
+    may_go_on.set()
+    eventually(lambda: list(places(client, topic)) == [away], "it has moved")
+    assert len(everything(client, topic)) == 2
+    told.clear()
+    may_go_on.clear()
+    assert ask_to_move(client, home, topic) == [ErrorCode.NONE]
+    assert told.wait(15)
+    assert ask_to_move(client, away, topic) == [ErrorCode.NONE]
+    may_go_on.set()
+    assert list(places(client, topic)) == [away], "the move back was taken back before the controller knew of it"
+    eventually(lambda: not broker.call(lambda: dict(assignments._untold)), "the controller knows where it is")
+    directory = broker.server._node.storage.directory_ids[away]
+    image = broker.call(lambda: broker.server._image().topics[topic].partitions[0])
+    assert directory in image.directories
 
 
 def test_a_truncated_or_shortened_log_is_copied_as_it_is_then(
