@@ -9,6 +9,8 @@ SKIPPED = "skipped"
 INSIDES = "needs the JVM's insides"
 CAPABILITY = "needs a capability"
 
+IN_THIS_JVM = r"Unable to find metric|No such MBean|InstanceNotFoundException"
+"""What a test says that looks for a broker's metrics in its own JVM."""
 #: Capability to patterns of what a client, a node or `kwire format` says without it.
 BY_ERROR = {
     "share groups": r"SHARE_\w+|ShareGroup|share\.version|share group",
@@ -45,12 +47,16 @@ def judge(invocation: dict) -> Verdict:
     if invocation.get("insides"):
         return Verdict(INSIDES, sorted(set(invocation["insides"]))[0])
     told = "\n".join(invocation.get("errors", ()))
+    if re.search(IN_THIS_JVM, told):
+        return Verdict(INSIDES, "metrics of the broker")
     for capability, pattern in BY_NAME.items():
         if re.search(pattern, invocation["id"]):
             return Verdict(CAPABILITY, capability)
     for capability, pattern in BY_ERROR.items():
         if re.search(pattern, told):
             return Verdict(CAPABILITY, capability)
+    if re.search(r"No MetadataVersion with feature level \d+|metadata\.version \d+", told):
+        return Verdict(CAPABILITY, "metadata versions before 4.0")
     if setting := re.search(r"kwire: (\S+): is not served yet", told):
         return Verdict(CAPABILITY, f"the setting {setting[1]}")
     return Verdict(FAILED, summary(told))

@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.TimeUnit;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.metadata.BrokerState;
 
 /** One kwire node as a process. It ends with this JVM: its standard input is a pipe that nobody else holds. */
@@ -130,7 +131,9 @@ public final class Node {
         return process != null && state != BrokerState.NOT_RUNNING && state != BrokerState.SHUTTING_DOWN && !process.isAlive();
     }
 
-    File home() {
-        return directory.toFile();
+    /** The directory of a partition in service, in any log directory. */
+    java.util.Optional<File> directoryOf(TopicPartition partition) {
+        return java.util.Arrays.stream(properties.get("log.dirs").toString().split(","))
+            .map(each -> new File(each, partition.toString())).filter(File::isDirectory).findFirst();
     }
 }

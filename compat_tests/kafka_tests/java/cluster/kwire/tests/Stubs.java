@@ -1,16 +1,19 @@
 package kwire.tests;
 
-import java.time.Duration;
+import java.io.File;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import kafka.cluster.Partition;
+import kafka.log.LogManager;
 import kafka.network.SocketServer;
 import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaConfig;
+import kafka.server.ReplicaManager;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.message.MetadataResponseData.MetadataResponsePartition;
 import org.apache.kafka.common.message.MetadataResponseData.MetadataResponseTopic;
@@ -18,8 +21,10 @@ import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.metadata.LeaderRecoveryState;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.mockito.Mockito;
 import org.mockito.invocation.InvocationOnMock;
+import scala.Option;
 
 /** Kafka's server classes for tests: what can be seen from outside is answered, anything else is marked. */
 public final class Stubs {
@@ -48,6 +53,8 @@ public final class Stubs {
     private BrokerServer broker(Node node) {
         KafkaConfig config = config(node);
         SocketServer sockets = sockets(node);
+        LogManager logs = logs(node);
+        ReplicaManager replicas = replicas(node);
         AtomicReference<KRaftMetadataCache> cache = new AtomicReference<>();
         return stub(BrokerServer.class, call -> switch (call.getMethod().getName()) {
             case "config" -> config;
@@ -57,6 +64,8 @@ public final class Stubs {
             case "boundPort" -> node.port(((ListenerName) call.getArgument(0)).value());
             case "socketServer" -> sockets;
             case "metadataCache" -> cache.updateAndGet(known -> known == null ? cache(node) : known);
+            case "logManager" -> logs;
+            case "replicaManager" -> replicas;
             case "startup" -> Stubs.this.start(node);
             case "shutdown" -> Stubs.this.stop(node);
             case "awaitShutdown" -> null;
@@ -85,6 +94,45 @@ public final class Stubs {
                 return node.port(((ListenerName) call.getArgument(0)).value());
             }
             throw Marks.insides("SocketServer." + call.getMethod().getName());
+        });
+    }
+
+    private static LogManager logs(Node node) {
+        return stub(LogManager.class, call -> switch (call.getMethod().getName()) {
+            case "getLog" -> node.directoryOf(call.getArgument(0)).map(found -> Option.apply(log(found)))
+                .orElse(Option.empty());
+            case "getLog$default$2" -> false;
+            default -> throw Marks.insides("LogManager." + call.getMethod().getName());
+        });
+    }
+
+    private static UnifiedLog log(File directory) {
+        return stub(UnifiedLog.class, call -> switch (call.getMethod().getName()) {
+            case "dir" -> directory;
+            case "parentDir" -> directory.getParent();
+            default -> throw Marks.insides("UnifiedLog." + call.getMethod().getName());
+        });
+    }
+
+    private ReplicaManager replicas(Node node) {
+        return stub(ReplicaManager.class, call -> {
+            if (!call.getMethod().getName().equals("onlinePartition")) {
+                throw Marks.insides("ReplicaManager." + call.getMethod().getName());
+            }
+            TopicPartition partition = call.getArgument(0);
+            return partition(node, partition.topic(), partition.partition())
+                .filter(found -> found.replicaNodes().contains(node.id) && !found.offlineReplicas().contains(node.id))
+                .map(found -> Option.apply(partition(node, partition))).orElse(Option.empty());
+        });
+    }
+
+    private Partition partition(Node node, TopicPartition partition) {
+        return stub(Partition.class, call -> {
+            if (!call.getMethod().getName().equals("leaderIdIfLocal")) {
+                throw Marks.insides("Partition." + call.getMethod().getName());
+            }
+            return partition(node, partition.topic(), partition.partition()).filter(found -> found.leaderId() == node.id)
+                .map(found -> Option.apply((Object) node.id)).orElse(Option.empty());
         });
     }
 

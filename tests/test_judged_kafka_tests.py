@@ -1,0 +1,79 @@
+"""What `make compat ROW=kafka-tests` makes of an invocation: its id, its state, and the entry that allows it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+# Not typed, and no part of what mypy checks.
+allowed: Any = importlib.import_module("compat_tests.kafka_tests.allowed")
+judging: Any = importlib.import_module("compat_tests.kafka_tests.judging")
+running: Any = importlib.import_module("compat_tests.kafka_tests.running")
+TAGS = "MetadataVersion=4.4-IV0,BrokerSecurityProtocol=PLAINTEXT,BrokerListenerName=ListenerName(EXTERNAL)"
+
+
+def invocation(**more: object) -> dict[str, object]:
+    return {"id": "TopicTest.testIt", "status": "failed", "errors": ["java.lang.AssertionError: no"], **more}
+
+
+def test_ids_tell_shapes_apart_and_do_not_depend_on_the_order() -> None:
+    lines = [
+        {"class": "a.b.TopicTest", "method": "testIt", "name": f"testIt [{number}] Type=Raft-{shape}, {TAGS}"}
+        for number, shape in ((1, "Combined"), (2, "Isolated"), (3, "Isolated"))
+    ]
+    assert [each["id"] for each in running.named(lines)] == [
+        "TopicTest.testIt[Type=Raft-Combined]",
+        "TopicTest.testIt[Type=Raft-Isolated]",
+        "TopicTest.testIt[Type=Raft-Isolated]#2",
+    ]
+
+
+def test_a_method_without_a_cluster_of_its_own_has_no_brackets() -> None:
+    assert (
+        running.named([{"class": "TopicTest", "method": "testIt", "name": "testIt()"}])[0]["id"] == "TopicTest.testIt"
+    )
+
+
+def test_what_passes_has_passed_though_it_looked_inside() -> None:
+    assert judging.judge(invocation(status="passed", insides=["BrokerServer.logManager"])).state == judging.PASSED
+
+
+def test_what_fails_and_looked_inside_needs_the_insides() -> None:
+    verdict = judging.judge(invocation(insides=["BrokerServer.logManager"]))
+    assert (verdict.state, verdict.what) == (judging.INSIDES, "BrokerServer.logManager")
+
+
+@pytest.mark.parametrize(
+    ("told", "capability"),
+    [
+        ("logged: node does not support CONSUMER_GROUP_HEARTBEAT", "consumer groups (KIP-848)"),
+        ("UnsupportedVersionException: The node does not support SHARE_GROUP_DESCRIBE", "share groups"),
+        ("kwire format: kwire: sasl.enabled.mechanisms: is not served yet, only its default", "SASL"),
+        ("kwire: some.setting: is not served yet, only its default", "the setting some.setting"),
+        ("SecurityDisabledException: No Authorizer is configured.", "authorization"),
+    ],
+)
+def test_capabilities_are_named(told: str, capability: str) -> None:
+    verdict = judging.judge(invocation(errors=["java.lang.AssertionError: timed out", told]))
+    assert (verdict.state, verdict.what) == (judging.CAPABILITY, capability)
+
+
+def test_what_nothing_explains_has_failed() -> None:
+    assert judging.judge(invocation()).state == judging.FAILED
+
+
+@pytest.mark.parametrize("entry", ["TopicTest.*", "TopicTest.testIt", "TopicTest.testIt[Type=Raft-Isolated]#2"])
+def test_entries_cover_a_class_a_method_or_an_invocation(entry: str) -> None:
+    entries = {entry: (judging.CAPABILITY, "why")}
+    assert allowed.covering("TopicTest.testIt[Type=Raft-Isolated]#2", entries) == entry
+    assert allowed.covering("TopicsTest.testIt[Type=Raft-Isolated]#2", entries) is None
+
+
+def test_each_entry_has_a_state_and_a_reason() -> None:
+    assert not [
+        name
+        for name, (state, reason) in allowed.read().items()
+        if state not in (judging.FAILED, judging.INSIDES, judging.CAPABILITY) or not reason
+    ]
