@@ -7,11 +7,15 @@ cut.
 Where the one ends is kept beside the log, in recovery-point-offset-checkpoint, after every flush. The file itself is
 not synced: an older one is as true, and says less; a torn one says that there was a crash. Before the log is cut, a
 lower one is durable. Without one (Apache Kafka keeps none) a flaw with whole batches behind it counts as damage.
+
+Kafka on the same directory leaves the file alone, and may truncate the log below it in a later epoch. The file
+therefore names the last epoch of the log; if quorum-state knows a later one, the file says nothing any more.
 """
 
 from __future__ import annotations
 
 from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.quorum.state import load_quorum_state
 from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, CorruptCheckpointError, read_offsets, write_offsets
 from kwire.log.disk import Disk
@@ -19,11 +23,17 @@ from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD, crc_matc
 
 _MAGIC_POSITION = 16
 _KEY = (METADATA_TOPIC, 0)
+_EPOCH_KEY = ("last-leader-epoch", 0)
+"""Line of the file that has an epoch in the place of an offset. No topic has this name's directory."""
 
 
-def store_recovery_point(disk: Disk, directory: str, offset: int, *, sync: bool = False) -> None:
-    """Note that all below offset is durable. May be called on a worker. Durably only before the log is cut."""
-    write_offsets(disk, f"{directory}/{RECOVERY_POINT_FILE}", {_KEY: offset}, sync=sync)
+def store_recovery_point(disk: Disk, directory: str, offset: int, *, last_epoch: int, sync: bool = False) -> None:
+    """Note that all below offset is durable. May be called on a worker. Durably only before the log is cut.
+
+    `last_epoch` is the leader epoch of the log's last record.
+    """
+    noted = {_KEY: offset, _EPOCH_KEY: last_epoch}
+    write_offsets(disk, f"{directory}/{RECOVERY_POINT_FILE}", noted, sync=sync)
 
 
 def refuse_damage(disk: Disk, directory: str) -> None:
@@ -54,14 +64,18 @@ def _refusal(what: str) -> DirectoryRefused:
 
 
 def _recovery_point(disk: Disk, directory: str) -> int | None:
-    """None if there is no file; 0 if a crash has torn it or kept it from its name: the log's end may be torn, too."""
+    """None if no file says; 0 if a crash has torn it or kept it from its name: the log's end may be torn, too."""
     path = f"{directory}/{RECOVERY_POINT_FILE}"
     if not disk.exists(path):
         return 0 if disk.exists(f"{path}.tmp") else None
     try:
-        return read_offsets(disk, path).get(_KEY, 0)
+        noted = read_offsets(disk, path)
     except CorruptCheckpointError:
         return 0
+    last_epoch = noted.get(_EPOCH_KEY)
+    if last_epoch is not None and load_quorum_state(disk, directory).leader_epoch > last_epoch:
+        return None
+    return noted.get(_KEY, 0)
 
 
 def _first_flaw(data: bytes, end_offset: int) -> tuple[int, int]:

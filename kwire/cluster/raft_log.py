@@ -230,11 +230,13 @@ class RaftLog:
     def note_durable(self, end_offset: int) -> None:
         """Tell the next start how far damage cannot be a crash's. May be called on a worker."""
         with suppress(DiskFullError):  # the recovery point of before is as true
-            store_recovery_point(self._disk, self._log.directory, end_offset)
+            store_recovery_point(self._disk, self._log.directory, end_offset, last_epoch=self.last_epoch)
 
     def _lower_recovery_point(self) -> None:
         """What is about to be cut must not look like damage to a start after a crash."""
-        store_recovery_point(self._disk, self._log.directory, self._log.recovery_point, sync=True)
+        store_recovery_point(
+            self._disk, self._log.directory, self._log.recovery_point, last_epoch=self.last_epoch, sync=True
+        )
 
     def flush(self) -> None:
         """Make all of it durable, here and now."""

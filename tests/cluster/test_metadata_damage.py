@@ -8,6 +8,8 @@ import pytest
 
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_damage import refuse_damage, store_recovery_point
+from kwire.cluster.quorum.state import QuorumState, store_quorum_state
+from kwire.log.checkpoints import RECOVERY_POINT_FILE
 from kwire.log.disk import RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.protocol.records import with_offsets
@@ -63,7 +65,7 @@ def test_a_flaw_at_the_end_of_an_older_segment_is_damage(tmp_path: Path) -> None
 
 def test_what_is_behind_the_recovery_point_may_be_lost_in_any_order(tmp_path: Path) -> None:
     durable, lost, kept = batches(3)
-    store_recovery_point(RealDisk(), str(tmp_path), 1)
+    store_recovery_point(RealDisk(), str(tmp_path), 1, last_epoch=0)
     write(tmp_path, durable + bytes(len(lost)) + kept)
     assert not refused(tmp_path)
     write(tmp_path, durable)
@@ -73,22 +75,44 @@ def test_what_is_behind_the_recovery_point_may_be_lost_in_any_order(tmp_path: Pa
 
 def test_a_torn_write_may_leave_zeros_where_the_offset_was(tmp_path: Path) -> None:
     first, second, _ = batches(3)
-    store_recovery_point(RealDisk(), str(tmp_path), 1)
+    store_recovery_point(RealDisk(), str(tmp_path), 1, last_epoch=0)
     write(tmp_path, first + bytes(8) + second[8:])
     assert not refused(tmp_path)
-    store_recovery_point(RealDisk(), str(tmp_path), 2)
+    store_recovery_point(RealDisk(), str(tmp_path), 2, last_epoch=0)
     assert refused(tmp_path)
 
 
 def test_what_is_below_the_recovery_point_must_be_there_and_whole(tmp_path: Path) -> None:
     first, second, _ = batches(3)
-    store_recovery_point(RealDisk(), str(tmp_path), 2)
+    store_recovery_point(RealDisk(), str(tmp_path), 2, last_epoch=0)
     write(tmp_path, first + second)
     assert not refused(tmp_path)
     for data in (first + second[:-1], first + second[:-1] + b"?", first, b""):
         write(tmp_path, data)
         assert refused(tmp_path)
     (tmp_path / LOG).unlink()
+    assert refused(tmp_path)
+
+
+def test_other_software_may_truncate_below_the_recovery_point_in_a_later_epoch(tmp_path: Path) -> None:
+    first, second, third = batches(3)
+    store_recovery_point(RealDisk(), str(tmp_path), 3, last_epoch=4)
+    write(tmp_path, first + second)
+    store_quorum_state(RealDisk(), str(tmp_path), QuorumState(leader_epoch=4))
+    assert refused(tmp_path), "nobody truncates what its own epoch has written"
+    store_quorum_state(RealDisk(), str(tmp_path), QuorumState(leader_epoch=5))
+    for data in (first + second, first, first + second[:-1]):
+        write(tmp_path, data)
+        assert not refused(tmp_path)
+    write(tmp_path, first + second[:-1] + b"?" + third)
+    assert refused(tmp_path), "a flaw with a whole batch behind it is damage, whoever wrote it"
+
+
+def test_a_recovery_point_of_an_earlier_release_names_no_epoch(tmp_path: Path) -> None:
+    first, second, _ = batches(3)
+    (tmp_path / RECOVERY_POINT_FILE).write_text("0\n1\n__cluster_metadata 0 3\n")
+    store_quorum_state(RealDisk(), str(tmp_path), QuorumState(leader_epoch=5))
+    write(tmp_path, first + second)
     assert refused(tmp_path)
 
 
@@ -122,7 +146,7 @@ def test_a_changed_bit_costs_no_topic(tmp_path: Path) -> None:
 def test_an_offset_that_changed_is_damage(tmp_path: Path, bit: int) -> None:
     """No CRC covers it, and a later batch would look like a torn one behind it."""
     first, second, third = batches(3)
-    store_recovery_point(RealDisk(), str(tmp_path), 3)
+    store_recovery_point(RealDisk(), str(tmp_path), 3, last_epoch=0)
     changed = bytearray(second)
     changed[7 - bit // 8] ^= 1 << bit % 8
     write(tmp_path, first + second + third)
