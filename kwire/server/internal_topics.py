@@ -15,6 +15,8 @@ from kwire.server.settings.config import BrokerConfig
 
 PATIENCE_SECONDS = 5.0
 """How long somebody who asks for a topic waits for it to be made; then they are told to ask again."""
+FROM_CONTROLLER = -1
+"""A number of partitions or a replication factor that the active controller chooses."""
 WANTED_MAX = 10_000
 """Topics that wait to be created; who asks for more of them has to ask again."""
 
@@ -79,6 +81,10 @@ class TopicCreator:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._metadata_log.reached(lambda image: all(name in image.topics for name in names))
 
+    def _given(self, setting: str) -> int:
+        """Return a setting that this broker's file gives, or -1: then the controller's applies, as in Kafka."""
+        return int(self._config[setting]) if setting in self._config.values else FROM_CONTROLLER
+
     def _wish(self, name: str) -> CreatableTopic:
         config = self._config
         if name == TRANSACTION_STATE_TOPIC:
@@ -99,8 +105,8 @@ class TopicCreator:
         if name != GROUP_OFFSETS_TOPIC:
             return CreatableTopic(
                 name=name,
-                num_partitions=config["num.partitions"],
-                replication_factor=config["default.replication.factor"],
+                num_partitions=self._given("num.partitions"),
+                replication_factor=self._given("default.replication.factor"),
             )
         return CreatableTopic(
             name=name,

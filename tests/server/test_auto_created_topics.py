@@ -1,4 +1,8 @@
-"""Topics that a broker creates because a client asked for them: the broker's own settings decide what they are like."""
+"""Topics that a broker creates because a client asked for them.
+
+num.partitions and default.replication.factor are those of the broker that was asked if its settings give them, and
+else those of the controller.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,34 @@ from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from kwire.simulation import Simulation
 from tests.server.replicated_topic import Scene
 
+PARTITIONS = "num.partitions"
+REPLICATION = "default.replication.factor"
 
-def test_an_auto_created_topic_goes_by_the_broker_that_was_asked() -> None:
-    """Not by num.partitions and default.replication.factor of the controller, which are 1 here."""
+
+def test_settings_of_the_asked_broker_come_before_those_of_the_controller() -> None:
     with Simulation(3) as simulation:
         scene = Scene(simulation)
-        scene.cluster.brokers[1]._settings |= {"num.partitions": "3", "default.replication.factor": "2"}
+        of_brokers = ({}, {PARTITIONS: "3", REPLICATION: "2"}, {PARTITIONS: "1"})
+        for broker, settings in zip(scene.cluster.brokers, of_brokers, strict=True):
+            broker._settings |= settings
+        for controller in scene.cluster.controllers:
+            controller._settings |= {PARTITIONS: "2", REPLICATION: "3"}
 
         async def acts() -> None:
             await scene.start()
-            for broker, expected in ((1, [1]), (2, [2, 2, 2])):
-                name = f"by-{broker}"
-                request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
-                (topic,) = (await scene.ask(broker, request, 12)).topics
-                assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                while topic.error_code != ErrorCode.NONE:
-                    await asyncio.sleep(0.1)
-                    (topic,) = (await scene.ask(broker, request, 12)).topics
-                assert [len(each.replica_nodes) for each in topic.partitions] == expected
+            for broker_id, expected in ((1, [3, 3]), (2, [2, 2, 2]), (3, [3])):
+                assert await _replicas_of_new_topic(scene, broker_id) == expected
 
         simulation.run(acts(), seconds=600)
+
+
+async def _replicas_of_new_topic(scene: Scene, broker_id: int) -> list[int]:
+    """Have a broker create a topic; return the number of replicas of each of its partitions."""
+    name = f"by-{broker_id}"
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
+    (topic,) = (await scene.ask(broker_id, request, 12)).topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    while topic.error_code != ErrorCode.NONE:
+        await asyncio.sleep(0.1)
+        (topic,) = (await scene.ask(broker_id, request, 12)).topics
+    return [len(each.replica_nodes) for each in topic.partitions]
