@@ -22,7 +22,8 @@ BY_ERROR = {
     "authorization": r"No Authorizer is configured|authorizer\.class\.name: is not served",
     "delegation tokens": r"DELEGATION_TOKEN|DelegationToken|delegation\.token",
     "remote storage": r"remote\.(?:log|storage)\S*: is not served|REMOTE_|remote\.storage\.enable",
-    "plugins in Java": r"(?:callback\.class|policy\.class\.name|reporters|plugin|builder\.class)\S*: is not served",
+    "plugins in Java": r"(?:callback\.class|policy\.class\.name|reporters|plugin|builder\.class)\S*: is not served"
+    r"|kwire: \S+: Invalid value \S+ for configuration \S+: Class \S+ could not be found",
 }
 #: Capability to patterns of the ids of tests that are about it alone, whatever fails first.
 BY_NAME = {
@@ -31,6 +32,8 @@ BY_NAME = {
     "SASL": r"\bSasl\w*Test\.",
     "authorization": r"\bAclCommandTest\.|AuthorizerIntegrationTest\.|DescribeAuthorizedOperationsTest\.",
     "remote storage": r"\bRemote\w+Test\.|TopicBasedRemote\w+Test\.",
+    "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId",
+    "metadata.version 4.4-IV0, unstable in 4.3.1": r"\bMetadataVersionIntegrationTest\.testDefaultIsLatestVersion",
 }
 
 

@@ -20,7 +20,7 @@ REPLICATION = "default.replication.factor"
 def test_settings_of_the_asked_broker_come_before_those_of_the_controller() -> None:
     with Simulation(3) as simulation:
         scene = Scene(simulation)
-        of_brokers = ({}, {PARTITIONS: "3", REPLICATION: "2"}, {PARTITIONS: "1"})
+        of_brokers: tuple[dict[str, str], ...] = ({}, {PARTITIONS: "3", REPLICATION: "2"}, {PARTITIONS: "1"})
         for broker, settings in zip(scene.cluster.brokers, of_brokers, strict=True):
             broker._settings |= settings
         for controller in scene.cluster.controllers:

@@ -43,8 +43,9 @@ public final class Node {
         return port;
     }
 
+    /** As BrokerLifecycleManager has it: a broker that was stopped stays in SHUTTING_DOWN. */
     public BrokerState state() {
-        return state;
+        return process != null && state == BrokerState.NOT_RUNNING ? BrokerState.SHUTTING_DOWN : state;
     }
 
     public boolean isStopped() {
