@@ -23,7 +23,7 @@ BY_ERROR = {
     "delegation tokens": r"DELEGATION_TOKEN|DelegationToken|delegation\.token",
     "remote storage": r"remote\.(?:log|storage)\S*: is not served|REMOTE_|remote\.storage\.enable",
     "plugins in Java": r"(?:callback\.class|policy\.class\.name|reporters|plugin|builder\.class)\S*: is not served"
-    r"|kwire: \S+: Invalid value \S+ for configuration \S+: Class \S+ could not be found",
+    r"|kwire: \S+: (?:Invalid value \S+ for configuration \S+: )?Class \S+ (?:could not|cannot) be found",
 }
 #: Capability to patterns of the ids of tests that are about it alone, whatever fails first.
 BY_NAME = {
