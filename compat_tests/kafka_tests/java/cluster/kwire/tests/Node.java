@@ -17,6 +17,8 @@ import org.apache.kafka.metadata.BrokerState;
 public final class Node {
     private static final long START_SECONDS = 60;
     private static final long STOP_SECONDS = 60;
+    /** Of a process that SIGTERM ends before it handles the signal. */
+    private static final int TERMINATED = 143;
     public final int id;
     public final boolean isBroker;
     public final boolean isController;
@@ -117,7 +119,8 @@ public final class Node {
             process.destroyForcibly().waitFor();
             return "node " + id + " does not stop within " + STOP_SECONDS + " s: " + text();
         }
-        return process.exitValue() == 0 ? null : "node " + id + " ended with " + process.exitValue() + ": " + text();
+        boolean endedWhileStarting = process.exitValue() == TERMINATED && text().isEmpty();
+        return process.exitValue() == 0 || endedWhileStarting ? null : "node " + id + " ended with " + process.exitValue() + ": " + text();
     }
 
     void kill() throws InterruptedException {
