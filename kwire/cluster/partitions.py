@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final
+from uuid import UUID
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.group_commit import GroupCommit
@@ -161,7 +162,8 @@ class Partitions:
         self._image = image
         self._is_directory_lost = is_directory_lost and not self._logs.any_offline
         config_of = cache(partial(self.config_of, image=image))
-        for log in list(self._logs.load_one_by_one(config_of)):
+        self._logs.load_all(config_of, partial(_topic_id, image))
+        for log in list(self._logs.logs()):
             if not self._has_replica(image.topics.get(log.topic), log):
                 path = self._logs.set_aside(log.topic, log.partition)
                 logger.warning(
@@ -364,3 +366,8 @@ def _is_counted_on(image: PartitionImage, broker_id: int) -> bool:
     """Whether a replica may have records that no other one has."""
     known = (image.isr, image.eligible_leader_replicas, image.last_known_elr)
     return any(broker_id in brokers for brokers in known)
+
+
+def _topic_id(image: MetadataImage, name: str) -> UUID | None:
+    topic = image.topics.get(name)
+    return None if topic is None else topic.topic_id

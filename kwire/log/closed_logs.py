@@ -22,6 +22,7 @@ from kwire.log.recovery import Surroundings, read_topic_id
 
 if TYPE_CHECKING:
     from kwire.log.log_manager import LogManager
+    from kwire.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,22 @@ class ClosedLogs:
         if found is None or topic_id in (None, found):
             return False
         self.set_aside(directory, key, f"it belongs to topic id {found}, not to {topic_id}")
+        return True
+
+    def set_older_aside(self, directory: LogDirectory, other: PartitionLog, topic_id: uuid.UUID | None) -> bool:
+        """Set one of two logs of a partition aside, the open one or that in `directory`; return False if neither is.
+
+        It is the one that belongs to another topic id, as after the return of a log directory without which the topic
+        was deleted and made again. Raises DiskFailure.
+        """
+        key = (other.topic, other.partition)
+        if self.set_foreign_aside(directory, key, topic_id):
+            return True
+        if other.topic_id in (None, topic_id):
+            return False
+        was = other.directory
+        path = self._manager.set_aside(*key)
+        logger.warning("%s: set aside as %s: it belongs to topic id %s", was, path, other.topic_id)
         return True
 
     def set_aside(self, directory: LogDirectory, key: TopicPartition, why: str) -> None:

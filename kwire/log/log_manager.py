@@ -49,6 +49,8 @@ from kwire.protocol.error_codes import KafkaError
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+TopicIdOf = Callable[[str], uuid.UUID | None]
+"""Returns the id of the topic of a name; None if the metadata have no such topic."""
 
 LOCK_FILE: Final = ".lock"
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
@@ -143,15 +145,15 @@ class LogManager:
 
     # Logs
 
-    def load_all(self, config_of: Callable[[str], LogConfig]) -> int:
-        """Open every partition that is on disk; returns their number."""
-        return sum(1 for _ in self.load_one_by_one(config_of))
+    def load_all(self, config_of: Callable[[str], LogConfig], topic_id_of: TopicIdOf | None = None) -> int:
+        """Open every partition that is on disk; return their number.
 
-    def load_one_by_one(self, config_of: Callable[[str], LogConfig]) -> Iterator[PartitionLog]:
-        """The same, for a caller that does other things in between."""
+        Of two directories of one partition, that of another topic id is set aside; else raises LogDirectoryError.
+        """
         self.futures.settle()
+        opened = 0
         for directory in self.directories:
-            found = self._partitions_in(directory)
+            found = self._partitions_in(directory, topic_id_of)
             progress = None if directory.was_clean_shutdown else self._progress(directory.path, len(found))
             for topic, partition in found:
                 if directory.is_offline:
@@ -159,20 +161,20 @@ class LogManager:
                 if (topic, partition) in directory.logs:
                     continue
                 try:
-                    yield self._open(directory, topic, partition, config_of(topic), None)
+                    self._open(directory, topic, partition, config_of(topic), None)
+                    opened += 1
                 except (DiskFailure, CorruptLogError) as error:
                     # One bad replica does not stop the broker; it stays closed until a peer or a person repairs it.
                     logger.error("Cannot open the log of %s-%s: %s", topic, partition, error)  # noqa: TRY400
                 if progress is not None:
                     progress.one_more()
+        return opened
 
     def _progress(self, path: str, count: int) -> Progress | None:
-        clock = self._surroundings.clock
-        return (
-            Progress(f"Recovering the logs of {path}, which was not shut down cleanly", count, clock) if count else None
-        )
+        what = f"Recovering the logs of {path}, which was not shut down cleanly"
+        return Progress(what, count, self._surroundings.clock) if count else None
 
-    def _partitions_in(self, directory: LogDirectory) -> list[TopicPartition]:
+    def _partitions_in(self, directory: LogDirectory, topic_id_of: TopicIdOf | None) -> list[TopicPartition]:
         """Whose directories are there."""
         if directory.is_offline:
             return []
@@ -183,10 +185,8 @@ class LogManager:
             self.take_offline(directory, failure)
             return []
         self._forget_missing(directory, set(names))
-        found = (
-            self._recognise(directory, name) for name in names if name != METADATA_DIRECTORY and is_directory[name]
-        )
-        return [key for key in found if key is not None]
+        candidates = [name for name in names if name != METADATA_DIRECTORY and is_directory[name]]
+        return [key for name in candidates if (key := self._recognise(directory, name, topic_id_of)) is not None]
 
     def _forget_missing(self, directory: LogDirectory, names: AbstractSet[str]) -> None:
         """A partition that was taken away just before a crash is still named by the checkpoints."""
@@ -194,7 +194,7 @@ class LogManager:
             if f"{topic}-{partition}" not in names:
                 directory.forget((topic, partition))
 
-    def _recognise(self, directory: LogDirectory, name: str) -> TopicPartition | None:
+    def _recognise(self, directory: LogDirectory, name: str, topic_id_of: TopicIdOf | None) -> TopicPartition | None:
         path = f"{directory.path}/{name}"
         if leftovers.DELETED_DIRECTORY.fullmatch(name):
             self._pending.append(PendingDeletion(self._surroundings.clock.wall_ms(), [path]))
@@ -205,9 +205,14 @@ class LogManager:
             return None
         topic_partition = (match[1], int(match[2]))
         other = self.get(*topic_partition)
-        if other is not None and other.directory != path:
-            raise LogDirectoryError(f"log.dirs: {path} and {other.directory} are logs of the same partition")
-        return topic_partition
+        if other is None or other.directory == path:
+            return topic_partition
+        try:
+            if topic_id_of is not None and self.closed.set_older_aside(directory, other, topic_id_of(match[1])):
+                return topic_partition if self.get(*topic_partition) is None else None
+        except DiskFailure as failure:
+            raise LogDirectoryError(f"log.dirs: cannot set {path} or {other.directory} aside: {failure}") from failure
+        raise LogDirectoryError(f"log.dirs: {path} and {other.directory} are logs of the same partition")
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         for directory in self.directories:

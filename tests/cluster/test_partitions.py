@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -30,12 +31,14 @@ ELSEWHERE = dataclasses.replace(
 )
 
 
-def partitions_in(tmp_path: Path, disk: RealDisk | None = None, peers: Peers | None = None) -> Partitions:
+def partitions_in(
+    tmp_path: Path, disk: RealDisk | None = None, peers: Peers | None = None, paths: Sequence[str] = ()
+) -> Partitions:
     """Of a broker that is about to start on this directory."""
     settings = default_settings()
     return Partitions(
         broker_id=BROKER_ID,
-        logs=LogManager([str(tmp_path)], surroundings(disk)),
+        logs=LogManager(paths or [str(tmp_path)], surroundings(disk)),
         group_commit=no_group_commit(),
         peers=Alone() if peers is None else peers,
         settings_of=lambda image: settings,
@@ -286,3 +289,18 @@ def test_a_leader_whose_log_is_damaged_follows_the_metadata_all_the_same(tmp_pat
     with pytest.raises(KafkaError) as refused:
         partitions.find("t", 0)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_a_log_directory_that_returns_with_a_log_of_an_earlier_topic(tmp_path: Path, order: tuple[int, int]) -> None:
+    paths = [str(tmp_path / name) for name in ("a", "b")]
+    for path, topic_id in zip(paths, order, strict=True):
+        before = LogManager([path], surroundings())
+        before.get_or_create("t", 0, LogConfig(), UUID(int=topic_id))
+        before.close(clean=True)
+    partitions = partitions_in(tmp_path / "a", paths=paths)
+    topic = dataclasses.replace(OURS, topic_id=UUID(int=1), partitions=OURS.partitions[:1])
+    partitions.start(dataclasses.replace(MetadataImage(), topics={"t": topic}))
+    partition = partitions.find("t", 0)
+    assert partition.log.topic_id == UUID(int=1)
+    assert [path.parent.name for path in tmp_path.glob("?/*-stray")] == ["ab"[order.index(2)]]

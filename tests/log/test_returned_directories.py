@@ -1,0 +1,43 @@
+"""Log directories that were away and return with logs of partitions that are elsewhere by now."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kwire.log.log_manager import LogDirectoryError
+from tests.log.managed import CONFIG, config_of, managed
+from tests.log.support import batch
+
+
+@pytest.mark.parametrize("ours", [0, 1, None], ids=["first", "second", "none"])
+def test_of_two_directories_of_one_partition_that_of_another_topic_is_set_aside(tmp_path, ours):
+    """As after the return of a log directory without which the topic was deleted and made again."""
+    for index in range(2):
+        before = managed(tmp_path / str(index))
+        topic_id = uuid.UUID(int=2 if index == ours else 3 + index)
+        before.get_or_create("t", 0, CONFIG, topic_id).append(batch(b"%d" % index), leader_epoch=0)
+        before.close(clean=True)
+        (tmp_path / str(index) / "d0").rename(tmp_path / f"d{index}")
+    manager = managed(tmp_path, count=2)
+    known = None if ours is None else uuid.UUID(int=2)
+    manager.load_all(config_of, lambda _: known)
+    kept = [log.directory for log in manager.logs()]
+    assert kept == [str(tmp_path / f"d{1 if ours is None else ours}" / "t-0")]
+    (stray,) = tmp_path.glob("d?/*-stray")
+    assert stray.parent.name == f"d{1 - (1 if ours is None else ours)}"
+    manager.close(clean=False)
+
+
+def test_two_directories_of_the_same_topic_are_refused(tmp_path):
+    for index in range(2):
+        before = managed(tmp_path / str(index))
+        before.get_or_create("t", 0, CONFIG, uuid.UUID(int=2))
+        before.close(clean=True)
+        (tmp_path / str(index) / "d0").rename(tmp_path / f"d{index}")
+    manager = managed(tmp_path, count=2)
+    with pytest.raises(LogDirectoryError, match="logs of the same partition"):
+        manager.load_all(config_of, lambda _: uuid.UUID(int=2))
+    assert not list(tmp_path.glob("d?/*-stray"))
+    manager.close(clean=False)
