@@ -5,6 +5,7 @@ What concerns this broker stays in the process. Requests to another broker carry
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from kwire.cluster.image import NO_LEADER, MetadataImage
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Channel, Unreachable
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
-from kwire.coordinator.answers import Answer
+from kwire.coordinator.answers import Answer, when_all_answered
 from kwire.coordinator.markers import Marker, MarkerWriter, Outcomes, TopicPartition
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction_coordinator import TransactionCoordinator
@@ -27,7 +28,7 @@ from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from kwire.server.request_batches import RequestBatches
+from kwire.server.request_batches import PARTITIONS_MAX, RequestBatches
 
 _Codes = dict[TopicPartition, ErrorCode]
 
@@ -89,7 +90,11 @@ class MarkersEverywhere:
         in_order = sorted(partitions)  # a set's own order is another one in each process
         if leader_id == self._others.broker_id:
             return self._writer.write(marker, in_order)
-        return self._batches.add(leader_id, marker.producer_id, _MarkerOf(marker, in_order))
+        pieces = [
+            self._batches.add(leader_id, marker.producer_id, _MarkerOf(marker, piece), len(piece))
+            for piece in _pieces(in_order)
+        ]
+        return pieces[0] if len(pieces) == 1 else when_all_answered(pieces, _merged)
 
     def stop(self) -> None:
         """Cancel the requests that are under way."""
@@ -168,18 +173,22 @@ class TransactionsEverywhere:
         verify_only: bool,
     ) -> dict[TopicPartition, ErrorCode]:
         """What comes of each partition. Raises KafkaError when nobody says."""
-        transaction = AddPartitionsToTxnTransaction(
-            transactional_id=transactional_id,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            verify_only=verify_only,
-            topics=[
-                AddPartitionsToTxnTopic(name=name, partitions=indexes)
-                for name, indexes in _by_topic(partitions).items()
-            ],
-        )
+        pieces = []
+        for piece in _pieces(partitions):
+            topics = [
+                AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in _by_topic(piece).items()
+            ]
+            transaction = AddPartitionsToTxnTransaction(
+                transactional_id=transactional_id,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                verify_only=verify_only,
+                topics=topics,
+            )
+            pieces.append(self._batches.add(leader_id, transactional_id, transaction, len(piece)))
         codes = dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        codes.update(await self._batches.add(leader_id, transactional_id, transaction))
+        for answer in await asyncio.gather(*pieces):
+            codes.update(answer)
         return codes
 
     async def _send(self, leader_id: int, transactions: Sequence[AddPartitionsToTxnTransaction]) -> list[_Codes]:
@@ -205,3 +214,12 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for name, index in partitions:
         by_topic.setdefault(name, []).append(index)
     return by_topic
+
+
+def _pieces(partitions: Sequence[TopicPartition]) -> list[Sequence[TopicPartition]]:
+    """Split partitions into what a request may carry."""
+    return [partitions[first : first + PARTITIONS_MAX] for first in range(0, len(partitions), PARTITIONS_MAX)]
+
+
+def _merged(outcomes: Sequence[Outcomes]) -> Outcomes:
+    return {partition: code for each in outcomes for partition, code in each.items()}

@@ -14,9 +14,9 @@ from typing import Final, Generic, TypeVar
 
 REQUESTS_AT_ONCE: Final = 2
 """Requests to one broker: one that the broker serves and one that is on its way meanwhile."""
-ITEMS_MAX: Final = 500
-"""Items of one request. A marker or a verification takes some hundred bytes and one append, so that a request stays far
-below socket.request.max.bytes and holds the other broker's event loop for a few milliseconds."""
+PARTITIONS_MAX: Final = 500
+"""Partitions of all items of one request. A marker costs the other broker an append for each partition: a request holds
+its event loop for a few milliseconds, and stays far below the elements that a request may have."""
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -26,6 +26,7 @@ ResultT = TypeVar("ResultT")
 class _Waiting(Generic[ItemT, ResultT]):
     key: Hashable
     item: ItemT
+    partition_count: int
     result: asyncio.Future[ResultT]
 
 
@@ -49,12 +50,15 @@ class RequestBatches(Generic[ItemT, ResultT]):
         self._send = send
         self._peers: dict[int, _Peer[ItemT, ResultT]] = {}
 
-    def add(self, broker_id: int, key: Hashable, item: ItemT) -> asyncio.Future[ResultT]:
-        """Return the future of an item's result. Items of one key never share a request: its response names the key."""
+    def add(self, broker_id: int, key: Hashable, item: ItemT, partition_count: int) -> asyncio.Future[ResultT]:
+        """Return the future of an item's result. Items of one key never share a request: its response names the key.
+
+        An item of more than PARTITIONS_MAX partitions has a request to itself.
+        """
         loop = asyncio.get_running_loop()
         peer = self._peers.setdefault(broker_id, _Peer())
         result: asyncio.Future[ResultT] = loop.create_future()
-        peer.waiting.append(_Waiting(key, item, result))
+        peer.waiting.append(_Waiting(key, item, partition_count, result))
         self._schedule(broker_id, peer)
         return result
 
@@ -112,15 +116,20 @@ class RequestBatches(Generic[ItemT, ResultT]):
 
 
 def _take_batch(waiting: deque[_Waiting[ItemT, ResultT]]) -> list[_Waiting[ItemT, ResultT]]:
-    """Remove the oldest items from the queue, up to ITEMS_MAX, at most one of each key; cancelled ones are dropped."""
+    """Remove the oldest items from the queue: as many as PARTITIONS_MAX allows, but one, and at most one of each key.
+
+    Cancelled ones are dropped.
+    """
     batch: list[_Waiting[ItemT, ResultT]] = []
     keys: set[Hashable] = set()
-    while waiting and len(batch) < ITEMS_MAX:
+    partition_count = 0
+    while waiting:
         first = waiting[0]
         if first.result.done():
             waiting.popleft()
             continue
-        if first.key in keys:
+        partition_count += first.partition_count
+        if batch and (first.key in keys or partition_count > PARTITIONS_MAX):
             break
         keys.add(first.key)
         batch.append(waiting.popleft())

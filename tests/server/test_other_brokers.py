@@ -28,6 +28,7 @@ from kwire.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kwire.server.other_brokers import MarkersEverywhere, OtherBrokers, TransactionsEverywhere
+from kwire.server.request_batches import PARTITIONS_MAX
 from tests.virtual_loop import virtual_loop
 
 HERE, THERE = 1, 2
@@ -143,3 +144,39 @@ def test_five_hundred_verifications_at_a_broker_take_two_requests() -> None:
 
     with virtual_loop() as loop:
         loop.run_until_complete(verify_many())
+
+
+def test_transactions_of_many_partitions_leave_in_requests_that_the_other_broker_takes() -> None:
+    """Markers of 200 transactions with 1,000 partitions each: one request of them all would have too many elements."""
+
+    async def end_large() -> None:
+        channel = ThereChannel()
+        everywhere = MarkersEverywhere(cast("Any", None), others(channel))
+        partitions = [("wide", index) for index in range(1000)]
+        answers = [everywhere.write(THERE, marker(number), partitions) for number in range(200)]
+        outcomes = await asyncio.gather(*cast("Any", answers))
+        assert outcomes == [dict.fromkeys(partitions, _code(number)) for number in range(200)]
+        sizes = [
+            sum(len(topic.partition_indexes) for each in request.markers for topic in each.topics)
+            for request in channel.requests
+        ]
+        assert sum(sizes) == 200 * len(partitions)
+        assert max(sizes) <= PARTITIONS_MAX
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(end_large())
+
+
+def test_a_verification_of_many_partitions_is_split() -> None:
+    async def verify_large() -> None:
+        channel = ThereChannel()
+        here = cast("Any", SimpleNamespace(partition_for=lambda _: 0))
+        everywhere = TransactionsEverywhere(here, others(channel))
+        partitions = [("wide", index) for index in range(2 * PARTITIONS_MAX + 1)]
+        codes = await cast("Any", everywhere.verify("id-3", Producer(3, 0), partitions))
+        assert codes == dict.fromkeys(partitions, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        assert [len(each.transactions[0].topics[0].partitions) for each in channel.requests] == [500, 500, 1]
+        assert await cast("Any", everywhere.verify("id-2", Producer(2, 0), [])) == {}
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(verify_large())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from kwire.server.request_batches import ITEMS_MAX, REQUESTS_AT_ONCE, RequestBatches
+from kwire.server.request_batches import PARTITIONS_MAX, REQUESTS_AT_ONCE, RequestBatches
 from tests.virtual_loop import virtual_loop
 
 
@@ -37,9 +37,9 @@ def test_a_burst_leaves_in_few_requests() -> None:
         peers = Peers()
         batches: RequestBatches[int, int] = RequestBatches(peers.answer)
         peers.may_answer.set()
-        results = await asyncio.gather(*(batches.add(7, item, item) for item in range(1200)))
+        results = await asyncio.gather(*(batches.add(7, item, item, 1) for item in range(1200)))
         assert results == [2 * item for item in range(1200)]
-        assert [len(items) for _, items in peers.requests] == [ITEMS_MAX, ITEMS_MAX, 200]
+        assert [len(items) for _, items in peers.requests] == [PARTITIONS_MAX, PARTITIONS_MAX, 200]
         assert not batches._peers, "nothing is kept for a broker of whom nothing is wanted"
 
     with virtual_loop() as loop:
@@ -52,9 +52,9 @@ def test_what_is_wanted_while_requests_are_under_way_shares_the_next_one() -> No
         batches: RequestBatches[int, int] = RequestBatches(peers.answer)
         results = []
         for item in range(100):
-            results.append(batches.add(7, item, item))
+            results.append(batches.add(7, item, item, 1))
             await asyncio.sleep(0)
-        elsewhere = batches.add(8, 0, 5)
+        elsewhere = batches.add(8, 0, 5, 1)
         await turn(lambda: len(peers.requests) == REQUESTS_AT_ONCE + 1)
         peers.may_answer.set()
         assert await asyncio.gather(*results) == [2 * item for item in range(100)]
@@ -74,7 +74,7 @@ def test_items_of_one_key_never_share_a_request() -> None:
         peers = Peers()
         peers.may_answer.set()
         batches: RequestBatches[int, int] = RequestBatches(peers.answer)
-        results = [batches.add(7, key, item) for key, item in (("a", 1), ("b", 2), ("a", 3), ("c", 4))]
+        results = [batches.add(7, key, item, 1) for key, item in (("a", 1), ("b", 2), ("a", 3), ("c", 4))]
         assert await asyncio.gather(*results) == [2, 4, 6, 8]
         assert [items for _, items in peers.requests] == [[1, 2], [3, 4]]
 
@@ -87,9 +87,9 @@ def test_an_error_reaches_all_items_of_its_request_and_a_cancelled_item_is_not_s
         peers = Peers()
         peers.error = OSError("gone")
         batches: RequestBatches[int, int] = RequestBatches(peers.answer)
-        first, second = batches.add(7, 1, 1), batches.add(7, 2, 2)
+        first, second = batches.add(7, 1, 1, 1), batches.add(7, 2, 2, 1)
         await turn(lambda: len(peers.requests) == 1)
-        third, fourth = batches.add(7, 3, 3), batches.add(7, 4, 4)
+        third, fourth = batches.add(7, 3, 3, 1), batches.add(7, 4, 4, 1)
         third.cancel()
         peers.may_answer.set()
         outcomes = await asyncio.gather(first, second, third, fourth, return_exceptions=True)
@@ -104,9 +104,9 @@ def test_stopping_cancels_what_is_under_way_and_what_waits() -> None:
     async def stop() -> None:
         peers = Peers()
         batches: RequestBatches[int, int] = RequestBatches(peers.answer)
-        under_way = batches.add(7, 1, 1)
+        under_way = batches.add(7, 1, 1, 1)
         await turn(lambda: len(peers.requests) == 1)
-        waiting = batches.add(7, 2, 2)
+        waiting = batches.add(7, 2, 2, 1)
         batches.stop()
         for result in (under_way, waiting):
             with pytest.raises(asyncio.CancelledError):
@@ -114,3 +114,17 @@ def test_stopping_cancels_what_is_under_way_and_what_waits() -> None:
 
     with virtual_loop() as loop:
         loop.run_until_complete(stop())
+
+
+def test_an_item_of_many_partitions_has_a_request_to_itself() -> None:
+    async def large() -> None:
+        peers = Peers()
+        peers.may_answer.set()
+        batches: RequestBatches[int, int] = RequestBatches(peers.answer)
+        sizes = (1, PARTITIONS_MAX + 1, 1, PARTITIONS_MAX - 1, 1)
+        results = [batches.add(7, item, item, size) for item, size in enumerate(sizes)]
+        assert await asyncio.gather(*results) == [0, 2, 4, 6, 8]
+        assert [items for _, items in peers.requests] == [[0], [1], [2, 3], [4]]
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(large())

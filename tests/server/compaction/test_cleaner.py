@@ -62,7 +62,7 @@ class World:
         self.workers = InlineWorkers()
         self.directory = directory
         self.logs = LogManager([str(directory), *more], surroundings(disk, self.clock))
-        list(self.logs.load_one_by_one(lambda topic: CONFIG))
+        self.logs.load_all(lambda topic: CONFIG)
         self.cleaner = LogCleaner(
             CleanerParts(
                 config=cast("Any", self.settings),
