@@ -49,6 +49,9 @@ class _Runner(Protocol):
 
     def stop(self) -> None: ...
 
+    def abandon(self) -> None:
+        """End what start() has begun, if it failed or was interrupted; do nothing if it has ended."""
+
 
 class Broker:
     """One Kafka broker, started by `with` or start(), stopped at the block's end or by stop().
@@ -88,7 +91,8 @@ class Broker:
             settings["log.dirs"] = str(self._data_dir or self._make_temporary())
         try:
             self._bootstrap_server = self._runner.start(settings)
-        except BaseException:
+        except BaseException:  # of a signal, too: a broker that goes on could never be stopped
+            self._runner.abandon()
             self._remove_temporary()
             raise
         self._owner = os.getpid()
@@ -158,12 +162,15 @@ class _ThreadRunner:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
+        self._is_abandoned = False
         self._bootstrap_server = ""
         self._error: BaseException | None = None
 
     def start(self, settings: Mapping[str, str]) -> str:
         self._ready.clear()
         self._error = None
+        self._is_abandoned = False
+        self._loop = self._stopping = None
         self._thread = threading.Thread(target=self._run, args=(settings,), name="kwire-broker", daemon=True)
         self._thread.start()
         self._ready.wait()
@@ -179,6 +186,14 @@ class _ThreadRunner:
         self._thread.join()
         self._raise_error()
 
+    def abandon(self) -> None:
+        self._is_abandoned = True
+        if self._loop is not None and self._stopping is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._stopping.set)
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join(STOP_SECONDS_MAX)
+
     def _raise_error(self) -> None:
         if self._error is not None:
             raise BrokerFailedError(failure_reason(self._error)) from self._error
@@ -193,14 +208,22 @@ class _ThreadRunner:
 
     async def _serve(self, settings: Mapping[str, str]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
+        stopping = self._stopping = asyncio.Event()
+        if self._is_abandoned:
+            return
         broker = BrokerServer(make_config(settings))
-        await broker.start()
+        stopped = asyncio.ensure_future(stopping.wait())
+        starting = asyncio.ensure_future(broker.start())
+        await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.wait((starting,))
+            return
+        starting.result()
         self._bootstrap_server = broker.bootstrap_server
         self._ready.set()
-        stopping = self._stopping
         broker.failed.add_done_callback(lambda _: stopping.set())
-        await stopping.wait()
+        await stopped
         await broker.stop()
         if broker.failed.done():
             raise broker.failed.result()
@@ -279,6 +302,13 @@ class _ProcessRunner:
         if process.returncode != 0:
             said = f"; its last lines:\n{chr(10).join(self._last_lines)}" if self._last_lines else ""
             raise BrokerFailedError(f"{_ending(process.returncode)}{said}")
+
+    def abandon(self) -> None:
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
+            self._close(process)
 
     def forget(self) -> None:
         """Close this process's ends of the pipes: a fork that kept them would keep the broker, too."""

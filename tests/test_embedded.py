@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -246,3 +247,35 @@ def test_the_end_of_a_process_that_is_killed_is_told_with_what_it_said_last() ->
         kwire.BrokerFailedError, match=r"(?s)^the broker's process was killed by SIGKILL; .*unknown\.setting"
     ):
         broker.stop()
+
+
+@both
+def test_a_start_that_is_interrupted_leaves_nothing_behind(isolation: Isolation, tmp_path: Path) -> None:
+    """As by Ctrl-C or the alarm of a test's timeout, at any moment of the start."""
+    code = f"""
+        import os, signal, tempfile, time, kwire
+        class Interrupted(Exception): pass
+        def interrupt(*_): raise Interrupted
+        signal.signal(signal.SIGALRM, interrupt)
+        tempfile.tempdir = {str(tmp_path)!r}
+        for seconds in (0.005, 0.02, 0.05, 0.1, 0.2):
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            try:
+                with kwire.Broker(isolation={isolation!r}):
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                print("interrupted")
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        import threading
+        print([each.name for each in threading.enumerate() if each.name == "kwire-broker"])
+        print(os.listdir({str(tmp_path)!r}))
+        try:
+            print(os.waitpid(-1, os.WNOHANG))
+        except ChildProcessError:
+            print("no child")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    *interrupted, threads, left, children = done.stdout.splitlines()
+    assert interrupted, "no start was interrupted"
+    assert (threads, left, children) == ("[]", "[]", "no child"), done.stdout
