@@ -19,13 +19,10 @@ OF_THE_NODE = {
 OWN_DEFAULT = {
     "group.initial.rebalance.delay.ms",
     "log.dir",
-    "offsets.topic.replication.factor",
     "queued.max.request.bytes",
     "socket.listen.backlog.size",
     "socket.receive.buffer.bytes",
     "socket.send.buffer.bytes",
-    "transaction.state.log.min.isr",
-    "transaction.state.log.replication.factor",
 }
 #: Kafka sets it for all brokers by itself while eligible leader replicas are on, and guards it.
 OF_A_FEATURE = {"min.insync.replicas"}

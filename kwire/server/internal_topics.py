@@ -85,18 +85,29 @@ class TopicCreator:
         """Return a setting that this broker's file gives, or -1: then the controller's applies, as in Kafka."""
         return int(self._config[setting]) if setting in self._config.values else FROM_CONTROLLER
 
+    def _replicas(self, setting: str) -> int:
+        """Return a replication factor as it is given, or the default as far as there are brokers for it."""
+        return self._at_most(max(1, len(self._metadata_log.image.brokers)), setting)
+
+    def _at_most(self, number_max: int, setting: str) -> int:
+        """Return a setting as it is given, or its default, but not more than `number_max`."""
+        value = int(self._config[setting])
+        return value if setting in self._config.values else min(value, number_max)
+
     def _wish(self, name: str) -> CreatableTopic:
         config = self._config
         if name == TRANSACTION_STATE_TOPIC:
             return CreatableTopic(
                 name=name,
                 num_partitions=config["transaction.state.log.num.partitions"],
-                replication_factor=config["transaction.state.log.replication.factor"],
+                replication_factor=(replicas := self._replicas("transaction.state.log.replication.factor")),
                 configs=_configs(
                     {
                         "cleanup.policy": "compact",
                         "compression.type": "uncompressed",
-                        "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
+                        "min.insync.replicas": str(
+                            self._at_most(max(1, replicas - 1), "transaction.state.log.min.isr")
+                        ),
                         "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
                         "unclean.leader.election.enable": "false",
                     }
@@ -111,7 +122,7 @@ class TopicCreator:
         return CreatableTopic(
             name=name,
             num_partitions=config["offsets.topic.num.partitions"],
-            replication_factor=config["offsets.topic.replication.factor"],
+            replication_factor=self._replicas("offsets.topic.replication.factor"),
             configs=_configs(
                 {
                     "cleanup.policy": "compact",

@@ -91,10 +91,9 @@ KEYS = (
     ConfigKey(
         name="offsets.topic.replication.factor",
         type=ConfigType.SHORT,
-        default="1",
+        default="3",
         check=POSITIVE,
-        kafka_default="3",
-        doc="Replicas of __consumer_offsets.",
+        doc="Replicas of __consumer_offsets; unless given, fewer where there are fewer brokers.",
     ),
     ConfigKey(
         name="offsets.topic.num.partitions",

@@ -74,18 +74,16 @@ KEYS = (
     ConfigKey(
         name="transaction.state.log.replication.factor",
         type=ConfigType.SHORT,
-        default="1",
+        default="3",
         check=POSITIVE,
-        kafka_default="3",
-        doc="Replicas of __transaction_state.",
+        doc="Replicas of __transaction_state; unless given, fewer where there are fewer brokers.",
     ),
     ConfigKey(
         name="transaction.state.log.min.isr",
         type=ConfigType.INT,
-        default="1",
+        default="2",
         check=POSITIVE,
-        kafka_default="2",
-        doc="min.insync.replicas of __transaction_state.",
+        doc="min.insync.replicas of __transaction_state; unless given, fewer where there are fewer brokers.",
     ),
     ConfigKey(
         name="transaction.state.log.segment.bytes",

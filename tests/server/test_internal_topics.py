@@ -1,0 +1,50 @@
+"""__consumer_offsets and __transaction_state: how many replicas they get."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.simulation import Simulation, WireClient
+
+FACTORS = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+MIN_ISR = "transaction.state.log.min.isr"
+
+
+@pytest.mark.parametrize(
+    ("brokers", "given", "replicas", "min_isr"),
+    [
+        (1, {}, 1, 1),
+        (2, {}, 2, 1),
+        (3, {}, 3, 2),
+        (5, {}, 3, 2),
+        (3, dict.fromkeys(FACTORS, 1), 1, 1),
+        (3, dict.fromkeys(FACTORS, 2) | {MIN_ISR: 2}, 2, 2),
+    ],
+)
+def test_they_have_as_many_replicas_as_their_settings_and_the_brokers_allow(
+    brokers: int, given: dict[str, int], replicas: int, min_isr: int
+) -> None:
+    with Simulation(5) as simulation:
+        few = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
+        cluster = simulation.cluster(brokers=brokers, controllers=1, config=given | few, as_objects=True)
+
+        async def acts() -> None:
+            await cluster.start()
+            wire = await WireClient.connect(cluster.brokers[0].bootstrap_server, seconds=10)
+            metadata_log = cluster.brokers[0].server.services.metadata_log
+            for key_type, name in enumerate((GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)):
+                await wire.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a"]), 4, seconds=60)
+                while name not in metadata_log.image.topics:
+                    await asyncio.sleep(0.1)
+                (partition,) = metadata_log.image.topics[name].partitions
+                assert len(partition.replicas) == replicas
+            wire.close()
+            configs = metadata_log.image.config_of(ConfigResourceType.TOPIC, TRANSACTION_STATE_TOPIC)
+            assert configs["min.insync.replicas"] == str(min_isr)
+
+        simulation.run(acts(), seconds=600)
