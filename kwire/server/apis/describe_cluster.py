@@ -16,6 +16,8 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 BROKERS, CONTROLLERS = 1, 2
+NO_CONTROLLER = -1
+"""Clients ask again after a moment."""
 NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
@@ -35,17 +37,20 @@ def handle_at_controller(request: DescribeClusterRequest, context: RequestContex
     """As a controller: who leads, and where the controllers are (KIP-919)."""
     if request.endpoint_type != CONTROLLERS:
         return _mismatch(request, CONTROLLERS)
-    quorum = context.services.metadata_log.node.quorum
+    controllers = [
+        DescribeClusterBroker(broker_id=controller.controller_id, host=end.host, port=end.port, rack=None)
+        for controller in context.services.image.controllers.values()
+        for end in controller.endpoints
+        if end.name == context.listener_name
+    ]
+    leader_id = context.services.metadata_log.node.quorum.leader_id
+    is_reachable = any(each.broker_id == leader_id for each in controllers)
     response = DescribeClusterResponse(
         cluster_id=context.services.cluster_id,
         endpoint_type=CONTROLLERS,
-        controller_id=quorum.leader_id,
-        brokers=[
-            DescribeClusterBroker(broker_id=controller.controller_id, host=end.host, port=end.port, rack=None)
-            for controller in context.services.image.controllers.values()
-            for end in controller.endpoints
-            if end.name == context.listener_name
-        ],
+        # A leader that has not registered yet has no address: the Java Admin client would wait for it for 5 minutes.
+        controller_id=leader_id if is_reachable else NO_CONTROLLER,
+        brokers=controllers,
     )
     return _with_operations(response, request, context)
 

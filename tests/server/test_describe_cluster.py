@@ -1,0 +1,44 @@
+"""DescribeCluster at a controller: a leader is named together with its address only."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
+from kwire.server.apis.describe_cluster import CONTROLLERS, handle_at_controller
+
+LISTENER = "CONTROLLER"
+
+
+def context(*registered: int, leader_id: int, listener: str = LISTENER) -> Any:
+    controllers = {
+        controller_id: SimpleNamespace(
+            controller_id=controller_id,
+            endpoints=[SimpleNamespace(name=listener, host="localhost", port=9000 + controller_id)],
+        )
+        for controller_id in registered
+    }
+    metadata_log = SimpleNamespace(node=SimpleNamespace(quorum=SimpleNamespace(leader_id=leader_id)))
+    services = SimpleNamespace(
+        cluster_id="c", metadata_log=metadata_log, image=SimpleNamespace(controllers=controllers)
+    )
+    return SimpleNamespace(services=services, listener_name=LISTENER)
+
+
+@pytest.mark.parametrize(
+    ("context", "controller_id", "listed"),
+    [
+        (context(1, 2, leader_id=2), 2, [1, 2]),
+        (context(1, leader_id=2), -1, [1]),
+        (context(leader_id=2), -1, []),
+        (context(1, 2, leader_id=-1), -1, [1, 2]),
+        (context(1, leader_id=1, listener="OTHER"), -1, []),
+    ],
+)
+def test_a_leader_without_a_known_address_is_not_named(context: Any, controller_id: int, listed: list[int]) -> None:
+    answer = handle_at_controller(DescribeClusterRequest(endpoint_type=CONTROLLERS), cast("Any", context))
+    assert answer.controller_id == controller_id
+    assert [each.broker_id for each in answer.brokers] == listed
