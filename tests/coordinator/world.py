@@ -19,7 +19,7 @@ from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.records import GroupRecord, decode_group_record
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.log.config import LogConfig
-from kwire.log.disk import RealDisk
+from kwire.log.disk import Disk, RealDisk
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.protocol.records import decode_all
@@ -66,7 +66,15 @@ class HeldFlushes(GroupCommit):
 class World:
     """What a broker gives its group coordinator."""
 
-    def __init__(self, directory: Path, loop: asyncio.AbstractEventLoop, *, offsets_partitions: int = 1) -> None:
+    def __init__(
+        self,
+        directory: Path | str,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        offsets_partitions: int = 1,
+        disk: Disk | None = None,
+    ) -> None:
+        self._disk = disk or RealDisk()
         self.clock = VirtualClock(loop)
         self.chance = FixedChance()
         self.config = GroupConfig()
@@ -80,7 +88,7 @@ class World:
         self._read_up_to: dict[int, int] = {}
 
     async def start(self) -> None:
-        surroundings = Surroundings(disk=RealDisk(), clock=self.clock, chance=self.chance)
+        surroundings = Surroundings(disk=self._disk, clock=self.clock, chance=self.chance)
         self.logs = LogManager([self._directory], surroundings)
         self.flushes = HeldFlushes(self.logs, InlineWorkers(), failed=no_failure)
         self.partitions = Partitions(

@@ -54,6 +54,8 @@ INVARIANTS: Final = {
     "R17": "what is refused for want of replicas is not appended",
     "G3": "offsets are committed by members of the present generation only",
     "G4": "offsets that were committed are known to the next coordinator",
+    "G6": "every member is answered, a group comes to rest after its last change, and no request breaks its invariants",
+    "G7": "a static member that restarts takes its own place, and the process of before is fenced",
     "Q1": "an epoch has one leader at most",
     "Q2": "epochs and votes are durable before anybody hears of them, and never change back",
     "Q3": "what is committed is the same everywhere and for ever",

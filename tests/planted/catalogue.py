@@ -9,6 +9,7 @@ from tests.planted.cleaning_bugs import CLEANING_BUGS
 from tests.planted.cluster_bugs import CLUSTER_BUGS
 from tests.planted.crash_bugs import CRASH_BUGS
 from tests.planted.disk_bugs import DISK_BUGS
+from tests.planted.group_bugs import GROUP_BUGS
 from tests.planted.image_bugs import IMAGE_BUGS
 from tests.planted.quorum_bugs import QUORUM_BUGS
 from tests.planted.recovery_bugs import RECOVERY_BUGS
@@ -16,7 +17,13 @@ from tests.planted.state_bugs import STATE_BUGS
 from tests.planted.transaction_bugs import TRANSACTION_BUGS
 
 LOG_BUGS: Final[dict[str, PlantedBug]] = (
-    DISK_BUGS.bugs | RECOVERY_BUGS.bugs | STATE_BUGS.bugs | CLEANING_BUGS.bugs | TRANSACTION_BUGS.bugs | IMAGE_BUGS.bugs
+    DISK_BUGS.bugs
+    | RECOVERY_BUGS.bugs
+    | STATE_BUGS.bugs
+    | CLEANING_BUGS.bugs
+    | TRANSACTION_BUGS.bugs
+    | IMAGE_BUGS.bugs
+    | GROUP_BUGS.bugs
 )
 """Those that ordinary tests find."""
 

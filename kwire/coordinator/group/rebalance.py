@@ -207,8 +207,9 @@ class Rebalance:
         return self._after_removal_while_joining(group)
 
     def turn_away(self, group: ClassicGroup, member: Member) -> None:
-        """Take a member out; a JoinGroup of it that waits is answered so that a live client joins again."""
+        """Remove a member; answer its waiting JoinGroup or SyncGroup so that a live client joins again."""
         group.answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, protocol_name=None))
+        group.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
 
     def _after_removal_while_joining(self, group: ClassicGroup) -> Change | None:

@@ -1,0 +1,111 @@
+"""Fuzzers of state machines: random operations from a seed, judged by a model; a failure is shortened.
+
+A model makes the production objects that it judges, does one operation after the other, and raises AssertionError when
+they break a rule. An operation is a name and three numbers, which the model maps to what is there: so any subset of the
+operations of a seed can be run, and the operations that a failure does not need can be removed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+NUMBER_MAX: Final = 1 << 16
+STEPS: Final = 60
+"""Operations of a seed."""
+
+
+class Operation(NamedTuple):
+    """One operation: the name of a model's method, and its arguments."""
+
+    name: str
+    a: int
+    b: int
+    c: int
+
+
+class Model(Protocol):
+    """What is judged, and the rules."""
+
+    def do(self, operation: Operation) -> None:
+        """Do one operation and check its outcome. Raises AssertionError when a rule is broken."""
+
+    def finish(self) -> None:
+        """Bring everything to rest and check the end state."""
+
+    def close(self) -> None:
+        """Release what the model holds."""
+
+
+class Fuzzer(NamedTuple):
+    """A model and how often it does each operation."""
+
+    name: str
+    make: Callable[[], Model]
+    weights: Mapping[str, int]
+    steps: int = STEPS
+
+
+def operations_of(fuzzer: Fuzzer, seed: int) -> list[Operation]:
+    """Return the operations of a seed."""
+    chance = random.Random(f"{fuzzer.name} {seed}")
+    names = chance.choices(list(fuzzer.weights), list(fuzzer.weights.values()), k=fuzzer.steps)
+    return [Operation(name, *(chance.randrange(NUMBER_MAX) for _ in range(3))) for name in names]
+
+
+def run_operations(fuzzer: Fuzzer, operations: Sequence[Operation]) -> None:
+    """Run a new model through the operations. Raises what the model raises."""
+    model = fuzzer.make()
+    try:
+        for operation in operations:
+            model.do(operation)
+        model.finish()
+    finally:
+        model.close()
+
+
+def run_seed(fuzzer: Fuzzer, seed: int) -> None:
+    """Run one seed. Raises what the model raises, with the operations that the failure needs."""
+    operations = operations_of(fuzzer, seed)
+    if failure_of(fuzzer, operations) is None:
+        return
+    operations = shortened(fuzzer, operations)
+    try:
+        run_operations(fuzzer, operations)
+    except Exception as error:
+        error.add_note("\n".join(map(str, operations)))
+        error.add_note(f"python -m tests.fuzz.run {fuzzer.name} --seed {seed}")
+        raise
+    raise AssertionError(f"{fuzzer.name} seed {seed} fails once and then passes: it depends on more than its seed")
+
+
+def run_seeds(fuzzer: Fuzzer, seeds: Sequence[int]) -> None:
+    """Run one seed after the other until one fails."""
+    for seed in seeds:
+        run_seed(fuzzer, seed)
+
+
+def failure_of(fuzzer: Fuzzer, operations: Sequence[Operation]) -> str | None:
+    """Return the kind of failure that the operations lead to; None if there is none."""
+    try:
+        run_operations(fuzzer, operations)
+    except Exception as error:  # noqa: BLE001 # a planted bug may raise anything
+        return f"{type(error).__name__} {str(error).partition(':')[0]}"
+    return None
+
+
+def shortened(fuzzer: Fuzzer, operations: list[Operation]) -> list[Operation]:
+    """Remove operations as long as the others fail in the same way."""
+    kind = failure_of(fuzzer, operations)
+    size = len(operations) // 2
+    while size:
+        start = 0
+        while start < len(operations):
+            fewer = operations[:start] + operations[start + size :]
+            if failure_of(fuzzer, fewer) == kind:
+                operations = fewer
+            else:
+                start += size
+        size //= 2
+    return operations

@@ -1,0 +1,45 @@
+"""Seeds of each fuzzer pass; many more run in `make campaign FUZZ=3600`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.fuzzers import FUZZERS
+from tests.fuzz.fuzzing import Fuzzer, Operation, failure_of, operations_of, run_seed, shortened
+
+SEEDS = range(1, 101)
+
+
+@pytest.mark.parametrize("name", FUZZERS)
+def test_seeds_pass(name: str) -> None:
+    for seed in SEEDS:
+        run_seed(FUZZERS[name], seed)
+
+
+class Sum:
+    """Fails once it has taken two numbers that are divisible by three."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def do(self, operation: Operation) -> None:
+        self.taken += operation.a % 3 == 0
+        assert self.taken < 2, "sum: too many"
+
+    def finish(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_failure_is_shortened_to_what_it_needs() -> None:
+    fuzzer = Fuzzer("sum", Sum, {"take": 1})
+    operations = operations_of(fuzzer, 1)
+    assert operations == operations_of(fuzzer, 1)
+    assert failure_of(fuzzer, operations) == "AssertionError sum"
+    left = shortened(fuzzer, operations)
+    assert [operation.a % 3 for operation in left] == [0, 0]
+    with pytest.raises(AssertionError, match="sum: too many") as raised:
+        run_seed(fuzzer, 1)
+    assert "python -m tests.fuzz.run sum --seed 1" in raised.value.__notes__

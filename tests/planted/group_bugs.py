@@ -1,0 +1,134 @@
+"""Bugs of classic groups, which a fuzzer with a model finds (tests/fuzz/group_model.py)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.joining import UNKNOWN_MEMBER_ID, JoinCall, Joining
+from kwire.coordinator.group.machine import GroupMachine
+from kwire.coordinator.group.member import Member
+from kwire.coordinator.group.rebalance import Change, Rebalance
+from kwire.coordinator.shard import Write
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.join_group import JoinGroupResponse
+from kwire.protocol.messages.sync_group import SyncGroupResponse
+from tests.planted.bug import Catalogue
+
+GROUP_BUGS: Final = Catalogue()
+_bug = GROUP_BUGS.bug
+_FOUND_BY = "fuzz/test_fuzzers.py::test_seeds_pass[group]"
+
+
+@_bug("G7", _FOUND_BY)
+def a_replaced_static_member_owes_its_sync(patch: pytest.MonkeyPatch) -> None:
+    """The id of a static member that restarted between JoinGroup and SyncGroup stays among those that must sync."""
+    replace_static = ClassicGroup.replace_static
+
+    def forgetful(group: ClassicGroup, instance_id: str, old_id: str, new_id: str) -> Member:
+        owes = old_id in group.pending_sync
+        new = replace_static(group, instance_id, old_id, new_id)
+        if owes:
+            group.pending_sync.remove(new_id)
+            group.pending_sync.add(old_id)
+        return new
+
+    patch.setattr(ClassicGroup, "replace_static", forgetful)
+
+
+@_bug("G7", _FOUND_BY)
+def a_replaced_leader_gets_a_generation_that_is_over(patch: pytest.MonkeyPatch) -> None:
+    """A static leader's record is committed during the next rebalance, and its JoinGroup is answered from before."""
+
+    def keep(
+        joining: Joining, group: ClassicGroup, call: JoinCall, member: Member, leader: str | None, undo: Any
+    ) -> Change:
+        def outcome(error: KafkaError | None) -> None:
+            if error is not None:
+                if group.state is GroupState.STABLE:
+                    undo()
+                if not call.answer.done():
+                    call.refuse(error.code, UNKNOWN_MEMBER_ID)
+                return
+            is_leader = call.may_skip_assignment and group.is_leader(member.member_id)
+            response = group.join_response(member, with_members=is_leader, skip_assignment=is_leader)
+            if not call.may_skip_assignment:
+                response.leader = leader or ""
+            group.answer_join(member, response)
+
+        return Write(answer=None, records=[group.record()], replay=False, outcome=outcome)
+
+    patch.setattr(Joining, "_keep_generation", keep)
+
+
+@_bug("G6", _FOUND_BY)
+def the_favourite_of_most_is_chosen(patch: pytest.MonkeyPatch) -> None:
+    """The protocol that most members prefer is chosen, though not all of them support it."""
+
+    def select(group: ClassicGroup) -> str:
+        return Counter(member.protocols[0][0] for member in group.members.values()).most_common(1)[0][0]
+
+    patch.setattr(ClassicGroup, "select_protocol", select)
+    patch.setattr(Member, "metadata_for", lambda member, name: dict(member.protocols).get(name, b""))
+
+
+@_bug("G7", _FOUND_BY)
+def an_instance_id_is_enough(patch: pytest.MonkeyPatch) -> None:
+    """A static member is found by its instance id: the process that was replaced is served on."""
+    check_member = ClassicGroup.check_member
+
+    def by_instance(group: ClassicGroup, member_id: str, instance_id: str | None) -> Member:
+        return check_member(group, group.static_members.get(instance_id or "", member_id), instance_id)
+
+    patch.setattr(ClassicGroup, "check_member", by_instance)
+
+
+@_bug("G3", _FOUND_BY)
+def an_assignment_outlives_its_generation(patch: pytest.MonkeyPatch) -> None:
+    """A member that had an assignment keeps it when the next generation begins."""
+
+    give = Rebalance.hand_out
+
+    def hand_out(rebalance: Rebalance, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
+        members = group.members.values()
+        give(rebalance, group, {each.member_id: each.assignment or assignments[each.member_id] for each in members})
+
+    def fail_syncs(rebalance: Rebalance, group: ClassicGroup, code: ErrorCode) -> None:
+        for member in group.members.values():
+            group.answer_sync(member, SyncGroupResponse(error_code=code))
+
+    patch.setattr(Rebalance, "hand_out", hand_out)
+    patch.setattr(Rebalance, "fail_syncs", fail_syncs)
+
+
+@_bug("G6", _FOUND_BY)
+def the_sync_of_a_removed_member_is_not_answered(patch: pytest.MonkeyPatch) -> None:
+    """LeaveGroup of a member whose SyncGroup waits leaves that request without an answer."""
+
+    def turn_away(rebalance: Rebalance, group: ClassicGroup, member: Member) -> None:
+        group.answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, protocol_name=None))
+        group.remove(member.member_id)
+
+    patch.setattr(Rebalance, "turn_away", turn_away)
+
+
+@_bug("G6", _FOUND_BY)
+def a_member_id_that_nobody_takes_is_expected_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """The session of a member id that was given out and is not used does not end."""
+    expect_back = Rebalance.expect_back
+
+    def lenient(rebalance: Rebalance, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
+        if member_id not in group.pending_join:
+            expect_back(rebalance, group, member_id, timeout_ms)
+
+    patch.setattr(Rebalance, "expect_back", lenient)
+
+
+@_bug("G6", _FOUND_BY)
+def members_are_expected_back_without_a_session(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator that has loaded its groups starts no sessions: members that are gone stay."""
+    patch.setattr(GroupMachine, "loaded", lambda machine: machine._schedule_expiration())
