@@ -9,8 +9,9 @@ import pytest
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.configs.broker import BROKER_KEYS, default_settings
-from kwire.cluster.controller.configs import AlterOperation, changed, plan_incremental, plan_replacement
+from kwire.cluster.controller.configs import CORDONED, AlterOperation, changed, plan_incremental, plan_replacement
 from kwire.cluster.controller.topics import NewTopic, TopicDefaults, plan_partitions, plan_removal, plan_topic
+from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
@@ -184,6 +185,40 @@ def test_a_controller_has_a_configuration_though_it_is_no_broker() -> None:
     assert (made.resource_name, made.name, made.value) == ("70", "max.connections", "9")
     with pytest.raises(KafkaError, match="No broker with id 71"):
         plan_incremental(image, (BROKER, "71"), changes, settings=default_settings())
+
+
+@pytest.mark.parametrize("value", ["/d1", ""])
+def test_log_directories_are_not_cordoned_before_the_metadata_can_tell_of_it(value: str) -> None:
+    older = records.FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_4_3_IV0 - 1)
+    image = with_a_broker().apply([older], offset=91, epoch=1)
+    with pytest.raises(KafkaError, match=r"requires metadata\.version") as caught:
+        plan_incremental(image, (BROKER, "7"), [(CORDONED, SET, value)], settings=default_settings())
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_controller_lets_cordoned_directories_only_go_unless_a_broker_has_checked_them() -> None:
+    image, there = with_a_broker(), (BROKER, "7")
+    made = plan_incremental(image, there, [(CORDONED, SET, "/d1,/d2")], settings=default_settings())
+    image = image.apply(made, offset=92, epoch=1)
+
+    def directly(value: str) -> list[object]:
+        changes = [(CORDONED, SET, value)]
+        return plan_incremental(image, there, changes, settings=default_settings(), is_forwarded=False)
+
+    for value in ("/d1,/d3", "/d1,/d2,/d3"):
+        with pytest.raises(KafkaError, match="only lose entries"):
+            directly(value)
+        with pytest.raises(KafkaError, match="only lose entries"):
+            plan_replacement(image, there, {CORDONED: value}, settings=default_settings(), is_forwarded=False)
+    for value in ("/d2", "/d2, /d1", ""):
+        assert len(directly(value)) == 1
+    assert plan_replacement(image, there, {}, settings=default_settings(), is_forwarded=False)
+
+
+def with_a_broker() -> MetadataImage:
+    newest = records.FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_4_3_IV0)
+    controller = records.RegisterControllerRecord(controller_id=7)
+    return THREE.apply([newest, controller], offset=90, epoch=1)
 
 
 def test_items_are_added_once_and_taken_away_as_often_as_they_are_given() -> None:

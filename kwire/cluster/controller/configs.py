@@ -42,13 +42,19 @@ def plan_incremental(
     changes: Sequence[Change],
     *,
     settings: Mapping[str, Any],
+    is_forwarded: bool = True,
 ) -> list[Any]:
-    """The records of an incremental change to one resource, on brokers with these settings."""
+    """Return the records of an incremental change to one resource, on brokers with these settings.
+
+    `is_forwarded` says that a broker has checked the change and passed it on. Raises KafkaError.
+    """
     check_changes(changes)
     before = dict(image.config_of(*resource))
     after = changed(_KEYS.get(resource[0], {}), before, changes)
     _check(image, resource, after, settings)
-    return _with_consequences(image, _difference(resource, before, after))
+    records = _difference(resource, before, after)
+    _check_cordoned_directories(image, before, records, is_forwarded=is_forwarded)
+    return _with_consequences(image, records)
 
 
 def plan_replacement(
@@ -57,11 +63,18 @@ def plan_replacement(
     values: Mapping[str, str | None],
     *,
     settings: Mapping[str, Any],
+    is_forwarded: bool = True,
 ) -> list[Any]:
-    """The records that make `values` the whole configuration of a resource, as the old AlterConfigs does."""
+    """Return the records that make `values` the whole configuration of a resource, as the old AlterConfigs does.
+
+    `is_forwarded` is that of plan_incremental. Raises KafkaError.
+    """
     after = without_nulls(values)
     _check(image, resource, after, settings)
-    return _with_consequences(image, _difference(resource, dict(image.config_of(*resource)), after))
+    before = dict(image.config_of(*resource))
+    records = _difference(resource, before, after)
+    _check_cordoned_directories(image, before, records, is_forwarded=is_forwarded)
+    return _with_consequences(image, records)
 
 
 _KEYS: Mapping[int, Mapping[str, ConfigKey]] = {
@@ -130,12 +143,27 @@ def _with_items(key: ConfigKey | None, name: str, operation: AlterOperation, val
     return ",".join(kept)
 
 
-def _check_cordoned_directories(image: MetadataImage, after: Mapping[str, str]) -> None:
-    if after.get(CORDONED) and image.features.get(METADATA_VERSION, 0) < METADATA_VERSION_4_3_IV0:
+def _check_cordoned_directories(
+    image: MetadataImage, before: Mapping[str, str], records: Sequence[ConfigRecord], *, is_forwarded: bool
+) -> None:
+    """Refuse to cordon log directories that nobody has checked, or that the metadata cannot tell of (KIP-1066)."""
+    record = next((each for each in records if each.name == CORDONED), None)
+    if record is None:
+        return
+    if image.features.get(METADATA_VERSION, 0) < METADATA_VERSION_4_3_IV0:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"{CORDONED} cannot be set: it requires metadata.version {METADATA_VERSION_4_3_IV0} (4.3-IV0)",
         )
+    if not is_forwarded and not _items(record.value) <= _items(before.get(CORDONED)):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{CORDONED} may only lose entries through a controller: send new ones to the broker, which checks them",
+        )
+
+
+def _items(value: str | None) -> set[str]:
+    return {item.strip() for item in (value or "").split(",") if item.strip()}
 
 
 def _check(
@@ -149,7 +177,6 @@ def _check(
         elif kind == ConfigResourceType.BROKER:
             if name and broker_id_of(name) not in {*image.brokers, *image.controllers}:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"No broker with id {name} found.")
-            _check_cordoned_directories(image, after)
         elif kind == ConfigResourceType.CLIENT_METRICS:
             check_client_metrics_configs(name, after)
         elif kind == ConfigResourceType.GROUP:

@@ -111,22 +111,34 @@ class Controller:
         return await self._each(topics, plan, validate_only=False)
 
     async def alter_configs(
-        self, changes: Sequence[tuple[ConfigResource, Sequence[Change]]], *, validate_only: bool
+        self,
+        changes: Sequence[tuple[ConfigResource, Sequence[Change]]],
+        *,
+        validate_only: bool,
+        is_forwarded: bool = True,
     ) -> list[None | KafkaError]:
         """Change single keys of resources."""
 
         def plan(change: tuple[ConfigResource, Sequence[Change]]) -> tuple[list[Any], None]:
-            return list(plan_incremental(self.image, *change, settings=self._defaults.settings)), None
+            return list(
+                plan_incremental(self.image, *change, settings=self._defaults.settings, is_forwarded=is_forwarded)
+            ), None
 
         return await self._each(changes, plan, validate_only=validate_only)
 
     async def replace_configs(
-        self, wishes: Sequence[tuple[ConfigResource, Mapping[str, str | None]]], *, validate_only: bool
+        self,
+        wishes: Sequence[tuple[ConfigResource, Mapping[str, str | None]]],
+        *,
+        validate_only: bool,
+        is_forwarded: bool = True,
     ) -> list[None | KafkaError]:
         """Set the whole configuration of resources."""
 
         def plan(wish: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
-            return list(plan_replacement(self.image, *wish, settings=self._defaults.settings)), None
+            return list(
+                plan_replacement(self.image, *wish, settings=self._defaults.settings, is_forwarded=is_forwarded)
+            ), None
 
         return await self._each(wishes, plan, validate_only=validate_only)
 

@@ -20,7 +20,7 @@ from kwire.protocol.messages.alter_configs import (
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.services import of_controller
-from kwire.server.settings.altered_resources import Resource, check_broker_values, pass_on, sift
+from kwire.server.settings.altered_resources import Resource, check_broker_values, is_forwarded, pass_on, sift
 
 
 async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
@@ -46,7 +46,9 @@ async def handle(request: AlterConfigsRequest, context: RequestContext) -> Alter
         )
         for resource in accepted
     ]
-    outcomes = await of_controller(context).controller.replace_configs(wishes, validate_only=request.validate_only)
+    outcomes = await of_controller(context).controller.replace_configs(
+        wishes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
+    )
     refused += [(resource, outcome) for resource, outcome in zip(accepted, outcomes, strict=True)]
     return AlterConfigsResponse(responses=[_response(*outcome) for outcome in refused])
 

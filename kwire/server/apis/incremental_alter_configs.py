@@ -22,7 +22,7 @@ from kwire.server.broker_loggers import alter_loggers
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.services import of_controller
-from kwire.server.settings.altered_resources import Resource, check_broker_changes, pass_on, sift
+from kwire.server.settings.altered_resources import Resource, check_broker_changes, is_forwarded, pass_on, sift
 
 _Resource = IncrementalAlterConfigsAlterConfigsResource
 KNOWN_TYPES = frozenset(ConfigResourceType) - {0}
@@ -48,7 +48,9 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
     accepted, altered = _alter_loggers(sifted, request, context)
     refused += altered
     changes = [((resource.resource_type, resource.resource_name), _changes(resource)) for resource in accepted]
-    outcomes = await of_controller(context).controller.alter_configs(changes, validate_only=request.validate_only)
+    outcomes = await of_controller(context).controller.alter_configs(
+        changes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
+    )
     refused += [(resource, outcome) for resource, outcome in zip(accepted, outcomes, strict=True)]
     return IncrementalAlterConfigsResponse(responses=[_response(*outcome) for outcome in refused])
 

@@ -14,7 +14,7 @@ from kwire.cluster.config_keys import ConfigResourceType, ConfigType, broker_id_
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.controller.configs import AlterOperation, Change, changed
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.server.context import RequestContext
+from kwire.server.context import DistantClient, RequestContext
 from kwire.server.forwarding import asker_of
 from kwire.server.settings.dynamic_checks import check_dynamic
 
@@ -69,6 +69,12 @@ async def pass_on(
     except KafkaError as error:
         return responses + [respond(resource, error) for resource in accepted]
     return responses + list(response.responses)
+
+
+def is_forwarded(context: RequestContext) -> bool:
+    """Return whether a broker has passed a request on to the controller, in an envelope or in the same process."""
+    is_distant = isinstance(context.connection, DistantClient)
+    return is_distant or context.listener_name not in context.services.config.controller_listener_names
 
 
 def _authorize(resource: Resource, context: RequestContext) -> None:
