@@ -17,8 +17,9 @@ BY_ERROR = {
     "streams groups": r"STREAMS_GROUP_\w+|streams\.version",
     "consumer groups (KIP-848)": r"CONSUMER_GROUP_(?:HEARTBEAT|DESCRIBE)|group\.version|CONSUMER group protocol"
     r"|does not support the new consumer group",
-    "SASL": r"kwire: sasl\.\S+: is not served yet|SASL_\w+ (?:is )?not served|security\.protocol\S*: .*SASL",
-    "TLS": r"kwire: ssl\.\S+: is not served yet|security\.protocol\S*: .*SSL",
+    "SASL": r"does not support ALTER_USER_SCRAM_CREDENTIALS|kwire: sasl\.\S+: is not served yet|SASL_\w+ (?:is )?not served|security\.protocol\S*: .*SASL",
+    "TLS": r"kwire: ssl\.\S+: is not served yet|security\.protocol\S*: .*SSL"
+    r"|listener\.name\.\w+\.ssl\.\S+ is not served",
     "authorization": r"No Authorizer is configured|authorizer\.class\.name: is not served",
     "delegation tokens": r"DELEGATION_TOKEN|DelegationToken|delegation\.token",
     "remote storage": r"remote\.(?:log|storage)\S*: is not served|REMOTE_|remote\.storage\.enable",
@@ -32,8 +33,19 @@ BY_NAME = {
     "SASL": r"\bSasl\w*Test\.",
     "authorization": r"\bAclCommandTest\.|AuthorizerIntegrationTest\.|DescribeAuthorizedOperationsTest\.",
     "remote storage": r"\bRemote\w+Test\.|TopicBasedRemote\w+Test\.",
-    "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId",
-    "metadata.version 4.4-IV0, unstable in 4.3.1": r"\bMetadataVersionIntegrationTest\.testDefaultIsLatestVersion",
+    "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId|\bEndToEndClusterIdTest\.",
+    "metadata.version 4.4-IV0, unstable in 4.3.1": r"\bMetadataVersionIntegrationTest\.testDefaultIsLatestVersion"
+    r"|\bBootstrapControllersIntegrationTest\.testDescribeFeatures",
+    "unstable versions of APIs": r"\bBrokerApiVersionsCommandTest\.testBrokerApiVersionsCommandOutput",
+    "the features of groups that are not served": r"\bApiVersionsRequestTest\.",
+}
+
+
+#: What a test looks at inside this JVM without asking a stub, to patterns of the tests' ids.
+INSIDES_BY_NAME = {
+    "the memory pool of a broker": r"\bSocketServerMemoryPoolTest\.",
+    "metrics of the broker": r"\bBrokerMetricNamesTest\.",
+    "the configuration object of a running broker": r"\bConfigCommandIntegrationTest\.testUpdateBrokerConfigNotAffectedByInvalidConfig",
 }
 
 
@@ -52,6 +64,9 @@ def judge(invocation: dict) -> Verdict:
     told = "\n".join(invocation.get("errors", ()))
     if re.search(IN_THIS_JVM, told):
         return Verdict(INSIDES, "metrics of the broker")
+    for inside, pattern in INSIDES_BY_NAME.items():
+        if re.search(pattern, invocation["id"]):
+            return Verdict(INSIDES, inside)
     for capability, pattern in BY_NAME.items():
         if re.search(pattern, invocation["id"]):
             return Verdict(CAPABILITY, capability)

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
 import org.apache.kafka.common.message.DescribeQuorumResponseData;
+import org.apache.kafka.common.message.MetadataResponseData.MetadataResponsePartition;
 import org.apache.kafka.common.message.MetadataResponseData.MetadataResponseTopic;
 import org.apache.kafka.common.protocol.Errors;
 
@@ -16,13 +17,13 @@ public final class Watching {
     private Watching() {
     }
 
-    /** All running brokers name the topic with so many partitions, each with a leader. */
+    /** All running brokers name the topic with so many partitions, each with a leader unless all its replicas are down. */
     public static void topicIsThere(Nodes nodes, String topic, int partitions) throws InterruptedException {
         for (Node node : nodes.running()) {
             Nodes.await(SECONDS, "broker " + node.id + " has " + topic + " with " + partitions + " partitions", () -> {
                 MetadataResponseTopic found = topic(nodes, node, topic);
                 return found.errorCode() == 0 && found.partitions().size() == partitions
-                    && found.partitions().stream().allMatch(each -> each.errorCode() != Errors.LEADER_NOT_AVAILABLE.code());
+                    && found.partitions().stream().allMatch(Watching::hasLeaderOrNoReplica);
             });
         }
     }
@@ -34,6 +35,11 @@ public final class Watching {
                 () -> topic(nodes, node, topic).errorCode() == Errors.UNKNOWN_TOPIC_OR_PARTITION.code());
             Nodes.await(SECONDS, "broker " + node.id + " has no directory of " + topic, () -> !isOnDisk(node, topic));
         }
+    }
+
+    private static boolean hasLeaderOrNoReplica(MetadataResponsePartition partition) {
+        return partition.errorCode() != Errors.LEADER_NOT_AVAILABLE.code()
+            || partition.offlineReplicas().containsAll(partition.replicaNodes());
     }
 
     private static MetadataResponseTopic topic(Nodes nodes, Node node, String topic) {
