@@ -29,6 +29,7 @@ BY_ERROR = {
 }
 #: Capability to patterns of the ids of tests that are about it alone, whatever fails first.
 BY_NAME = {
+    "consumer groups (KIP-848)": r"\bConsumerGroup(?:Describe|Heartbeat)RequestTest\.",
     "share groups": r"\bShare\w*Test\.|\.\w*ShareGroup|\.testShare",
     "streams groups": r"\bStreamsGroup\w*Test\.|\.\w*StreamsGroup",
     "SASL": r"\bSasl\w*Test\.",

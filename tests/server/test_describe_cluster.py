@@ -32,13 +32,15 @@ def context(*registered: int, leader_id: int, listener: str = LISTENER) -> Any:
     ("context", "controller_id", "listed"),
     [
         (context(1, 2, leader_id=2), 2, [1, 2]),
-        (context(1, leader_id=2), -1, [1]),
+        (context(1, leader_id=2), -1, []),
         (context(leader_id=2), -1, []),
         (context(1, 2, leader_id=-1), -1, [1, 2]),
         (context(1, leader_id=1, listener="OTHER"), -1, []),
     ],
 )
-def test_a_leader_without_a_known_address_is_not_named(context: Any, controller_id: int, listed: list[int]) -> None:
+def test_no_controller_is_named_before_the_leader_has_an_address(
+    context: Any, controller_id: int, listed: list[int]
+) -> None:
     answer = handle_at_controller(DescribeClusterRequest(endpoint_type=CONTROLLERS), cast("Any", context))
     assert answer.controller_id == controller_id
     assert [each.broker_id for each in answer.brokers] == listed

@@ -17,7 +17,6 @@ from kwire.server.dispatch import Api
 
 BROKERS, CONTROLLERS = 1, 2
 NO_CONTROLLER = -1
-"""Clients ask again after a moment."""
 NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
@@ -44,12 +43,14 @@ def handle_at_controller(request: DescribeClusterRequest, context: RequestContex
         if end.name == context.listener_name
     ]
     leader_id = context.services.metadata_log.node.quorum.leader_id
-    is_reachable = any(each.broker_id == leader_id for each in controllers)
+    if leader_id != NO_CONTROLLER and all(each.broker_id != leader_id for each in controllers):
+        # The leader has not registered its address yet. The Java Admin client, told of other controllers, would wait for
+        # it until it refreshes its metadata after 5 minutes; told of none, it asks again after a moment.
+        leader_id, controllers = NO_CONTROLLER, []
     response = DescribeClusterResponse(
         cluster_id=context.services.cluster_id,
         endpoint_type=CONTROLLERS,
-        # A leader that has not registered yet has no address: the Java Admin client would wait for it for 5 minutes.
-        controller_id=leader_id if is_reachable else NO_CONTROLLER,
+        controller_id=leader_id,
         brokers=controllers,
     )
     return _with_operations(response, request, context)
