@@ -44,8 +44,8 @@ def handle_at_controller(request: DescribeClusterRequest, context: RequestContex
     ]
     leader_id = context.services.metadata_log.node.quorum.leader_id
     if leader_id != NO_CONTROLLER and all(each.broker_id != leader_id for each in controllers):
-        # The leader has not registered its address yet. The Java Admin client, told of other controllers, would wait for
-        # it until it refreshes its metadata after 5 minutes; told of none, it asks again after a moment.
+        # The leader has not registered its address yet. If the Java Admin client gets other controllers, it waits until
+        # it refreshes its metadata after 5 minutes; if it gets none, it asks again after a moment.
         leader_id, controllers = NO_CONTROLLER, []
     response = DescribeClusterResponse(
         cluster_id=context.services.cluster_id,
