@@ -77,3 +77,17 @@ def test_each_entry_has_a_state_and_a_reason() -> None:
         for name, (state, reason) in allowed.read().items()
         if state not in (judging.FAILED, judging.INSIDES, judging.CAPABILITY) or not reason
     ]
+
+
+def test_a_closed_connection_is_a_capability_only_where_a_consumer_group_was_asked_for() -> None:
+    closed = invocation(
+        errors=["java.io.EOFException"], trace=["kafka.server.SomeTest.consumerGroupHeartbeat(X.scala)"]
+    )
+    assert judging.judge(closed).what == "consumer groups (KIP-848)"
+    closed["trace"] = ["kafka.server.SomeTest.testFetch(X.scala)"]
+    assert judging.judge(closed).state == judging.FAILED
+
+
+def test_what_a_test_looks_at_in_this_jvm_is_named_by_its_id() -> None:
+    verdict = judging.judge(invocation(id="SocketServerMemoryPoolTest.testIt", errors=["NullPointerException"]))
+    assert (verdict.state, verdict.what) == (judging.INSIDES, "the memory pool of a broker")

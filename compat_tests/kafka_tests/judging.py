@@ -32,7 +32,7 @@ BY_NAME = {
     "consumer groups (KIP-848)": r"\bConsumerGroup(?:Describe|Heartbeat)RequestTest\.",
     "share groups": r"\bShare\w*Test\.|\.\w*ShareGroup|\.testShare",
     "streams groups": r"\bStreamsGroup\w*Test\.|\.\w*StreamsGroup",
-    "SASL": r"\bSasl\w*Test\.",
+    "SASL": r"\bSasl\w*Test\.|\bUserScramCredentialsCommandTest\.",
     "authorization": r"\bAclCommandTest\.|AuthorizerIntegrationTest\.|DescribeAuthorizedOperationsTest\.",
     "remote storage": r"\bRemote\w+Test\.|TopicBasedRemote\w+Test\.",
     "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId|\bEndToEndClusterIdTest\.",
@@ -63,7 +63,7 @@ def judge(invocation: dict) -> Verdict:
         return Verdict(invocation["status"], invocation.get("reason", ""))
     if invocation.get("insides"):
         return Verdict(INSIDES, sorted(set(invocation["insides"]))[0])
-    told = "\n".join(invocation.get("errors", ()))
+    told, trace = "\n".join(invocation.get("errors", ())), invocation.get("trace", ())
     if re.search(IN_THIS_JVM, told):
         return Verdict(INSIDES, "metrics of the broker")
     for inside, pattern in INSIDES_BY_NAME.items():
@@ -75,6 +75,8 @@ def judge(invocation: dict) -> Verdict:
     for capability, pattern in BY_ERROR.items():
         if re.search(pattern, told):
             return Verdict(CAPABILITY, capability)
+    if "java.io.EOFException" in told and re.search(r"onsumerGroupHeartbeat|NewProtocol", "\n".join(trace)):
+        return Verdict(CAPABILITY, "consumer groups (KIP-848)")  # the broker closes such a request's connection
     if re.search(r"No MetadataVersion with feature level \d+|metadata\.version \d+", told):
         return Verdict(CAPABILITY, "metadata versions before 4.0")
     if setting := re.search(r"kwire: (\S+): is not served yet", told):
