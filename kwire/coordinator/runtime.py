@@ -50,6 +50,8 @@ class CoordinatorRuntime(Generic[R, M]):
         self._to_load: deque[Shard[R, M]] = deque()
         self._loading: asyncio.Task[None] | None = None
         self._stopped = False
+        self.reloads = 0
+        """How often a shard was given up because an invariant was broken."""
 
     def __iter__(self) -> Iterator[Shard[R, M]]:
         """All shards, loading ones too."""
@@ -99,6 +101,7 @@ class CoordinatorRuntime(Generic[R, M]):
 
     def _reload(self, broken: Shard[R, M]) -> None:
         """Load a shard again whose state is wrong; until then clients find one that is loading."""
+        self.reloads += 1
         broken.close()
         if self._shards.get(broken.partition.index) is broken:
             shard = self._add(broken.partition)

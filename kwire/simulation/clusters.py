@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
 from kwire.server.broker import BrokerServer
@@ -13,6 +14,7 @@ from kwire.simulation.controllers import (
     LISTENER,
     SimulatedController,
     directory_id,
+    format_further,
     format_once,
     voter_set,
 )
@@ -23,6 +25,9 @@ from kwire.simulation.objects import pass_objects
 
 FIRST_CONTROLLER_ID = 101
 """Of controllers that are nothing else; brokers count from 1."""
+
+FURTHER_DIRECTORIES: Final = 1000
+"""Ids of log directories after the first one begin here."""
 
 
 class ClusterBroker(SimulatedBroker):
@@ -71,6 +76,9 @@ class ClusterBroker(SimulatedBroker):
     def make(self, process: Process) -> BrokerServer:
         first_voters = self._voters if self.is_controller else None
         format_once(process.disk, self.key, first_voters, cluster_id=self._cluster_id)
+        for number, path in enumerate(self._settings["log.dirs"].split(",")[1:], 1):
+            further = directory_id(self.node_id, FURTHER_DIRECTORIES * number + self._directory)
+            format_further(process.disk, path, ReplicaKey(self.node_id, further), cluster_id=self._cluster_id)
         server = super().make(process)
         if self.peers:
             pass_objects(server, process, self.peers)

@@ -70,10 +70,10 @@ class SimulatedController(SimulatedNode[ControllerServer]):
             "listeners": f"{LISTENER}://{host.name}:{PORT}",
             "controller.listener.names": LISTENER,
             "controller.quorum.bootstrap.servers": ",".join(f"{each.host}:{each.port}" for each in servers),
-            "log.dirs": DIRECTORY,
             "socket.send.buffer.bytes": "-1",
             "socket.receive.buffer.bytes": "-1",
             **config,
+            "log.dirs": DIRECTORY,  # several are of brokers
         }
 
     @property
@@ -115,6 +115,14 @@ def format_once(disk: Disk, key: ReplicaKey, voters: VoterSet | None, *, cluster
         disk.replace(f"{metadata}/{FIRST_SNAPSHOT}", b"".join(content), sync=True)
     node_id, directory = key
     write_identity(disk, DIRECTORY, MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory))
+
+
+def format_further(disk: Disk, path: str, key: ReplicaKey, *, cluster_id: str = CLUSTER_ID) -> None:
+    """Format another blank log directory of a node."""
+    if not disk.exists(f"{path}/{META_PROPERTIES}"):
+        make_durably(disk, path)
+        node_id, directory = key
+        write_identity(disk, path, MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory))
 
 
 def controllers(hosts: Sequence[Host], config: Mapping[str, str], *, as_objects: bool) -> list[SimulatedController]:

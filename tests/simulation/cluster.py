@@ -14,16 +14,21 @@ replicas and all images equal; then everything is read back. One seed in three h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kwire.coordinator.loading import Loader
 from kwire.simulation import SimulatedCluster, Simulation, Speed
+from kwire.simulation.brokers import DIRECTORY
 from tests.simulation.cluster_admin import Administrator
 from tests.simulation.cluster_clients import SAFE_SHAPES, SHAPES, Client
 from tests.simulation.cluster_end import Healed
 from tests.simulation.cluster_faults import CLUSTER_KINDS, ClusterFaults
+from tests.simulation.cluster_groups import INSTANCES, PlaceKeeper
 from tests.simulation.cluster_history import PARTITIONS, TOPIC, History
 from tests.simulation.cluster_ledger import Ledger
+from tests.simulation.cluster_probes import SECOND_DIRECTORY, Prober
 from tests.simulation.cluster_rules import ClusterRules
 from tests.simulation.history_clients import conclude, make_workers
 from tests.simulation.promise import Crashes, Promise, draw_promise
@@ -74,6 +79,8 @@ class Draw:
     session_seconds: float
     speed: Speed
     per_minute: float
+    loading_seconds: float
+    """What a coordinator takes for each record that it loads."""
     promise: Promise
 
 
@@ -99,10 +106,12 @@ def draw(seed: int, simulation: Simulation, promise: Promise | None = None) -> D
             "replica.fetch.wait.max.ms": chance.pick((500, 1000)),
             "metadata.log.max.record.bytes.between.snapshots": chance.pick((3000, 20_000, 20_000_000)),
             "metadata.max.retention.bytes": chance.pick((5000, 100_000_000)),
+            **({"log.dirs": f"{DIRECTORY},{SECOND_DIRECTORY}"} if chance.child("directories").happens(0.4) else {}),
         },
         session_seconds=session_ms / 1000,
         speed=Speed(mean_ms=chance.pick((0.2, 0.2, 2.0, 20.0))),
         per_minute=chance.pick((6.0, 12.0, 20.0)),
+        loading_seconds=chance.child("loading").pick((0.0, 0.0, 0.005)),
         promise=promise,
     )
 
@@ -128,11 +137,14 @@ async def scenario(scene: Scene, outcome: Outcome, seconds: float, kinds: Sequen
     clients = [Client(simulation, cluster.brokers, ledger, f"c{number}", shapes=shapes) for number in range(CLIENTS)]
     administrator = Administrator(simulation, cluster.brokers, ledger, "admin", shapes=shapes)
     scene.history.topic_id = await administrator.create_for_good(TOPIC, PARTITIONS)
+    prober = Prober(simulation, cluster.brokers, ledger, "prober", shapes=shapes)
+    places = [PlaceKeeper(simulation, cluster.brokers, ledger, number) for number in range(len(INSTANCES))]
     workers = make_workers(simulation, cluster.brokers, ledger, scene.history)
     end = simulation.now + seconds
     await asyncio.gather(
         faults.run(seconds=seconds, per_minute=max(drawn.per_minute, 300.0 / seconds)),
-        *(client.run(end) for client in (*clients, administrator)),
+        *(client.run(end) for client in (*clients, administrator, prober)),
+        *(place.run(end) for place in places),
         *(worker.run(end) for worker in workers),
     )
     while ledger.operations < OPERATIONS_MIN * seconds / SECONDS:  # faults held clients up
@@ -173,6 +185,22 @@ def run_seed(
     return outcome
 
 
+@contextmanager
+def slow_loading(seconds: float) -> Iterator[None]:
+    """Let coordinators pause at each record that they load, so that leadership changes while they do."""
+    pause = Loader._pause_if_due
+
+    async def wait(loader: Loader) -> None:
+        await asyncio.sleep(seconds)
+
+    if seconds:
+        setattr(Loader, "_pause_if_due", wait)  # noqa: B010 # mypy takes an assignment for a mistake
+    try:
+        yield
+    finally:
+        setattr(Loader, "_pause_if_due", pause)  # noqa: B010
+
+
 def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | None, outcome: Outcome) -> None:
     ledger = Ledger()
     with Simulation(seed) as simulation:
@@ -188,7 +216,8 @@ def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | Non
         simulation.check_every(LOOK_EVENTS, replicas.look)
         simulation.check_every(CHECK_EVENTS, rules.of_whole_logs)
         scene = Scene(simulation, cluster, rules, ledger, History(simulation), drawn)
-        simulation.run(scenario(scene, outcome, seconds, promised.kinds(kinds)), seconds=10 * seconds + 600)
+        with slow_loading(drawn.loading_seconds):
+            simulation.run(scenario(scene, outcome, seconds, promised.kinds(kinds)), seconds=10 * seconds + 600)
         rules.of_whole_logs()
         outcome.digest, outcome.events = simulation.trace.digest, simulation.timeline.events
         outcome.sends, outcome.transactions, outcome.shares = scene.history.counts

@@ -20,6 +20,10 @@ class Ledger:
     """Shared by all clients of a seed. A topic counts until somebody asks for its end, whatever is answered to that."""
 
     operations: int = 0
+    new_leaders: list[tuple[int, str, PartitionKey, int]] = field(default_factory=list)
+    """(broker, topic, partition, epoch) of each that began to lead and has not been asked for its end yet."""
+    aborted_named: int = 0
+    """Aborted transactions that fetches have named."""
     topics: dict[str, tuple[UUID, int]] = field(default_factory=dict)
     """Id and number of partitions of topics that were created, so they said, and that nobody asked to delete."""
     deleted: set[UUID] = field(default_factory=set)

@@ -12,10 +12,12 @@ from typing import Any
 
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.coordinator.shard import ShardState
+from kwire.coordinator.transaction.memory import TransactionMemory
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
 from kwire.protocol.error_codes import KafkaError
-from kwire.simulation import SimulatedCluster, Simulation
+from kwire.simulation import ClusterBroker, SimulatedCluster, Simulation
 from kwire.simulation.nodes import AnyNode
 from tests.simulation.cluster_ledger import Ledger
 from tests.simulation.image_rules import check_image
@@ -83,6 +85,9 @@ class ClusterRules:
             _check_failure(node)
         self.quorum.of_whole_logs()
         self.replicas.of_whole_logs()
+        for node in self._by_host.values():
+            if isinstance(node, ClusterBroker) and node.is_serving:
+                _check_coordinators(node)
 
     def _compare(self, node: AnyNode, image: MetadataImage) -> None:
         other, known = self._images.setdefault(image.offset, (node.name, image))
@@ -108,6 +113,26 @@ class ClusterRules:
             later = new.topics.get(name)
             if later is not None and later is not topic and later.topic_id == topic.topic_id:
                 _check_epochs(topic, later)
+
+
+def _check_coordinators(broker: ClusterBroker) -> None:
+    """G6: no request breaks an invariant. M1: bytes are counted for the transactional ids of loaded shards only."""
+    services = broker.server.services
+    for coordinator in (services.groups, services.transactions):
+        assert not coordinator._runtime.reloads, f"G6: {broker.name} has reloaded a shard of {coordinator}"
+    for shard in services.groups._runtime:
+        for group in shard.machine.groups.values() if shard.state is ShardState.ACTIVE else ():
+            try:
+                group.check_invariants()
+            except AssertionError as error:
+                raise AssertionError(f"G6: {broker.name}: group {group.group_id} is broken: {error}") from error
+    transactions = services.transactions
+    held = [each for shard in transactions._runtime for each in shard.machine.transactions.values()]
+    recount = TransactionMemory(0)
+    for transaction in held:
+        recount.count(None, transaction)
+    counted = transactions._memory._counted
+    assert counted == recount._counted, f"M1: {broker.name} counts {counted} bytes for {len(held)} transactional ids"
 
 
 def _check_failure(node: AnyNode) -> None:

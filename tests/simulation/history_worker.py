@@ -34,6 +34,9 @@ NOT_DONE: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS})
 
 Attempt = Callable[[], Awaitable[tuple[int, Any]]]
 
+FETCH_BYTES: Final = (1 << 20, 1 << 20, 400)
+"""Some fetches are small: what is read ends far below the last stable offset."""
+
 
 class RefusedError(Exception):
     """A broker said no, or nothing for too long."""
@@ -144,6 +147,7 @@ class Worker(Connections):
             topic_id=self._history.topic_id,
             leader_epoch=leader.epoch,
             isolation_level=int(is_committed),
+            partition_max_bytes=self._chance.pick(FETCH_BYTES),
         )
         poll = self._history.begin(Poll(process=self.name, level=level, mode=mode))
         response = await self.ask(leader.broker_id, request, 16)
@@ -156,6 +160,9 @@ class Worker(Connections):
             return None
         aborted = answer.aborted_transactions if is_committed else None
         found, end = records_of(bytes(answer.records or b""), offset, aborted or [])
+        self._ledger.aborted_named += len(aborted or [])
+        for each in aborted or []:
+            assert each.first_offset < end, f"T3: {TOPIC}-{index}: {each} is named to a reader of {offset} to {end}"
         poll.records = [(f"{TOPIC}-{index}", at, value.decode()) for at, value in found]
         self._history.end(poll)
         return poll.records, end

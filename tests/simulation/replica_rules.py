@@ -250,8 +250,12 @@ class ReplicaRules:
         assert start <= now.high_watermark <= now.end, f"R7: {place}: {start} <= {now.high_watermark} <= {now.end}"
         stable = partition.log.last_stable_offset(now.high_watermark)
         assert stable <= now.high_watermark, f"R7: {place}: {stable} is stable, {now.high_watermark} is committed"
+        kept = partition.log.producers._unreplicated
+        assert not kept or kept[0][1] >= now.high_watermark, f"M1: {place}: keeps a marker below the high watermark"
         if now.is_led:
             self._ledger.lead(*key, now.epoch, broker_id)
+            if before is None or before.epoch != now.epoch or not before.is_led:
+                self._ledger.new_leaders.append((broker_id, partition.topic, key, now.epoch))
             if before is None or before.image is not now.image or before.proposal is not now.proposal:
                 self._check_maximal(partition.topic, key)
         if key in self.losses:
