@@ -45,6 +45,8 @@ class Fuzzer(NamedTuple):
     make: Callable[[], Model]
     weights: Mapping[str, int]
     steps: int = STEPS
+    seeds: int = 100
+    """How many run in `make test`."""
 
 
 def operations_of(fuzzer: Fuzzer, seed: int) -> list[Operation]:
@@ -65,11 +67,14 @@ def run_operations(fuzzer: Fuzzer, operations: Sequence[Operation]) -> None:
         model.close()
 
 
-def run_seed(fuzzer: Fuzzer, seed: int) -> None:
-    """Run one seed. Raises what the model raises, with the operations that the failure needs."""
+def run_seed(fuzzer: Fuzzer, seed: int) -> int:
+    """Run one seed; return how many operations passed.
+
+    Raises what the model raises, with the operations that the failure needs.
+    """
     operations = operations_of(fuzzer, seed)
     if failure_of(fuzzer, operations) is None:
-        return
+        return len(operations)
     operations = shortened(fuzzer, operations)
     try:
         run_operations(fuzzer, operations)
@@ -78,12 +83,6 @@ def run_seed(fuzzer: Fuzzer, seed: int) -> None:
         error.add_note(f"python -m tests.fuzz.run {fuzzer.name} --seed {seed}")
         raise
     raise AssertionError(f"{fuzzer.name} seed {seed} fails once and then passes: it depends on more than its seed")
-
-
-def run_seeds(fuzzer: Fuzzer, seeds: Sequence[int]) -> None:
-    """Run one seed after the other until one fails."""
-    for seed in seeds:
-        run_seed(fuzzer, seed)
 
 
 def failure_of(fuzzer: Fuzzer, operations: Sequence[Operation]) -> str | None:

@@ -18,14 +18,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_consumer_protocol
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
-from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kwire.protocol.messages.join_group import JoinGroupResponse
 from kwire.protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -39,82 +39,22 @@ from tests.coordinator.group_script import settle
 from tests.coordinator.world import World
 from tests.crash.disk import RecordingDisk
 from tests.fuzz.fuzzing import Fuzzer, Operation
+from tests.fuzz.group_clients import (
+    GROUP,
+    OFFERS,
+    REBALANCE_MS,
+    SESSION_MS,
+    Call,
+    Client,
+    Errors,
+    Generation,
+    join_request,
+)
 from tests.virtual_loop import VirtualLoop
 
-GROUP: Final = "g"
-REBALANCE_MS: Final = 5000
-SESSION_MS: Final = 6000
 INITIAL_DELAY_MS: Final = 2
-OFFERS: Final = (("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",), ("sticky", "odd"))
 WAITS_MS: Final = (10, 1000, 3500, 5500, 6500)
 RETRIED: Final = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
-
-
-class Client:
-    """A consumer's process; its successor has the same name and instance id, and no member id."""
-
-    def __init__(self, name: str, instance: str | None) -> None:
-        self.name = name
-        self.instance = instance
-        self.offers: tuple[str, ...] = OFFERS[1]
-        self.topic = "t"
-        self.ids: list[str] = []
-        """All member ids that it had, the newest last."""
-        self.listed: list[str] = []
-        """Members that it has as the leader of its generation."""
-        self.call: Call | None = None
-        """Its last request, while that waits."""
-        self.begin_anew()
-
-    def begin_anew(self) -> None:
-        self.member_id = ""
-        self.generation = -1
-        self.must_join = True
-        self.is_synced = False
-        self.call = None
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Call:
-    """A request that was sent."""
-
-    client: Client
-    life: int
-    number: int
-    member_id: str
-    generation: int = -1
-    offered: dict[str, bytes] = field(default_factory=dict)
-    newest: int | None = None
-    """The newest generation that was known when the request was sent."""
-    is_replaced: bool = False
-    """The member has sent another request since, which is the one that is answered."""
-    was_barred: bool = False
-    """Its member id had lost its place, or had left, when the request was sent."""
-
-    @property
-    def who(self) -> str:
-        return self.client.instance or self.member_id
-
-
-@dataclass(slots=True)
-class Generation:
-    """What is known of one generation in one life of the coordinator."""
-
-    protocol: str | None = None
-    joined: dict[str, Call] = field(default_factory=dict)
-    listed: dict[str, tuple[str | None, bytes]] | None = None
-    assigned_by: int | None = None
-
-
-class Errors(logging.Handler):
-    """Keeps the first error that the coordinator logs: a broken invariant."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.first: logging.LogRecord | None = None
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.first = self.first or record
 
 
 class GroupModel:
@@ -217,15 +157,7 @@ class GroupModel:
         offered = {name: encode_consumer_protocol(subscription, 0) + name.encode() for name in client.offers}
         call = self._call(client, member_id)
         call.offered = offered
-        request = JoinGroupRequest(
-            group_id=GROUP,
-            session_timeout_ms=SESSION_MS,
-            rebalance_timeout_ms=REBALANCE_MS,
-            member_id=member_id,
-            group_instance_id=client.instance,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in offered.items()],
-        )
+        request = join_request(client, member_id, offered)
         answer = self._world.groups.join(request, version=version, client_id=client.name, client_host="/h")
         self._when(call, answer, self._joined)
 
@@ -252,7 +184,7 @@ class GroupModel:
             generation.listed = {
                 each.member_id: (each.group_instance_id, bytes(each.metadata)) for each in response.members
             }
-        self._check_listed(generation)
+        generation.check_listed()
         if client.instance is not None:
             self._barred.update(known for known in client.ids if known != response.member_id)
         if is_current:
@@ -261,19 +193,6 @@ class GroupModel:
             client.listed = [each.member_id for each in response.members]
         else:
             client.ids.insert(0, response.member_id)
-
-    def _check_listed(self, generation: Generation) -> None:
-        """The leader knows each member that has got this generation, by the metadata of its JoinGroup."""
-        if generation.listed is None:
-            return
-        instances = {instance for instance, _ in generation.listed.values() if instance is not None}
-        for member_id, call in generation.joined.items():
-            listed = generation.listed.get(member_id)
-            if listed is None:
-                assert call.client.instance in instances, f"members: {member_id} is not in the leader's list"
-                continue
-            assert generation.protocol is not None
-            assert listed[1] == call.offered[generation.protocol], f"members: {member_id} has other metadata"
 
     def _adopt(self, client: Client, member_id: str) -> None:
         client.member_id = member_id
@@ -475,8 +394,6 @@ class GroupModel:
         runtime.lead(self._world.offsets_partition())
         await runtime.loaded()
 
-    # --- the end
-
     def finish(self) -> None:
         async def come_to_rest() -> None:
             self._world.refuse_appends(refuse=False)
@@ -510,8 +427,6 @@ class GroupModel:
         self._run(use())
         self._check_invariants()
         assert client.is_synced, "waits: a new member gets no assignment"
-
-    # --- support
 
     def _client(self, number: int) -> Client:
         return self._clients[number % len(self._clients)]

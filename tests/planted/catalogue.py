@@ -13,6 +13,7 @@ from tests.planted.group_bugs import GROUP_BUGS
 from tests.planted.image_bugs import IMAGE_BUGS
 from tests.planted.quorum_bugs import QUORUM_BUGS
 from tests.planted.recovery_bugs import RECOVERY_BUGS
+from tests.planted.replica_bugs import REPLICA_BUGS
 from tests.planted.state_bugs import STATE_BUGS
 from tests.planted.transaction_bugs import TRANSACTION_BUGS
 
@@ -24,6 +25,7 @@ LOG_BUGS: Final[dict[str, PlantedBug]] = (
     | TRANSACTION_BUGS.bugs
     | IMAGE_BUGS.bugs
     | GROUP_BUGS.bugs
+    | REPLICA_BUGS.bugs
 )
 """Those that ordinary tests find."""
 

@@ -11,6 +11,7 @@ import pytest
 from kwire.cluster.controller import broker_changes, isr_changes, partition_changes, registration
 from kwire.cluster.image import PartitionImage
 from kwire.cluster.partition import ACKS_ALL, Partition
+from kwire.cluster.partitions import Partitions
 from kwire.cluster.replication.in_sync import InSync, Peers
 from kwire.coordinator import transaction_coordinator
 from kwire.coordinator.runtime import CoordinatorRuntime
@@ -20,8 +21,11 @@ from kwire.coordinator.transaction.transaction import CLASSIC, Transaction
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_state import ProducerState
 from kwire.log.transaction_index import AbortedTransaction
+from kwire.protocol.messages.fetch import AbortedTransaction as NamedTransaction
+from kwire.server.apis import fetch
 from kwire.server.apis.fetch import Fetch
 from tests.planted.bug import Catalogue, Plant, always, nothing
+from tests.planted.group_bugs import GROUP_BUGS
 
 CLUSTER_BUGS: Final = Catalogue()
 
@@ -299,3 +303,61 @@ def a_new_coordinator_loads_nothing(patch: pytest.MonkeyPatch) -> None:
         shard.activate()
 
     patch.setattr(CoordinatorRuntime, "_load", load)
+
+
+# --- what is said of partitions
+
+
+@_bug("R15")
+def a_new_leader_says_that_its_high_watermark_is_the_end(patch: pytest.MonkeyPatch) -> None:
+    """ListOffsets does not wait until the high watermark reaches the start of the epoch (KIP-207)."""
+    patch.setattr(Partition, "check_end_known", nothing)
+
+
+@_bug("T3")
+def aborted_transactions_are_listed_up_to_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
+    """A small fetch names every aborted transaction of the partition that comes after its offset."""
+
+    def aborted(partition: Partition, offset: int, batches: bytes) -> list[NamedTransaction]:
+        found = partition.log.aborted_transactions(offset, partition.end_offset(1)) if batches else []
+        return [NamedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
+
+    patch.setattr(fetch, "_aborted", aborted)
+
+
+@_bug("M1")
+def followers_keep_every_marker(patch: pytest.MonkeyPatch) -> None:
+    """Only a read of committed records forgets markers that are replicated, and followers serve none."""
+    replicated = ProducerState.replicated
+    patch.setattr(ProducerState, "replicated", nothing)
+    patch.setattr(Partition, "end_offset", _pruning_end_offset(replicated))
+
+
+def _pruning_end_offset(replicated: Callable[[ProducerState, int], None]) -> Callable[[Partition, int], int]:
+    end_offset = Partition.end_offset
+
+    def pruning(partition: Partition, isolation_level: int) -> int:
+        replicated(partition.log.producers, partition.high_watermark)
+        return end_offset(partition, isolation_level)
+
+    return pruning
+
+
+@_bug("R19")
+def only_leaders_describe_producers(patch: pytest.MonkeyPatch) -> None:
+    """DescribeProducers of a follower answers NOT_LEADER_OR_FOLLOWER."""
+    find = Partitions.find
+
+    def led(partitions: Partitions, topic: str, index: int, **_: bool) -> Partition:
+        return find(partitions, topic, index)
+
+    patch.setattr(Partitions, "find", led)
+
+
+# --- groups that change
+
+
+@_bug("G7")
+def a_replaced_static_member_owes_its_sync_to_the_cluster(patch: pytest.MonkeyPatch) -> None:
+    """The id of a static member that restarted between JoinGroup and SyncGroup stays among those that must sync."""
+    GROUP_BUGS.bugs["a replaced static member owes its sync"].plant(patch)

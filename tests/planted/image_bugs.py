@@ -54,3 +54,14 @@ def a_new_leader_of_none_keeps_the_epoch(patch: pytest.MonkeyPatch) -> None:
         return replace(new, leader_epoch=old.leader_epoch) if record.leader == -1 else new
 
     patch.setattr(image, "changed_partition", keep)
+
+
+@_bug("Q11", _FOUND_BY)
+def a_changed_registration_keeps_its_cordoned_directories(patch: pytest.MonkeyPatch) -> None:
+    """BrokerRegistrationChangeRecord cannot cordon a log directory (KIP-1066)."""
+    change = image._CHANGES[records.BrokerRegistrationChangeRecord]
+
+    def without(delta: Any, record: records.BrokerRegistrationChangeRecord) -> None:
+        change(delta, replace(record, cordoned_log_dirs=None))
+
+    patch.setitem(image._CHANGES, records.BrokerRegistrationChangeRecord, without)

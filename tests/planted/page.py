@@ -13,6 +13,7 @@ from tests.planted.bug import INVARIANTS, PlantedBug
 from tests.planted.catalogue import BUGS
 from tests.planted.cluster_seeds import CLUSTER_SEARCH
 from tests.planted.quorum_seeds import QUORUM_SEARCH
+from tests.planted.read_faults import READ_FAULTS, ReadFault
 from tests.planted.seed_search import STARTS, Found, Search
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "planted-bugs.md"
@@ -50,6 +51,18 @@ find.
 """
 
 
+_READ: Final = """\
+## Faults that reading found, and the judges that find them
+
+Reviewers found these faults by reading, at a time when every search was clean. Each is planted again, or failed in a
+test of Apache Kafka. `fuzz/test_fuzzers.py` runs the fuzzers of `tests/fuzz`: random operations from a seed against a
+model (`make campaign FUZZ=3600` runs more). `cluster/test_drawn_images.py` compares images with those that Apache
+Kafka's classes made of the same records. The simulated cluster needs as many seeds as the median says.
+
+| fault | found by |
+|---|---|"""
+
+
 def rendered() -> str:
     """The page as the catalogue says it should be."""
     broken = {bug.breaks for bug in BUGS.values()}
@@ -61,7 +74,26 @@ def rendered() -> str:
     lines += [f"| {bug.name} | {bug.does} | {bug.breaks} | {_finders(bug)} |" for bug in rows]
     for search in (QUORUM_SEARCH, CLUSTER_SEARCH):
         lines += ["", *_section(search)]
+    lines += ["", *_read_faults()]
     return "\n".join(lines) + "\n"
+
+
+def _read_faults() -> list[str]:
+    return [_READ, *(f"| {fault.does} | {'; '.join(_judges(fault))} |" for fault in READ_FAULTS)]
+
+
+def _judges(fault: ReadFault) -> list[str]:
+    recorded = CLUSTER_SEARCH.recorded()
+    judges = []
+    for name in fault.bugs:
+        if name in recorded:
+            found = recorded[name]
+            judges.append(f"the simulated cluster, {found.median:g} seeds (*{name}*)")
+        else:
+            judges.append(f"{_finders(BUGS[name])} (*{name}*)")
+    if fault.kafka_test:
+        judges.append(f"Apache Kafka's `{fault.kafka_test}`, which failed before the mend")
+    return judges
 
 
 def _by_invariant(bugs: Iterable[PlantedBug]) -> list[PlantedBug]:

@@ -1,0 +1,85 @@
+"""Bugs of replicas, coordinators and controllers that fuzzers with a model find (tests/fuzz)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from kwire.cluster.controller import features, topics, view
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.partition import Partition
+from kwire.cluster.placement import UsableBroker
+from kwire.cluster.quorum import describing
+from kwire.coordinator.loading import Loader
+from kwire.log.closed_logs import ClosedLogs
+from kwire.protocol.messages.fetch import FetchPartition
+from kwire.server import closest_replica
+from kwire.server.context import RequestContext
+from tests.planted.bug import Catalogue, never, nothing
+
+REPLICA_BUGS: Final = Catalogue()
+_bug = REPLICA_BUGS.bug
+_closer_replica = closest_replica.closer_replica
+
+
+@_bug("R18", "fuzz/test_fuzzers.py::test_seeds_pass[log]")
+def a_damaged_log_stays_when_its_topic_is_deleted(patch: pytest.MonkeyPatch) -> None:
+    """A log that does not open is left in its directory, and the next topic of its name gets it."""
+    patch.setattr(ClosedLogs, "delete", nothing)
+    patch.setattr(ClosedLogs, "set_foreign_aside", never)
+
+
+@_bug("R18", "fuzz/test_fuzzers.py::test_seeds_pass[log]")
+def a_log_of_an_earlier_topic_is_taken_for_the_new_one(patch: pytest.MonkeyPatch) -> None:
+    """Nobody reads which topic id a directory belongs to before its log is opened."""
+    patch.setattr(ClosedLogs, "set_foreign_aside", never)
+
+
+@_bug("M1", "fuzz/test_fuzzers.py::test_seeds_pass[flap]")
+def a_shard_that_was_given_up_goes_on_loading(patch: pytest.MonkeyPatch) -> None:
+    """What is loaded after the loss of leadership counts as memory of transactional ids for ever."""
+    patch.setattr(Loader, "_is_given_up", property(never))
+
+
+@_bug("C1", "fuzz/test_fuzzers.py::test_seeds_pass[controller]")
+def a_feature_level_is_set_that_a_broker_does_not_support(patch: pytest.MonkeyPatch) -> None:
+    """UpdateFeatures asks the local controller only; an older broker stops at the record."""
+    patch.setattr(features, "_why_not_elsewhere", nothing)
+
+
+@_bug("C1", "fuzz/test_fuzzers.py::test_seeds_pass[controller]")
+def a_stopped_broker_gets_no_replica(patch: pytest.MonkeyPatch) -> None:
+    """A broker stays in controlled shutdown after it is fenced: no topic that needs its replica can be made."""
+
+    def usable(image: MetadataImage) -> list[UsableBroker]:
+        return [
+            UsableBroker(broker_id=broker.broker_id, rack=broker.rack, is_fenced=broker.fenced)
+            for broker in image.brokers.values()
+            if not broker.in_controlled_shutdown
+            and view._takes_replicas(broker.directories, broker.cordoned_directories)
+        ]
+
+    patch.setattr(topics, "usable_brokers", usable)
+
+
+@_bug("R20", "fuzz/test_fuzzers.py::test_seeds_pass[closest]")
+def consumers_are_sent_to_replicas_out_of_sync(patch: pytest.MonkeyPatch) -> None:
+    """Any replica in the consumer's rack may be named, in sync or not (KIP-392)."""
+    patch.setattr(closest_replica, "closer_replica", _any_replica)
+
+
+def _any_replica(partition: Partition, asked: FetchPartition, rack: str, context: RequestContext) -> int | None:
+    image = partition.image
+    partition.image = replace(image, isr=image.replicas)
+    try:
+        return _closer_replica(partition, asked, rack, context)
+    finally:
+        partition.image = image
+
+
+@_bug("C1", "cluster/quorum/test_scripts.py::test_script[voters_of_a_static_quorum_do_not_change]")
+def static_voters_have_directory_ids(patch: pytest.MonkeyPatch) -> None:
+    """DescribeQuorum at kraft.version 0 tells the directory that each voter has named."""
+    patch.setattr(describing, "RECONFIGURABLE", -1)
