@@ -48,11 +48,11 @@ class ClosedLogs:
         self.set_aside(directory, key, f"it belongs to topic id {found}, not to {topic_id}")
         return True
 
-    def set_older_aside(self, directory: LogDirectory, other: PartitionLog, topic_id: uuid.UUID | None) -> bool:
-        """Set one of two logs of a partition aside, the open one or that in `directory`; return False if neither is.
+    def set_other_topic_aside(self, directory: LogDirectory, other: PartitionLog, topic_id: uuid.UUID | None) -> bool:
+        """Set aside the one of two logs of a partition that has another topic id; return False if neither has.
 
-        It is the one that belongs to another topic id, as after the return of a log directory without which the topic
-        was deleted and made again. Raises DiskFailure.
+        `other` is open, the other log is in `directory`. Such a pair exists when a log directory returns after
+        its topic was deleted and created again. Raises DiskFailure.
         """
         key = (other.topic, other.partition)
         if self.set_foreign_aside(directory, key, topic_id):

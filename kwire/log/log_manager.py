@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 TopicIdOf = Callable[[str], uuid.UUID | None]
-"""Returns the id of the topic of a name; None if the metadata have no such topic."""
+"""Returns a topic's id by its name; None if the metadata have no such topic."""
 
 LOCK_FILE: Final = ".lock"
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
@@ -146,10 +146,7 @@ class LogManager:
     # Logs
 
     def load_all(self, config_of: Callable[[str], LogConfig], topic_id_of: TopicIdOf | None = None) -> int:
-        """Open every partition that is on disk; return their number.
-
-        Of two directories of one partition, that of another topic id is set aside; else raises LogDirectoryError.
-        """
+        """Open every partition that is on disk and return their number. Raises LogDirectoryError."""
         self.futures.settle()
         opened = 0
         for directory in self.directories:
@@ -175,7 +172,7 @@ class LogManager:
         return Progress(what, count, self._surroundings.clock) if count else None
 
     def _partitions_in(self, directory: LogDirectory, topic_id_of: TopicIdOf | None) -> list[TopicPartition]:
-        """Whose directories are there."""
+        """Return the partitions that have a directory in this log directory."""
         if directory.is_offline:
             return []
         try:
@@ -190,9 +187,9 @@ class LogManager:
 
     def _forget_missing(self, directory: LogDirectory, names: AbstractSet[str]) -> None:
         """A partition that was taken away just before a crash is still named by the checkpoints."""
-        for topic, partition in {key for offsets in directory.named.values() for key in offsets}:
-            if f"{topic}-{partition}" not in names:
-                directory.forget((topic, partition))
+        for key in {key for offsets in directory.named.values() for key in offsets}:
+            if f"{key[0]}-{key[1]}" not in names:
+                directory.forget(key)
 
     def _recognise(self, directory: LogDirectory, name: str, topic_id_of: TopicIdOf | None) -> TopicPartition | None:
         path = f"{directory.path}/{name}"
@@ -208,10 +205,11 @@ class LogManager:
         if other is None or other.directory == path:
             return topic_partition
         try:
-            if topic_id_of is not None and self.closed.set_older_aside(directory, other, topic_id_of(match[1])):
+            if topic_id_of is not None and self.closed.set_other_topic_aside(directory, other, topic_id_of(match[1])):
                 return topic_partition if self.get(*topic_partition) is None else None
-        except DiskFailure as failure:
-            raise LogDirectoryError(f"log.dirs: cannot set {path} or {other.directory} aside: {failure}") from failure
+        except DiskFailure:
+            if directory.is_offline:
+                return None
         raise LogDirectoryError(f"log.dirs: {path} and {other.directory} are logs of the same partition")
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
+from kwire.cluster.controller.view import usable_brokers
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -82,32 +83,29 @@ class TopicCreator:
                 await self._metadata_log.reached(lambda image: all(name in image.topics for name in names))
 
     def _given(self, setting: str) -> int:
-        """Return a setting that this broker's file gives, or -1: then the controller's applies, as in Kafka."""
+        """Return the value in this broker's settings, or -1, which selects the controller's value."""
         return int(self._config[setting]) if setting in self._config.values else FROM_CONTROLLER
 
-    def _replicas(self, setting: str) -> int:
-        """Return a replication factor as it is given, or the default as far as there are brokers for it."""
-        return self._at_most(max(1, len(self._metadata_log.image.brokers)), setting)
-
-    def _at_most(self, number_max: int, setting: str) -> int:
-        """Return a setting as it is given, or its default, but not more than `number_max`."""
+    def _limited(self, setting: str, maximum: int) -> int:
+        """Return the value in this broker's settings, or the default, limited to `maximum` and at least 1."""
         value = int(self._config[setting])
-        return value if setting in self._config.values else min(value, number_max)
+        return value if setting in self._config.values else max(1, min(value, maximum))
 
     def _wish(self, name: str) -> CreatableTopic:
         config = self._config
+        brokers = len(usable_brokers(self._metadata_log.image))
         if name == TRANSACTION_STATE_TOPIC:
+            replicas = self._limited("transaction.state.log.replication.factor", brokers)
+            min_isr = self._limited("transaction.state.log.min.isr", min(replicas, brokers - 1))
             return CreatableTopic(
                 name=name,
                 num_partitions=config["transaction.state.log.num.partitions"],
-                replication_factor=(replicas := self._replicas("transaction.state.log.replication.factor")),
+                replication_factor=replicas,
                 configs=_configs(
                     {
                         "cleanup.policy": "compact",
                         "compression.type": "uncompressed",
-                        "min.insync.replicas": str(
-                            self._at_most(max(1, replicas - 1), "transaction.state.log.min.isr")
-                        ),
+                        "min.insync.replicas": str(min_isr),
                         "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
                         "unclean.leader.election.enable": "false",
                     }
@@ -122,7 +120,7 @@ class TopicCreator:
         return CreatableTopic(
             name=name,
             num_partitions=config["offsets.topic.num.partitions"],
-            replication_factor=self._replicas("offsets.topic.replication.factor"),
+            replication_factor=self._limited("offsets.topic.replication.factor", brokers),
             configs=_configs(
                 {
                     "cleanup.policy": "compact",

@@ -217,7 +217,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def _pieces(partitions: Sequence[TopicPartition]) -> list[Sequence[TopicPartition]]:
-    """Split partitions into what a request may carry."""
+    """Split partitions into slices of at most PARTITIONS_MAX."""
     return [partitions[first : first + PARTITIONS_MAX] for first in range(0, len(partitions), PARTITIONS_MAX)]
 
 

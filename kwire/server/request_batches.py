@@ -15,8 +15,8 @@ from typing import Final, Generic, TypeVar
 REQUESTS_AT_ONCE: Final = 2
 """Requests to one broker: one that the broker serves and one that is on its way meanwhile."""
 PARTITIONS_MAX: Final = 500
-"""Partitions of all items of one request. A marker costs the other broker an append for each partition: a request holds
-its event loop for a few milliseconds, and stays far below the elements that a request may have."""
+"""Partitions of all items of one request. A marker costs the other broker one append for each partition, so that a
+request takes a few milliseconds of its event loop. A request may have 100,000 elements at most."""
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -116,9 +116,9 @@ class RequestBatches(Generic[ItemT, ResultT]):
 
 
 def _take_batch(waiting: deque[_Waiting[ItemT, ResultT]]) -> list[_Waiting[ItemT, ResultT]]:
-    """Remove the oldest items from the queue: as many as PARTITIONS_MAX allows, but one, and at most one of each key.
+    """Remove a batch from the head of the queue: at most PARTITIONS_MAX partitions and one item of each key.
 
-    Cancelled ones are dropped.
+    It has at least one item. Drop cancelled items.
     """
     batch: list[_Waiting[ItemT, ResultT]] = []
     keys: set[Hashable] = set()

@@ -7,8 +7,9 @@ import uuid
 import pytest
 
 from kwire.log.log_manager import LogDirectoryError
+from tests.log.faults import FaultyDisk, broken
 from tests.log.managed import CONFIG, config_of, managed
-from tests.log.support import batch
+from tests.log.support import batch, surroundings
 
 
 @pytest.mark.parametrize("ours", [0, 1, None], ids=["first", "second", "none"])
@@ -40,4 +41,19 @@ def test_two_directories_of_the_same_topic_are_refused(tmp_path):
     with pytest.raises(LogDirectoryError, match="logs of the same partition"):
         manager.load_all(config_of, lambda _: uuid.UUID(int=2))
     assert not list(tmp_path.glob("d?/*-stray"))
+    manager.close(clean=False)
+
+
+def test_a_returned_directory_that_fails_goes_offline_and_the_broker_starts(tmp_path):
+    for index in range(2):
+        before = managed(tmp_path / str(index))
+        before.get_or_create("t", 0, CONFIG, uuid.UUID(int=2 + index))
+        before.close(clean=True)
+        (tmp_path / str(index) / "d0").rename(tmp_path / f"d{index}")
+    disk = FaultyDisk()
+    manager = managed(tmp_path, surroundings(disk), count=2)
+    disk.fail = lambda operation, path: broken(operation, path) if operation == "rename" and "/d1/" in path else None
+    manager.load_all(config_of, lambda _: uuid.UUID(int=2))
+    assert [directory.is_offline for directory in manager.directories] == [False, True]
+    assert [log.directory for log in manager.logs()] == [str(tmp_path / "d0" / "t-0")]
     manager.close(clean=False)

@@ -23,7 +23,8 @@ MIN_ISR = "transaction.state.log.min.isr"
         (3, {}, 3, 2),
         (5, {}, 3, 2),
         (3, dict.fromkeys(FACTORS, 1), 1, 1),
-        (3, dict.fromkeys(FACTORS, 2) | {MIN_ISR: 2}, 2, 2),
+        (3, dict.fromkeys(FACTORS, 2), 2, 2),
+        (2, dict.fromkeys(FACTORS, 2) | {MIN_ISR: 2}, 2, 2),
     ],
 )
 def test_they_have_as_many_replicas_as_their_settings_and_the_brokers_allow(
@@ -48,3 +49,24 @@ def test_they_have_as_many_replicas_as_their_settings_and_the_brokers_allow(
             assert configs["min.insync.replicas"] == str(min_isr)
 
         simulation.run(acts(), seconds=600)
+
+
+def test_brokers_that_take_no_replicas_do_not_count() -> None:
+    """Broker 2 has cordoned all of its log directories."""
+    with Simulation(5) as simulation:
+        few = {"offsets.topic.num.partitions": 1}
+        cluster = simulation.cluster(brokers=2, controllers=1, config=few, as_objects=True)
+        cluster.brokers[1]._settings["cordoned.log.dirs"] = "*"
+
+        async def acts() -> None:
+            await cluster.start()
+            metadata_log = cluster.brokers[0].server.services.metadata_log
+            wire = await WireClient.connect(cluster.brokers[0].bootstrap_server, seconds=10)
+            while GROUP_OFFSETS_TOPIC not in metadata_log.image.topics:
+                await wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["a"]), 4, seconds=60)
+                await asyncio.sleep(0.1)
+            wire.close()
+            (partition,) = metadata_log.image.topics[GROUP_OFFSETS_TOPIC].partitions
+            assert len(partition.replicas) == 1
+
+        simulation.run(acts(), seconds=120)

@@ -46,7 +46,7 @@ def plan_incremental(
 ) -> list[Any]:
     """Return the records of an incremental change to one resource, on brokers with these settings.
 
-    `is_forwarded` says that a broker has checked the change and passed it on. Raises KafkaError.
+    `is_forwarded` says that a broker has validated the change and forwarded it. Raises KafkaError.
     """
     check_changes(changes)
     before = dict(image.config_of(*resource))
@@ -67,7 +67,7 @@ def plan_replacement(
 ) -> list[Any]:
     """Return the records that make `values` the whole configuration of a resource, as the old AlterConfigs does.
 
-    `is_forwarded` is that of plan_incremental. Raises KafkaError.
+    `is_forwarded`: see plan_incremental. Raises KafkaError.
     """
     after = without_nulls(values)
     _check(image, resource, after, settings)
@@ -146,7 +146,7 @@ def _with_items(key: ConfigKey | None, name: str, operation: AlterOperation, val
 def _check_cordoned_directories(
     image: MetadataImage, before: Mapping[str, str], records: Sequence[ConfigRecord], *, is_forwarded: bool
 ) -> None:
-    """Refuse to cordon log directories that nobody has checked, or that the metadata cannot tell of (KIP-1066)."""
+    """Reject entries that no broker has validated, and any change below metadata.version 4.3 (KIP-1066)."""
     record = next((each for each in records if each.name == CORDONED), None)
     if record is None:
         return
@@ -158,7 +158,7 @@ def _check_cordoned_directories(
     if not is_forwarded and not _items(record.value) <= _items(before.get(CORDONED)):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"{CORDONED} may only lose entries through a controller: send new ones to the broker, which checks them",
+            f"{CORDONED}: a controller only removes entries; send new ones to the broker, which validates them",
         )
 
 

@@ -72,7 +72,7 @@ async def pass_on(
 
 
 def is_forwarded(context: RequestContext) -> bool:
-    """Return whether a broker has passed a request on to the controller, in an envelope or in the same process."""
+    """Return True if a broker forwarded the request to the controller, in an Envelope or in the same process."""
     is_distant = isinstance(context.connection, DistantClient)
     return is_distant or context.listener_name not in context.services.config.controller_listener_names
 

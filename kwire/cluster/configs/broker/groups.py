@@ -93,7 +93,7 @@ KEYS = (
         type=ConfigType.SHORT,
         default="3",
         check=POSITIVE,
-        doc="Replicas of __consumer_offsets; unless given, fewer where there are fewer brokers.",
+        doc="Replicas of __consumer_offsets; if not set, limited to the number of brokers.",
     ),
     ConfigKey(
         name="offsets.topic.num.partitions",

@@ -76,14 +76,14 @@ KEYS = (
         type=ConfigType.SHORT,
         default="3",
         check=POSITIVE,
-        doc="Replicas of __transaction_state; unless given, fewer where there are fewer brokers.",
+        doc="Replicas of __transaction_state; if not set, limited to the number of brokers.",
     ),
     ConfigKey(
         name="transaction.state.log.min.isr",
         type=ConfigType.INT,
         default="2",
         check=POSITIVE,
-        doc="min.insync.replicas of __transaction_state; unless given, fewer where there are fewer brokers.",
+        doc="min.insync.replicas of __transaction_state; if not set, at most one less than the brokers.",
     ),
     ConfigKey(
         name="transaction.state.log.segment.bytes",
