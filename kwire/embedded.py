@@ -50,7 +50,7 @@ class _Runner(Protocol):
     def stop(self) -> None: ...
 
     def abandon(self) -> None:
-        """End what start() has begun, if it failed or was interrupted; do nothing if it has ended."""
+        """Stop the broker that a start() left behind which failed or was interrupted."""
 
 
 class Broker:
@@ -89,14 +89,16 @@ class Broker:
         settings = {"listeners": ANY_PORT, **self._config}
         if "log.dirs" not in settings and "log.dir" not in settings:
             settings["log.dirs"] = str(self._data_dir or self._make_temporary())
+        self._owner = os.getpid()
+        atexit.register(self._stop_at_exit)
         try:
             self._bootstrap_server = self._runner.start(settings)
-        except BaseException:  # of a signal, too: a broker that goes on could never be stopped
+        except BaseException:  # a signal handler may raise here: without abandon() nothing can stop the broker
+            self._bootstrap_server = None
+            atexit.unregister(self._stop_at_exit)
             self._runner.abandon()
             self._remove_temporary()
             raise
-        self._owner = os.getpid()
-        atexit.register(self._stop_at_exit)
         return self
 
     def stop(self) -> None:
@@ -247,6 +249,7 @@ class _ProcessRunner:
         overrides = [part for name, value in settings.items() for part in ("--override", f"{name}={value}")]
         options = ["--stop-with-stdin", *(["--remove-data"] if self._removes_data() else [])]
         self._last_lines.clear()
+        self._process = self._drain = None
         self._process = subprocess.Popen(
             command_of("kwire", "server", *options, *overrides),
             stdout=subprocess.PIPE,
@@ -261,8 +264,9 @@ class _ProcessRunner:
     def _wait_for_ready(self, process: subprocess.Popen[str]) -> str:
         assert process.stdout is not None
         watchdog = threading.Timer(START_SECONDS_MAX, process.kill)
-        watchdog.start()
+        watchdog.daemon = True
         try:
+            watchdog.start()
             for line in process.stdout:
                 if line.startswith(READY_LINE):
                     self._drain = threading.Thread(target=self._read_on, args=(process,), daemon=True)
@@ -305,10 +309,13 @@ class _ProcessRunner:
 
     def abandon(self) -> None:
         process = self._process
-        if process is not None and process.poll() is None:
-            process.kill()
-            process.wait()
-            self._close(process)
+        if process is None:
+            return
+        process.kill()  # does nothing if it has ended
+        process.wait()
+        if self._drain is not None and self._drain.is_alive():
+            self._drain.join()
+        self._close(process)
 
     def forget(self) -> None:
         """Close this process's ends of the pipes: a fork that kept them would keep the broker, too."""
