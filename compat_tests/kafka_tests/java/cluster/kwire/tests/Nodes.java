@@ -2,7 +2,6 @@ package kwire.tests;
 
 import java.io.File;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -17,6 +16,7 @@ import org.apache.kafka.common.message.MetadataResponseData;
 import org.apache.kafka.common.test.TestKitNode;
 import org.apache.kafka.common.test.TestKitNodes;
 import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.metadata.BrokerState;
 
 /** The nodes of one cluster, laid out by Kafka's own TestKitNodes: formatted, started and stopped as processes. */
 public final class Nodes {
@@ -27,12 +27,20 @@ public final class Nodes {
     private final TestKitNodes layout;
     private final Map<String, Short> features;
     private final boolean standalone;
+    private final String clusterId;
+    private final File directory;
+    private final String controllerListener;
+    private String clientListener;
     private boolean closed;
 
     public Nodes(TestKitNodes layout, Map<String, Object> settings, Map<String, Short> features, boolean standalone) {
         this.layout = layout;
         this.features = features;
         this.standalone = standalone;
+        this.clusterId = layout.clusterId();
+        this.directory = new File(layout.baseDirectory());
+        this.clientListener = layout.brokerListenerName().value();
+        this.controllerListener = layout.controllerListenerName().value();
         TreeSet<Integer> ids = new TreeSet<>(layout.controllerNodes().keySet());
         ids.addAll(layout.brokerNodes().keySet());
         Map<Integer, Integer> controllerPorts = new HashMap<>();
@@ -45,11 +53,38 @@ public final class Nodes {
         }
     }
 
+    /** A cluster without nodes; {@link #add} takes each when its directories are formatted. */
+    public Nodes(String clusterId, File directory, String controllerListener) {
+        this.layout = null;
+        this.features = Map.of();
+        this.standalone = false;
+        this.clusterId = clusterId;
+        this.directory = directory;
+        this.controllerListener = controllerListener;
+    }
+
+    void add(Node node) {
+        all.put(node.id, node);
+    }
+
+    void setClientListener(String name) {
+        clientListener = name;
+    }
+
+    /** Return when every node that was launched serves. */
+    void settle() throws IOException, InterruptedException {
+        for (Node node : all.values()) {
+            if (node.state() == BrokerState.STARTING) {
+                node.awaitReady();
+            }
+        }
+    }
+
     private Node node(int id, Map<String, Object> settings, Integer controllerPort, String voters) {
         TestKitNode broker = layout.brokerNodes().get(id);
         TestKitNode controller = layout.controllerNodes().get(id);
-        String clients = layout.brokerListenerName().value();
-        String quorum = layout.controllerListenerName().value();
+        String clients = clientListener;
+        String quorum = controllerListener;
         Map<String, Integer> ports = new HashMap<>();
         List<String> listeners = new ArrayList<>();
         List<String> roles = new ArrayList<>();
@@ -85,7 +120,7 @@ public final class Nodes {
         }
         own.putIfAbsent("unstable.feature.versions.enable", "true");
         own.putIfAbsent("unstable.api.versions.enable", "true");
-        return new Node(id, broker != null, controller != null, own, ports, Path.of(layout.baseDirectory()));
+        return new Node(id, broker != null, controller != null, own, ports, directory.toPath());
     }
 
     public Collection<Node> brokers() {
@@ -109,28 +144,26 @@ public final class Nodes {
     }
 
     public String bootstrapServers() {
-        String listener = layout.brokerListenerName().value();
-        return brokers().stream().map(node -> "localhost:" + node.port(listener)).collect(Collectors.joining(","));
+        return brokers().stream().map(node -> "localhost:" + node.port(clientListener)).collect(Collectors.joining(","));
     }
 
     public String bootstrapControllers() {
-        String listener = layout.controllerListenerName().value();
-        return controllers().stream().map(node -> "localhost:" + node.port(listener)).collect(Collectors.joining(","));
+        return controllers().stream().map(node -> "localhost:" + node.port(controllerListener)).collect(Collectors.joining(","));
     }
 
     public int clientPort(Node node) {
-        return node.port(layout.brokerListenerName().value());
+        return node.port(clientListener);
     }
 
     public String clusterId() {
-        return layout.clusterId();
+        return clusterId;
     }
 
     /** Format all directories, by {@code kwire format}, in one process for all nodes. */
     public void format() throws IOException, InterruptedException {
-        new File(layout.baseDirectory()).mkdirs();
+        directory.mkdirs();
         List<String> command = new ArrayList<>(List.of(
-            System.getProperty("kwire.python"), "-m", "compat_tests.kafka_tests.formatting", layout.clusterId()));
+            System.getProperty("kwire.python"), "-m", "compat_tests.kafka_tests.formatting", clusterId));
         features.forEach((name, level) -> command.add("--feature=" + name + "=" + level));
         short version = layout.bootstrapMetadata().metadataVersion().featureLevel();
         command.add("--feature=metadata.version=" + (version > NEWEST_METADATA_VERSION ? NEWEST_METADATA_VERSION : version));
@@ -141,7 +174,7 @@ public final class Nodes {
             first = first && !node.isController;
             command.add(voters + node.file());
         }
-        File output = new File(layout.baseDirectory(), "format.txt");
+        File output = new File(directory, "format.txt");
         ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output);
         int status = builder.start().waitFor();
         if (status != 0) {
@@ -198,7 +231,7 @@ public final class Nodes {
         for (Node node : all.values()) {
             Marks.OUTPUT.add("node " + node.id + ":\n" + node.text());
         }
-        Utils.delete(new File(layout.baseDirectory()));
+        Utils.delete(directory);
         if (!problems.isEmpty()) {
             throw new AssertionError(String.join("\n", problems));
         }

@@ -1,26 +1,40 @@
 package kwire.tests;
 
 import java.io.File;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import kafka.cluster.Partition;
 import kafka.log.LogManager;
 import kafka.network.SocketServer;
+import kafka.raft.KafkaRaftManager;
 import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaConfig;
 import kafka.server.ReplicaManager;
+import kafka.server.SharedServer;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.MetadataResponseData.MetadataResponsePartition;
 import org.apache.kafka.common.message.MetadataResponseData.MetadataResponseTopic;
 import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.ApiError;
+import org.apache.kafka.controller.Controller;
+import org.apache.kafka.controller.ResultOrError;
+import org.apache.kafka.coordinator.group.GroupCoordinator;
+import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.metadata.LeaderRecoveryState;
+import org.apache.kafka.raft.LogOffsetMetadata;
+import org.apache.kafka.raft.RaftLog;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.mockito.Mockito;
 import org.mockito.invocation.InvocationOnMock;
@@ -29,29 +43,37 @@ import scala.Option;
 /** Kafka's server classes for tests: what can be seen from outside is answered, anything else is marked. */
 public final class Stubs {
     private final Nodes nodes;
+    private final boolean startsTogether;
+    private final Set<Node> started = new HashSet<>();
+    /** A test has asked for the end of the metadata log, and brokers have not been waited for since. */
+    private volatile boolean hasEnd;
     private final Map<Integer, BrokerServer> brokers = new TreeMap<>();
     private final Map<Integer, ControllerServer> controllers = new TreeMap<>();
 
     public Stubs(Nodes nodes) {
+        this(nodes, false);
+    }
+
+    Stubs(Nodes nodes, boolean startsTogether) {
         this.nodes = nodes;
+        this.startsTogether = startsTogether;
     }
 
     public synchronized Map<Integer, BrokerServer> brokers() {
         if (brokers.isEmpty()) {
-            nodes.brokers().forEach(node -> brokers.put(node.id, broker(node)));
+            nodes.brokers().forEach(node -> brokers.put(node.id, broker(node, config(node))));
         }
         return brokers;
     }
 
     public synchronized Map<Integer, ControllerServer> controllers() {
         if (controllers.isEmpty()) {
-            nodes.controllers().forEach(node -> controllers.put(node.id, controller(node)));
+            nodes.controllers().forEach(node -> controllers.put(node.id, controller(node, config(node))));
         }
         return controllers;
     }
 
-    private BrokerServer broker(Node node) {
-        KafkaConfig config = config(node);
+    BrokerServer broker(Node node, KafkaConfig config) {
         SocketServer sockets = sockets(node);
         LogManager logs = logs(node);
         ReplicaManager replicas = replicas(node);
@@ -59,28 +81,107 @@ public final class Stubs {
         return stub(BrokerServer.class, call -> switch (call.getMethod().getName()) {
             case "config" -> config;
             case "clusterId" -> nodes.clusterId();
-            case "brokerState" -> node.state();
+            case "brokerState" -> settled(node).state();
             case "isShutdown" -> node.isStopped();
-            case "boundPort" -> node.port(((ListenerName) call.getArgument(0)).value());
+            case "boundPort" -> settled(node).port(((ListenerName) call.getArgument(0)).value());
             case "socketServer" -> sockets;
             case "metadataCache" -> cache.updateAndGet(known -> known == null ? cache(node) : known);
             case "logManager" -> logs;
             case "replicaManager" -> replicas;
-            case "startup" -> Stubs.this.start(node);
+            case "sharedServer" -> shared();
+            case "groupCoordinator" -> groups(config);
+            case "authorizerPlugin" -> Option.empty();
+            case "startup" -> started.add(node) && startsTogether ? launch(node) : Stubs.this.start(node);
             case "shutdown" -> Stubs.this.stop(node);
             case "awaitShutdown" -> null;
             default -> throw Marks.insides("BrokerServer." + call.getMethod().getName());
         });
     }
 
-    private ControllerServer controller(Node node) {
-        KafkaConfig config = config(node);
+    ControllerServer controller(Node node, KafkaConfig config) {
         SocketServer sockets = sockets(node);
         return stub(ControllerServer.class, call -> switch (call.getMethod().getName()) {
             case "config" -> config;
             case "clusterId" -> nodes.clusterId();
             case "socketServer" -> sockets;
+            case "authorizerPlugin" -> Option.empty();
+            case "raftManager" -> raft();
+            case "controller" -> active();
+            case "startup" -> Stubs.this.start(node);
+            case "shutdown" -> Stubs.this.stop(node);
+            case "awaitShutdown" -> null;
             default -> throw Marks.insides("ControllerServer." + call.getMethod().getName());
+        });
+    }
+
+    /** Raft of a controller: the end of its log is 0, so that brokers which have what is committed have caught up. */
+    private KafkaRaftManager<?> raft() {
+        RaftLog log = stub(RaftLog.class, call -> {
+            if (call.getMethod().getName().equals("endOffset")) {
+                hasEnd = true;
+                return new LogOffsetMetadata(0);
+            }
+            throw Marks.insides("RaftLog." + call.getMethod().getName());
+        });
+        return stub(KafkaRaftManager.class, call -> {
+            if (call.getMethod().getName().equals("raftLog")) {
+                return log;
+            }
+            throw Marks.insides("KafkaRaftManager." + call.getMethod().getName());
+        });
+    }
+
+    /** Shared server of a broker: the last applied offset is answered when all brokers have what is committed. */
+    private SharedServer shared() {
+        MetadataLoader loader = stub(MetadataLoader.class, call -> {
+            if (call.getMethod().getName().equals("lastAppliedOffset")) {
+                if (hasEnd) {
+                    Watching.metadataIsCaughtUp(nodes);
+                    hasEnd = false;
+                }
+                return Long.MAX_VALUE;
+            }
+            throw Marks.insides("MetadataLoader." + call.getMethod().getName());
+        });
+        return stub(SharedServer.class, call -> {
+            if (call.getMethod().getName().equals("loader")) {
+                return loader;
+            }
+            throw Marks.insides("SharedServer." + call.getMethod().getName());
+        });
+    }
+
+    private Controller active() {
+        return stub(Controller.class, call -> switch (call.getMethod().getName()) {
+            case "findAllTopicIds" -> CompletableFuture.completedFuture(topicIds());
+            case "findTopicIds" -> {
+                Map<String, Uuid> known = topicIds();
+                Map<String, ResultOrError<Uuid>> found = new TreeMap<>();
+                java.util.Collection<String> names = call.getArgument(1);
+                names.forEach(name -> found.put(name, known.containsKey(name) ? new ResultOrError<>(known.get(name))
+                    : new ResultOrError<>(new ApiError(Errors.UNKNOWN_TOPIC_OR_PARTITION))));
+                yield CompletableFuture.completedFuture(found);
+            }
+            default -> throw Marks.insides("Controller." + call.getMethod().getName());
+        });
+    }
+
+    private Map<String, Uuid> topicIds() {
+        Node node = nodes.running().iterator().next();
+        return Ask.metadata(nodes.clientPort(node), null).topics().stream()
+            .collect(Collectors.toMap(MetadataResponseTopic::name, MetadataResponseTopic::topicId));
+    }
+
+    private static GroupCoordinator groups(KafkaConfig config) {
+        return stub(GroupCoordinator.class, call -> {
+            if (!call.getMethod().getName().equals("groupMetadataTopicConfigs")) {
+                throw Marks.insides("GroupCoordinator." + call.getMethod().getName());
+            }
+            java.util.Properties own = new java.util.Properties();
+            own.put("cleanup.policy", "compact");
+            own.put("compression.type", "producer");
+            own.put("segment.bytes", String.valueOf(config.groupCoordinatorConfig().offsetsTopicSegmentBytes()));
+            return own;
         });
     }
 
@@ -88,10 +189,10 @@ public final class Stubs {
         return new KafkaConfig(node.properties, false);
     }
 
-    private static SocketServer sockets(Node node) {
+    private SocketServer sockets(Node node) {
         return stub(SocketServer.class, call -> {
             if (call.getMethod().getName().equals("boundPort")) {
-                return node.port(((ListenerName) call.getArgument(0)).value());
+                return settled(node).port(((ListenerName) call.getArgument(0)).value());
             }
             throw Marks.insides("SocketServer." + call.getMethod().getName());
         });
@@ -128,11 +229,15 @@ public final class Stubs {
 
     private Partition partition(Node node, TopicPartition partition) {
         return stub(Partition.class, call -> {
-            if (!call.getMethod().getName().equals("leaderIdIfLocal")) {
-                throw Marks.insides("Partition." + call.getMethod().getName());
-            }
-            return partition(node, partition.topic(), partition.partition()).filter(found -> found.leaderId() == node.id)
-                .map(found -> Option.apply((Object) node.id)).orElse(Option.empty());
+            boolean leads = partition(node, partition.topic(), partition.partition())
+                .filter(found -> found.leaderId() == node.id).isPresent();
+            return switch (call.getMethod().getName()) {
+                case "leaderIdIfLocal" -> leads ? Option.apply((Object) node.id) : Option.empty();
+                case "leaderLogIfLocal" ->
+                    leads ? Option.apply(log(node.directoryOf(partition).orElseThrow())) : Option.empty();
+                case "isLeader" -> leads;
+                default -> throw Marks.insides("Partition." + call.getMethod().getName());
+            };
         });
     }
 
@@ -168,6 +273,17 @@ public final class Stubs {
     private static LeaderAndIsr leaderAndIsr(MetadataResponsePartition partition) {
         return new LeaderAndIsr(partition.leaderId(), partition.leaderEpoch(), partition.isrNodes(),
             LeaderRecoveryState.RECOVERED, -1);
+    }
+
+    /** Start a node with others: the first question to any broker waits until all of them serve. */
+    private static Object launch(Node node) throws Exception {
+        node.launch();
+        return null;
+    }
+
+    private Node settled(Node node) throws Exception {
+        nodes.settle();
+        return node;
     }
 
     private Object start(Node node) throws Exception {
