@@ -88,7 +88,8 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 
 # Long searches for faults; their results are data in docs/evidence. Without a name all run, one after the other; with one,
 # that one alone: KILLS=500, FRAMES=200000, STATES=200000, FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root),
-# QUORUM=1000, CLUSTER=2000, HISTORIES=30, BROKERS=25 (as root), KAFKA_TESTS=1 (Apache Kafka's own tests), SOAK=3600
+# QUORUM=1000, CLUSTER=2000, HISTORIES=30, BROKERS=25 (as root), KAFKA_TESTS=1 (Apache Kafka's own tests; with MINUTES=25 a
+# part of them, the same command goes on; FAMILY=cluster, streams, connect or scala), SOAK=3600
 # (seconds), COVERAGE=500 (code that no seed runs), FUZZ=3600 (seconds, fuzzers with a model); SEED=1
 CAMPAIGNS := KILLS FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE FUZZ
 compat_python := $(VENV)-compat/bin/python
@@ -102,7 +103,7 @@ run-QUORUM = $(BIN)/python -m tests.campaign.quorum --seeds $(or $(QUORUM),1000)
 run-CLUSTER = $(BIN)/python -m tests.campaign.cluster --seeds $(or $(CLUSTER),2000) --seed $(or $(SEED),101)
 run-HISTORIES = $(compat_python) -m tests.campaign.histories --runs $(or $(HISTORIES),30) --seed $(or $(SEED),1)
 run-BROKERS = compat_tests/install.sh kafka network && $(compat_python) -m tests.campaign.brokers --runs $(or $(BROKERS),25) --seed $(or $(SEED),1)
-run-KAFKA_TESTS = $(compat_python) -m compat_tests.kafka_tests --all --evidence
+run-KAFKA_TESTS = $(compat_python) -m compat_tests.kafka_tests $(if $(FAMILY),--family $(FAMILY),--all --evidence) $(if $(MINUTES),--minutes $(MINUTES))
 run-SOAK = $(compat_python) -m tests.campaign.soak --seconds $(or $(SOAK),3600) --seed $(or $(SEED),1)
 run-COVERAGE = $(BIN)/python -m tests.campaign.coverage_of_seeds --seeds $(or $(COVERAGE),500)
 run-FUZZ = $(BIN)/python -m tests.campaign.fuzz --seconds $(or $(FUZZ),3600) --seed $(or $(SEED),1001)

@@ -1,16 +1,17 @@
 """Apache Kafka's own integration tests on kwire: `python -m compat_tests.kafka_tests`.
 
-Without arguments the classes of the row; `--only Class` or `--only Class#method` for development, `--all` for
-everything.
+Without arguments the classes of the row; `--only Class` or `--only Class#method` for development, `--family` or `--all`
+for a whole family or everything. Those two keep results: a class that has run with today's sources does not run again.
 """
 
 import argparse
+import math
 import sys
 
 from rich.console import Console
 
 from compat_tests.kafka_tests import allowed, evidence
-from compat_tests.kafka_tests.choosing import ROW, cluster_tests, named
+from compat_tests.kafka_tests.choosing import FAMILIES, ROW, all_tests, family_tests, named
 from compat_tests.kafka_tests.jars import fetch
 from compat_tests.kafka_tests.judging import PASSED, SKIPPED
 from compat_tests.kafka_tests.proving import Result, complaints, prove, table
@@ -22,7 +23,9 @@ JOBS = 2
 def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", metavar="CLASS[#METHOD]", help="this one; may be repeated")
-    parser.add_argument("--all", action="store_true", help="every class that asks for a cluster by annotation")
+    parser.add_argument("--family", choices=FAMILIES, help="every class of one family")
+    parser.add_argument("--all", action="store_true", help="every class of all families")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start no class that would end later")
     parser.add_argument("--side", choices=SIDES, help="run there only, and show each invocation")
     parser.add_argument("--jobs", type=int, default=JOBS, help="JVMs at a time")
     parser.add_argument("--evidence", action="store_true", help="write docs/evidence/kafka-tests.md")
@@ -32,21 +35,37 @@ def main(given: list[str] | None = None) -> int:
     console = Console(width=130)
     fetch()
     if arguments.list:
-        console.print("\n".join(cluster_tests()))
+        console.print("\n".join(f"{family} {name}" for family in FAMILIES for name in family_tests(family)))
         return 0
-    wanted = cluster_tests() if arguments.all else [each for name in arguments.only or ROW for each in named(name)]
+    wanted = _wanted(arguments)
     if arguments.side:
         return _show(wanted, arguments.side, console)
-    results = prove(wanted, jobs=arguments.jobs, say=lambda line: console.print(line, markup=False, highlight=False))
+    results, left = prove(
+        wanted,
+        jobs=arguments.jobs,
+        say=lambda line: console.print(line, markup=False, highlight=False),
+        minutes=arguments.minutes,
+        resume=arguments.all or bool(arguments.family),
+    )
     console.print(table(results))
     if arguments.shrink:
         _shrink(results)
-    if arguments.evidence:
+    if left:
+        console.print(f"{len(left)} of {len(wanted)} classes are left; the same command goes on with them")
+    elif arguments.evidence:
         evidence.write(results)
     against = complaints(results)
     for each in against:
         console.print(each, markup=False, highlight=False, soft_wrap=True)
     return 1 if against else 0
+
+
+def _wanted(arguments: argparse.Namespace) -> list[str]:
+    if arguments.all:
+        return all_tests()
+    if arguments.family:
+        return list(family_tests(arguments.family))
+    return [each for name in arguments.only or ROW for each in named(name)]
 
 
 def _shrink(results: list[Result]) -> None:

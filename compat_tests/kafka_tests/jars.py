@@ -88,6 +88,8 @@ def _compiled(folder: str, needed: tuple[Path, ...] | list[Path]) -> Path:
             path = ":".join([*(str(each) for each in needed), f"{LIBRARIES}/*"])
             command = ["javac", "-nowarn", "-proc:none", "-cp", path, "-d", str(target), *map(str, sources)]
             subprocess.run(command, check=True)
+            if (SOURCES / folder / "META-INF").exists():
+                shutil.copytree(SOURCES / folder / "META-INF", target / "META-INF", dirs_exist_ok=True)
             (target / "complete").touch()
     return target
 

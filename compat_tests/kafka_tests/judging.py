@@ -8,9 +8,16 @@ FAILED = "failed"
 SKIPPED = "skipped"
 INSIDES = "needs the JVM's insides"
 CAPABILITY = "needs a capability"
+NOT_SERVED_REASON = "not served yet"
+"""The launcher's reason for an invocation that it leaves out."""
 
 IN_THIS_JVM = r"Unable to find metric|No such MBean|InstanceNotFoundException"
 """What a test says that looks for a broker's metrics in its own JVM."""
+#: Capability to patterns of the names of invocations that need it by a parameter; on kwire they are not run.
+NOT_SERVED = {
+    "streams groups": r"groupProtocol=streams|streamsProtocolEnabled=true|useNewProtocol=true|STREAMS protocol",
+    "consumer groups (KIP-848)": r"groupProtocol=consumer",
+}
 #: Capability to patterns of what a client, a node or `kwire format` says without it.
 BY_ERROR = {
     "share groups": r"SHARE_\w+|ShareGroup|share\.version|share group",
@@ -56,9 +63,15 @@ class Verdict:
     state: str
     what: str = ""
     """What it needs, or how it failed."""
+    is_left_out: bool = False
+    """It was not run: a parameter names a capability that is not served."""
 
 
 def judge(invocation: dict) -> Verdict:
+    if invocation["status"] == SKIPPED:
+        for capability, pattern in NOT_SERVED.items():
+            if invocation.get("reason") == NOT_SERVED_REASON and re.search(pattern, invocation["name"]):
+                return Verdict(CAPABILITY, capability, is_left_out=True)
     if invocation["status"] != FAILED:
         return Verdict(invocation["status"], invocation.get("reason", ""))
     if invocation.get("insides"):

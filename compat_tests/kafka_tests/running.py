@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 
 from compat_tests.harness.paths import ROOT
-from compat_tests.kafka_tests.jars import HOME, class_path
+from compat_tests.kafka_tests.jars import class_path
+from compat_tests.kafka_tests.judging import NOT_SERVED
 from kwire.cluster.features import METADATA_VERSION, SUPPORTED
 
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -21,7 +22,6 @@ TEST_SECONDS = 180
 CLASS_SECONDS = 3600
 FIRST_PORT = 12_000
 PORTS_OF_A_JVM = 2_000
-CONTROL = HOME / "control"
 SIDES = ("kwire", "kafka")
 _TAGS = re.compile(r",? ?(?:MetadataVersion|(?:Broker|Controller)(?:SecurityProtocol|ListenerName))=[^,]*(?=,|$)")
 
@@ -38,6 +38,8 @@ def run(selector: str, side: str, shard: int = 0) -> list[dict]:
             "kwire.metadata.version": SUPPORTED[METADATA_VERSION][1],
             "kwire.first.port": FIRST_PORT + PORTS_OF_A_JVM * shard,
         }
+        if side == "kwire":
+            settings["kwire.not.served"] = "|".join(NOT_SERVED.values())
         command = ["java", HEAP[side], *JVM, *(f"-D{name}={value}" for name, value in settings.items())]
         command += ["-cp", class_path(side), "kwire.tests.Launch", str(report), selector]
         problem = _run_bounded(command)
@@ -79,17 +81,4 @@ def named(invocations: list[dict]) -> list[dict]:
         name = f"{simple(each.get('class', '?'))}.{own}{label}"
         seen[name] += 1
         each["id"] = name if seen[name] == 1 else f"{name}#{seen[name]}"
-    return invocations
-
-
-def on_kafka(selector: str, shard: int = 0, *, fresh: bool = False) -> list[dict]:
-    """The same on Kafka's own cluster; kept, since nothing of it changes with kwire."""
-    kept = CONTROL / f"{selector}.json"
-    if not fresh and kept.exists():
-        return json.loads(kept.read_text())
-    invocations = run(selector, "kafka", shard)
-    CONTROL.mkdir(parents=True, exist_ok=True)
-    scratch = kept.with_suffix(f".{os.getpid()}.{shard}")
-    scratch.write_text(json.dumps(invocations))
-    scratch.replace(kept)
     return invocations

@@ -45,6 +45,8 @@ public final class Launch implements TestExecutionListener {
         LauncherDiscoveryRequest request = LauncherDiscoveryRequestBuilder.request()
             .selectors(selectors)
             .configurationParameter("junit.jupiter.execution.timeout.default", System.getProperty("test.seconds") + " s")
+            .configurationParameter("junit.jupiter.extensions.autodetection.enabled", "true")
+            .configurationParameter("junit.jupiter.extensions.autodetection.include", "kwire.tests.*")
             .configurationParameter("junit.jupiter.params.displayname.default", "{displayName}.{argumentsWithNames}")
             .build();
         Unserved.listen();
