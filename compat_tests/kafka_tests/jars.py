@@ -35,12 +35,34 @@ OTHERS = (
     ("org.apache.logging.log4j", "log4j-core", "2.25.1"),
     ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1"),
 )
+KERBEROS = (
+    ("org.apache.directory.api", "api-all", "1.0.2"),
+    ("org.apache.directory.server", "apacheds-core-api", "2.0.0-M24"),
+    ("org.apache.directory.server", "apacheds-interceptor-kerberos", "2.0.0-M24"),
+    ("org.apache.directory.server", "apacheds-jdbm-partition", "2.0.0-M24"),
+    ("org.apache.directory.server", "apacheds-ldif-partition", "2.0.0-M24"),
+    ("org.apache.directory.server", "apacheds-mavibot-partition", "2.0.0-M24"),
+    ("org.apache.directory.server", "apacheds-protocol-kerberos", "2.0.0-M24"),
+    ("org.apache.directory.server", "apacheds-protocol-ldap", "2.0.0-M24"),
+    ("org.apache.directory.server", "apacheds-protocol-shared", "2.0.0-M24"),
+)
+"""The server of Kafka's SASL tests; classes that need it do not load without."""
+UNWANTED = (
+    ("org.bouncycastle", "bcprov-jdk15on"),
+    ("xml-apis", "xml-apis"),
+    ("log4j", "log4j"),
+    ("org.slf4j", "slf4j-log4j12"),
+)
 
 
 def pom() -> str:
     artifacts = [(KAFKA, name, KAFKA_VERSION, "") for name in PLAIN]
     artifacts += [(KAFKA, name, KAFKA_VERSION, "<classifier>test</classifier>") for name in WITH_TESTS]
     artifacts += [(*each, "") for each in OTHERS]
+    unwanted = "".join(
+        f"<exclusion><groupId>{group}</groupId><artifactId>{name}</artifactId></exclusion>" for group, name in UNWANTED
+    )
+    artifacts += [(*each, f"<exclusions>{unwanted}</exclusions>") for each in KERBEROS]
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>{more}"
         "</dependency>"

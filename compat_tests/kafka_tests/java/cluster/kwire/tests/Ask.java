@@ -5,11 +5,17 @@ import java.io.IOException;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.message.DescribeConfigsRequestData;
 import org.apache.kafka.common.message.DescribeQuorumResponseData;
 import org.apache.kafka.common.message.MetadataResponseData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.DescribeConfigsRequest;
+import org.apache.kafka.common.requests.DescribeConfigsResponse;
 import org.apache.kafka.common.requests.DescribeQuorumRequest;
 import org.apache.kafka.common.requests.DescribeQuorumResponse;
 import org.apache.kafka.common.requests.MetadataRequest;
@@ -32,6 +38,17 @@ final class Ask {
         MetadataRequest.Builder builder =
             topics == null ? MetadataRequest.Builder.allTopics() : new MetadataRequest.Builder(topics, false);
         return ((MetadataResponse) answer(port, builder.build((short) 12))).data();
+    }
+
+    /** The configuration of a topic, as the node describes it. */
+    static Map<String, String> topicConfig(int port, String topic) {
+        DescribeConfigsRequestData asked = new DescribeConfigsRequestData().setResources(List.of(
+            new DescribeConfigsRequestData.DescribeConfigsResource()
+                .setResourceType(ConfigResource.Type.TOPIC.id()).setResourceName(topic).setConfigurationKeys(null)));
+        var answer = (DescribeConfigsResponse) answer(port, new DescribeConfigsRequest.Builder(asked).build((short) 4));
+        Map<String, String> found = new TreeMap<>();
+        answer.data().results().get(0).configs().forEach(each -> found.put(each.name(), each.value()));
+        return found;
     }
 
     static DescribeQuorumResponseData quorum(int port) {

@@ -61,6 +61,7 @@ public final class ProcessQuorum implements QuorumImplementation {
         Map<String, Integer> ports = givePorts(properties);
         voters = id + "@localhost:" + ports.get(CONTROLLER);
         properties.put("controller.quorum.voters", voters);
+        leaveOutWithoutEffect(properties);
         format(id, properties.get("metadata.log.dir").toString(), version, secondTransactions, settings);
         Node controllerNode = new Node(id, false, true, properties, ports, directory.toPath());
         nodes = new Nodes(clusterId, directory, CONTROLLER);
@@ -114,6 +115,7 @@ public final class ProcessQuorum implements QuorumImplementation {
         properties.put("controller.quorum.voters", voters);
         properties.putIfAbsent("log.dirs", String.join(",", config.logDirs()));
         Map<String, Integer> ports = givePorts(properties);
+        leaveOutWithoutEffect(properties);
         try {
             identify(config);
             nodes.setClientListener(config.interBrokerListenerName().value());
@@ -148,6 +150,20 @@ public final class ProcessQuorum implements QuorumImplementation {
                 .build());
         }
         copier.writeLogDirChanges();
+    }
+
+    /** Remove TLS settings when no listener uses TLS: kwire refuses them until it serves TLS. */
+    private static void leaveOutWithoutEffect(Map<String, Object> properties) {
+        Map<String, String> protocols = new HashMap<>();
+        for (String each : properties.getOrDefault("listener.security.protocol.map", "").toString().split(",")) {
+            String[] parts = each.split(":");
+            protocols.put(parts[0].trim(), parts[parts.length - 1].trim());
+        }
+        boolean secured = Stream.of(properties.get("listeners").toString().split(","))
+            .map(each -> each.trim().split("://")[0]).anyMatch(name -> protocols.getOrDefault(name, name).endsWith("SSL"));
+        if (!secured) {
+            properties.keySet().removeIf(key -> key.startsWith("ssl."));
+        }
     }
 
     /** Replace port 0 of each listener by a free one, in what is advertised too; return the ports by name. */

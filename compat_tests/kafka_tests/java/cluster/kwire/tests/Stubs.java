@@ -35,10 +35,13 @@ import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.metadata.LeaderRecoveryState;
 import org.apache.kafka.raft.LogOffsetMetadata;
 import org.apache.kafka.raft.RaftLog;
+import org.apache.kafka.server.BrokerLifecycleManager;
+import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.mockito.Mockito;
 import org.mockito.invocation.InvocationOnMock;
 import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** Kafka's server classes for tests: what can be seen from outside is answered, anything else is marked. */
 public final class Stubs {
@@ -89,6 +92,7 @@ public final class Stubs {
             case "logManager" -> logs;
             case "replicaManager" -> replicas;
             case "sharedServer" -> shared();
+            case "lifecycleManager" -> lifecycle(node);
             case "groupCoordinator" -> groups(config);
             case "authorizerPlugin" -> Option.empty();
             case "startup" -> started.add(node) && startsTogether ? launch(node) : Stubs.this.start(node);
@@ -172,6 +176,14 @@ public final class Stubs {
             .collect(Collectors.toMap(MetadataResponseTopic::name, MetadataResponseTopic::topicId));
     }
 
+    private BrokerLifecycleManager lifecycle(Node node) {
+        return stub(BrokerLifecycleManager.class, call -> switch (call.getMethod().getName()) {
+            case "initialUnfenceFuture" -> CompletableFuture.completedFuture(settled(node));
+            case "state" -> settled(node).state();
+            default -> throw Marks.insides("BrokerLifecycleManager." + call.getMethod().getName());
+        });
+    }
+
     private static GroupCoordinator groups(KafkaConfig config) {
         return stub(GroupCoordinator.class, call -> {
             if (!call.getMethod().getName().equals("groupMetadataTopicConfigs")) {
@@ -198,27 +210,44 @@ public final class Stubs {
         });
     }
 
-    private static LogManager logs(Node node) {
+    private LogManager logs(Node node) {
         return stub(LogManager.class, call -> switch (call.getMethod().getName()) {
-            case "getLog" -> node.directoryOf(call.getArgument(0)).map(found -> Option.apply(log(found)))
-                .orElse(Option.empty());
+            case "getLog" -> logOf(node, call.getArgument(0));
             case "getLog$default$2" -> false;
             default -> throw Marks.insides("LogManager." + call.getMethod().getName());
         });
     }
 
-    private static UnifiedLog log(File directory) {
+    private Option<UnifiedLog> logOf(Node node, TopicPartition partition) {
+        return node.directoryOf(partition).map(found -> Option.apply(log(node, found, partition))).orElse(Option.empty());
+    }
+
+    /** The log of a partition, as it is on disk. */
+    private UnifiedLog log(Node node, File directory, TopicPartition partition) {
         return stub(UnifiedLog.class, call -> switch (call.getMethod().getName()) {
             case "dir" -> directory;
             case "parentDir" -> directory.getParent();
+            case "topicPartition" -> partition;
+            case "name" -> directory.getName();
+            case "logEndOffset" -> Segments.endOffset(directory);
+            case "size" -> Segments.size(directory);
+            case "numberOfSegments" -> Segments.of(directory).size();
+            case "config" -> new LogConfig(Ask.topicConfig(nodes.clientPort(node), partition.topic()));
             default -> throw Marks.insides("UnifiedLog." + call.getMethod().getName());
         });
     }
 
     private ReplicaManager replicas(Node node) {
         return stub(ReplicaManager.class, call -> {
-            if (!call.getMethod().getName().equals("onlinePartition")) {
-                throw Marks.insides("ReplicaManager." + call.getMethod().getName());
+            switch (call.getMethod().getName()) {
+                case "onlinePartition":
+                    break;
+                case "localLog", "getLog":
+                    return logOf(node, call.getArgument(0));
+                case "localLogOrException":
+                    return logOf(node, call.getArgument(0)).get();
+                default:
+                    throw Marks.insides("ReplicaManager." + call.getMethod().getName());
             }
             TopicPartition partition = call.getArgument(0);
             return partition(node, partition.topic(), partition.partition())
@@ -234,8 +263,10 @@ public final class Stubs {
             return switch (call.getMethod().getName()) {
                 case "leaderIdIfLocal" -> leads ? Option.apply((Object) node.id) : Option.empty();
                 case "leaderLogIfLocal" ->
-                    leads ? Option.apply(log(node.directoryOf(partition).orElseThrow())) : Option.empty();
+                    leads ? logOf(node, partition) : Option.empty();
                 case "isLeader" -> leads;
+                case "inSyncReplicaIds" -> CollectionConverters.asScala(new java.util.TreeSet<Object>(
+                    partition(node, partition.topic(), partition.partition()).orElseThrow().isrNodes())).toSet();
                 default -> throw Marks.insides("Partition." + call.getMethod().getName());
             };
         });

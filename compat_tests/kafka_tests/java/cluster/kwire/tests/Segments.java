@@ -1,0 +1,39 @@
+package kwire.tests;
+
+import java.io.File;
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.kafka.common.record.internal.FileRecords;
+import org.apache.kafka.common.record.internal.RecordBatch;
+
+/** The segment files of a partition's directory. */
+final class Segments {
+    private Segments() {
+    }
+
+    static List<File> of(File directory) {
+        File[] found = directory.listFiles((parent, name) -> name.endsWith(".log"));
+        return found == null ? List.of() : Arrays.stream(found).sorted().toList();
+    }
+
+    static long size(File directory) {
+        return of(directory).stream().mapToLong(File::length).sum();
+    }
+
+    /** The offset after the last batch: a segment without a batch ends where its name says. */
+    static long endOffset(File directory) throws IOException {
+        List<File> segments = of(directory);
+        if (segments.isEmpty()) {
+            return 0;
+        }
+        File last = segments.get(segments.size() - 1);
+        long end = Long.parseLong(last.getName().replace(".log", ""));
+        try (FileRecords records = FileRecords.open(last, false)) {
+            for (RecordBatch batch : records.batches()) {
+                end = batch.nextOffset();
+            }
+        }
+        return end;
+    }
+}
