@@ -90,11 +90,18 @@ class _Moves:
 
 
 def plan_move(view: ControllerView, place: Place, replicas: Sequence[int]) -> PartitionChangeRecord | None:
-    """Start the move of a partition to these replicas, from wherever a move under way has brought it."""
+    """Start the move of a partition to these replicas, from wherever a move under way has brought it.
+
+    A single replica stays in sync while its broker restarts; among several, one that is not active is eligible only.
+    """
     partition = place.partition
     settled = set(partition.replicas) - set(partition.adding_replicas)
     removing = tuple(sorted(set(partition.replicas) - set(replicas)))
+    isr = partition.isr
+    if view.has_eligible_leaders and len(replicas) + len(removing) > 1:
+        isr = tuple(broker for broker in isr if view.is_active(broker))
     target = Target(
+        isr=isr,
         replicas=(*replicas, *removing),
         removing=removing,
         adding=tuple(sorted(set(replicas) - settled)),

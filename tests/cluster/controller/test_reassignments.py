@@ -182,6 +182,18 @@ def test_a_partition_named_twice_goes_where_the_last_wish_says() -> None:
     assert (after.adding_replicas, after.removing_replicas) == ((5,), (3, 4))
 
 
+def test_a_single_replica_that_restarts_is_eligible_while_it_moves() -> None:
+    """As long as it is alone it stays in sync; a fenced broker is in sync with no other replica."""
+    view = one_partition([5], elr=True, fenced=(5,), leader=-1)
+    made, (response,) = moved(view, [5])
+    assert (made, response.error_code) == ([], ErrorCode.NONE)
+    made, (response,) = moved(view, [2, 3])
+    assert response.error_code == ErrorCode.NONE
+    after = partition_of(view.after(made))
+    assert (after.replicas, after.isr, after.leader) == ((2, 3, 5), (), -1)
+    assert after.eligible_leader_replicas == (5,)
+
+
 def test_moves_under_way_are_listed() -> None:
     batch: list[Any] = [broker_record(broker) for broker in (1, 2, 3)]
     batch += [
