@@ -16,6 +16,7 @@ import kafka.network.SocketServer;
 import kafka.raft.KafkaRaftManager;
 import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
+import kafka.server.KafkaApis;
 import kafka.server.KafkaConfig;
 import kafka.server.ReplicaManager;
 import kafka.server.SharedServer;
@@ -89,6 +90,7 @@ public final class Stubs {
             case "boundPort" -> settled(node).port(((ListenerName) call.getArgument(0)).value());
             case "socketServer" -> sockets;
             case "metadataCache" -> cache.updateAndGet(known -> known == null ? cache(node) : known);
+            case "dataPlaneRequestProcessor" -> requests(node);
             case "logManager" -> logs;
             case "replicaManager" -> replicas;
             case "sharedServer" -> shared();
@@ -174,6 +176,15 @@ public final class Stubs {
         Node node = nodes.running().iterator().next();
         return Ask.metadata(nodes.clientPort(node), null).topics().stream()
             .collect(Collectors.toMap(MetadataResponseTopic::name, MetadataResponseTopic::topicId));
+    }
+
+    private KafkaApis requests(Node node) {
+        return stub(KafkaApis.class, call -> {
+            if (call.getMethod().getName().equals("metadataCache")) {
+                return cache(settled(node));
+            }
+            throw Marks.insides("KafkaApis." + call.getMethod().getName());
+        });
     }
 
     private BrokerLifecycleManager lifecycle(Node node) {
