@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from kwire.log.checkpoints import TopicPartition
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError
+from kwire.log.errors import CorruptLogError
 from kwire.log.files import PendingDeletion
 from kwire.log.log_directory import LogDirectory
 from kwire.log.recovery import Surroundings, read_topic_id
@@ -41,8 +42,10 @@ class ClosedLogs:
 
         Raises DiskFailure.
         """
-        path = f"{directory.path}/{key[0]}-{key[1]}"
-        found = self._manager.guard(directory, partial(read_topic_id, self._surroundings.disk, path))
+        try:
+            found = self._topic_id(directory, key)
+        except CorruptLogError:  # nothing says that it is of another topic
+            return False
         if found is None or topic_id in (None, found):
             return False
         self.set_aside(directory, key, f"it belongs to topic id {found}, not to {topic_id}")
@@ -72,9 +75,18 @@ class ClosedLogs:
         logger.warning("%s-%d: set aside as %s: %s", *key, path, why)
 
     def has_topic_id(self, directory: LogDirectory, key: TopicPartition) -> bool:
-        """Return False if nothing tells which topic a directory belongs to. Raises DiskFailure."""
+        """Return False if a directory may be of an earlier topic. Raises DiskFailure."""
+        try:
+            return self._topic_id(directory, key) is not None
+        except CorruptLogError:
+            return True
+
+    def _topic_id(self, directory: LogDirectory, key: TopicPartition) -> uuid.UUID | None:
+        """Return the topic id of a partition's directory. Raises CorruptLogError or DiskFailure."""
         path = f"{directory.path}/{key[0]}-{key[1]}"
-        return self._manager.guard(directory, partial(read_topic_id, self._surroundings.disk, path)) is not None
+        was_flushed = directory.was_clean_shutdown or directory.recovery_points.get(key, 0) > 0
+        read = partial(read_topic_id, self._surroundings.disk, path, was_flushed=was_flushed)
+        return self._manager.guard(directory, read)
 
     def delete(self, partitions: Iterable[TopicPartition]) -> None:
         """Rename the directories of deleted partitions; their files go after file.delete.delay.ms.

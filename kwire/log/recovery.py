@@ -100,7 +100,9 @@ def open_log(
     log = PartitionLog(
         topic=topic,
         partition=partition,
-        topic_id=None if is_new else read_topic_id(disk, directory),
+        topic_id=None
+        if is_new
+        else read_topic_id(disk, directory, was_flushed=was_clean_shutdown or recovery_point > 0),
         directory=directory,
         disk=disk,
         clock=surroundings.clock,
@@ -206,14 +208,21 @@ def _base_offsets(names: list[str], suffix: str) -> list[int]:
     return [int(name[:20]) for name in names if name[20:] == suffix and name[:20].isdigit()]
 
 
-def read_topic_id(disk: Disk, directory: str) -> uuid.UUID | None:
-    """Return the topic id in a directory's partition.metadata; None if there is none that can be read."""
+def read_topic_id(disk: Disk, directory: str, *, was_flushed: bool) -> uuid.UUID | None:
+    """Return the topic id in a directory's partition.metadata; None if there is none that can be read.
+
+    The first flush of a log makes the file durable. Before, a power cut may leave a part of it; after a flush, which
+    `was_flushed` says, a file that cannot be read is damage. Raises CorruptLogError for damage: what was durable must
+    not be taken for the log of another topic, in whose place an empty one begins.
+    """
     path = f"{directory}/{PARTITION_METADATA_FILE}"
     try:
         return parse_partition_metadata(disk.read(path), path)
     except FileNotFoundError:
         return None
     except CorruptCheckpointError as error:
+        if was_flushed:
+            raise CorruptLogError(str(error)) from error
         logger.warning("Ignoring a partition metadata file: %s", error)
         return None
 

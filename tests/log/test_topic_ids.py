@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from kwire.log.disk import DiskFullError
+from kwire.log.errors import CorruptLogError
 from tests.log.faults import FaultyDisk, full
 from tests.log.managed import CONFIG, config_of, managed
 from tests.log.support import batch, surroundings, values
@@ -67,3 +68,32 @@ def test_records_that_are_not_known_to_be_of_the_topic_are_set_aside(tmp_path, c
     (stray,) = (tmp_path / "d0").glob("t-0.*-stray")
     assert (stray / "00000000000000000000.log").stat().st_size > 0
     again.close(clean=False)
+
+
+@pytest.mark.parametrize("is_loaded", [True, False])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("content", [b"", b"version: 0\ntopic_id: ?\n", b"version: 9\n"])
+def test_a_flushed_log_with_a_damaged_topic_id_stays_closed(tmp_path, content, clean, is_loaded):
+    """What was durable is not taken for the log of an earlier topic: an empty log in its place would lose it."""
+    manager = managed(tmp_path)
+    topic_id = uuid.uuid4()
+    log = manager.get_or_create("t", 0, CONFIG, topic_id)
+    log.append(batch(b"a"), leader_epoch=0)
+    log.flush()
+    manager.checkpoint({("t", 0): 1})
+    manager.close(clean=clean)
+    path = tmp_path / "d0" / "t-0" / "partition.metadata"
+    whole = path.read_bytes()
+    path.write_bytes(content)
+    again = managed(tmp_path)
+    if is_loaded:
+        again.load_all(config_of)
+    for _ in range(2):
+        with pytest.raises(CorruptLogError, match=r"partition\.metadata"):
+            again.get_or_create("t", 0, CONFIG, topic_id)
+    assert not list((tmp_path / "d0").glob("*-stray"))
+    again.close(clean=False)
+    path.write_bytes(whole)
+    repaired = managed(tmp_path)
+    assert values(repaired.get_or_create("t", 0, CONFIG, topic_id)) == [b"a"]
+    repaired.close(clean=False)
