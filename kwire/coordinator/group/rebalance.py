@@ -167,7 +167,11 @@ class Rebalance:
         assert group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
         late = sorted(group.pending_sync)
         for member_id in late:
-            group.remove(member_id)
+            member = group.members.get(member_id)
+            if member is None:
+                group.remove(member_id)
+            else:  # a static member that restarted may wait for its JoinGroup
+                self.turn_away(group, member)
             self._timers.cancel(("session", group.group_id, member_id))
         return self.prepare(group, f"removing {late}, which did not send SyncGroup in time")
 
