@@ -85,11 +85,18 @@ class GroupCoordinator:
         self._runtime: CoordinatorRuntime[GroupRecord, GroupMachine] = CoordinatorRuntime(
             make=self._make_machine, clock=clock, write_timeout_ms=config.commit_timeout_ms, keep=keep
         )
-        self._memory = GroupMemory(config.memory_bytes_max, self._all_groups, clock)
+        self._memory = GroupMemory(config.memory_bytes_max, self._weighed_groups, clock)
 
-    def _all_groups(self) -> Iterator[ClassicGroup]:
+    def _weighed_groups(self) -> Iterator[ClassicGroup]:
+        """Yield the groups whose memory is limited: not those that are committed offsets and nothing else.
+
+        These stay until their offsets expire. Counted, many of them would lock out new members for as long.
+        """
         for shard in self._runtime:
-            yield from shard.machine.groups.values()
+            committed = shard.machine.offsets
+            for group in shard.machine.groups.values():
+                if group.members or group.pending_join or not committed.of_group(group.group_id):
+                    yield group
 
     def _make_machine(self, timers: Timers[Step[GroupRecord]]) -> GroupMachine:
         return GroupMachine(

@@ -114,7 +114,7 @@ def test_commits_of_nothing_make_no_groups_without_bound(tmp_path: Path) -> None
         broker.server.services.groups._memory._limit_bytes = 100_000
         answers = [commit(client, f"group-{number}") for number in range(100)]
         refused = [code for codes in answers for code in codes if code == ErrorCode.COORDINATOR_NOT_AVAILABLE]
-        groups = broker.call(lambda: len(list(broker.server.services.groups._all_groups())))
+        groups = broker.call(lambda: len(list(broker.server.services.groups._weighed_groups())))
         assert groups == 100 - len(refused) < 50
         assert commit(client, "group-0") == [ErrorCode.OFFSET_METADATA_TOO_LARGE], "it is there already"
 
@@ -126,3 +126,17 @@ def test_a_client_whose_join_is_refused_for_memory_may_try_again(tmp_path: Path)
         client.ask(FindCoordinatorRequest(coordinator_keys=[group]), 6)
         assert client.ask(join_of(group, 200_000), 9).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert client.ask(join_of(group, 100), 9).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_groups_that_are_committed_offsets_alone_keep_no_member_out(tmp_path: Path) -> None:
+    """They stay for days: counted, they would keep new groups out for as long."""
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        topic, _ = create_topic(client)
+        client.ask(FindCoordinatorRequest(coordinator_keys=["any"]), 6)
+        broker.server.services.groups._memory._limit_bytes = 50_000
+        offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+        for number in range(100):
+            topics = [OffsetCommitRequestTopic(name=topic, partitions=[offset])]
+            answer = client.ask(OffsetCommitRequest(group_id=f"group-{number}", topics=topics), 9)
+            assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+        assert client.ask(join_of("new", 0), 9).error_code == ErrorCode.MEMBER_ID_REQUIRED
