@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 from compat_tests.harness.install import install
@@ -94,7 +95,7 @@ def fetch() -> None:
 
 def class_path(side: str) -> str:
     """The class path for one side: on kwire, the classes of java/cluster stand before Kafka's of the same names."""
-    folders = [_compiled("launcher", ())]
+    folders = [_compiled("launcher", ()), _connect_plugins()]
     if side == "kwire":
         folders.insert(0, _compiled("cluster", folders))
     return ":".join([*(str(each) for each in folders), f"{LIBRARIES}/*"])
@@ -113,6 +114,17 @@ def _compiled(folder: str, needed: tuple[Path, ...] | list[Path]) -> Path:
             if (SOURCES / folder / "META-INF").exists():
                 shutil.copytree(SOURCES / folder / "META-INF", target / "META-INF", dirs_exist_ok=True)
             (target / "complete").touch()
+    return target
+
+
+def _connect_plugins() -> Path:
+    """Unpack the sources of plug-ins that Connect's tests compile: they must be files."""
+    target = HOME / "resources"
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            with zipfile.ZipFile(LIBRARIES / f"connect-runtime-{KAFKA_VERSION}-test.jar") as jar:
+                jar.extractall(target, [each for each in jar.namelist() if each.startswith("test-plugins/")])
     return target
 
 

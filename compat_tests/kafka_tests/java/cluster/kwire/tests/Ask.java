@@ -10,6 +10,8 @@ import java.util.TreeMap;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.message.DescribeConfigsRequestData;
 import org.apache.kafka.common.message.DescribeQuorumResponseData;
+import org.apache.kafka.common.message.FetchRequestData;
+import org.apache.kafka.common.message.FetchResponseData;
 import org.apache.kafka.common.message.MetadataResponseData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.requests.AbstractRequest;
@@ -18,6 +20,8 @@ import org.apache.kafka.common.requests.DescribeConfigsRequest;
 import org.apache.kafka.common.requests.DescribeConfigsResponse;
 import org.apache.kafka.common.requests.DescribeQuorumRequest;
 import org.apache.kafka.common.requests.DescribeQuorumResponse;
+import org.apache.kafka.common.requests.FetchRequest;
+import org.apache.kafka.common.requests.FetchResponse;
 import org.apache.kafka.common.requests.MetadataRequest;
 import org.apache.kafka.common.requests.MetadataResponse;
 import org.apache.kafka.common.requests.RequestHeader;
@@ -40,14 +44,35 @@ final class Ask {
         return ((MetadataResponse) answer(port, builder.build((short) 12))).data();
     }
 
+    /** The answer of a replica to a reader at an offset: offsets of its log without records. */
+    static FetchResponseData.PartitionData fetch(int port, TopicPartition partition, long offset) {
+        FetchRequestData asked = new FetchRequestData().setReplicaId(-1).setMaxWaitMs(0).setMinBytes(0).setTopics(List.of(
+            new FetchRequestData.FetchTopic().setTopic(partition.topic()).setPartitions(List.of(
+                new FetchRequestData.FetchPartition().setPartition(partition.partition()).setFetchOffset(offset)
+                    .setPartitionMaxBytes(1)))));
+        var answer = (FetchResponse) answer(port, new FetchRequest(asked, (short) 12));
+        return answer.data().responses().get(0).partitions().get(0);
+    }
+
     /** The configuration of a topic, as the node describes it. */
     static Map<String, String> topicConfig(int port, String topic) {
+        return topicConfig(port, topic, false);
+    }
+
+    /** The configuration that was set for the topic itself. */
+    static Map<String, String> ownTopicConfig(int port, String topic) {
+        return topicConfig(port, topic, true);
+    }
+
+    private static Map<String, String> topicConfig(int port, String topic, boolean own) {
         DescribeConfigsRequestData asked = new DescribeConfigsRequestData().setResources(List.of(
             new DescribeConfigsRequestData.DescribeConfigsResource()
                 .setResourceType(ConfigResource.Type.TOPIC.id()).setResourceName(topic).setConfigurationKeys(null)));
         var answer = (DescribeConfigsResponse) answer(port, new DescribeConfigsRequest.Builder(asked).build((short) 4));
         Map<String, String> found = new TreeMap<>();
-        answer.data().results().get(0).configs().forEach(each -> found.put(each.name(), each.value()));
+        answer.data().results().get(0).configs().stream()
+            .filter(each -> !own || each.configSource() == DescribeConfigsResponse.ConfigSource.TOPIC_CONFIG.id())
+            .forEach(each -> found.put(each.name(), each.value()));
         return found;
     }
 

@@ -241,6 +241,8 @@ public final class Stubs {
             case "topicPartition" -> partition;
             case "name" -> directory.getName();
             case "logEndOffset" -> Segments.endOffset(directory);
+            case "logStartOffset" -> Ask.fetch(nodes.clientPort(node), partition, Segments.endOffset(directory)).logStartOffset();
+            case "highWatermark" -> Ask.fetch(nodes.clientPort(node), partition, Segments.endOffset(directory)).highWatermark();
             case "size" -> Segments.size(directory);
             case "numberOfSegments" -> Segments.of(directory).size();
             case "config" -> new LogConfig(Ask.topicConfig(nodes.clientPort(node), partition.topic()));
@@ -298,9 +300,22 @@ public final class Stubs {
             case "getAliveBrokerNodes" -> Ask.metadata(nodes.clientPort(node), null).brokers().stream()
                 .map(each -> new org.apache.kafka.common.Node(each.nodeId(), each.host(), each.port(), each.rack()))
                 .toList();
+            case "getAliveBrokerNode" -> broker(node, call.getArgument(0));
+            case "getPartitionLeaderEndpoint" -> partition(node, call.getArgument(0), call.getArgument(1))
+                .flatMap(found -> broker(node, found.leaderId()));
+            case "topicConfig" -> {
+                java.util.Properties own = new java.util.Properties();
+                own.putAll(Ask.ownTopicConfig(nodes.clientPort(node), call.getArgument(0)));
+                yield own;
+            }
             case "getLeaderAndIsr" -> partition(node, call.getArgument(0), call.getArgument(1)).map(Stubs::leaderAndIsr);
             default -> throw Marks.insides("MetadataCache." + call.getMethod().getName());
         });
+    }
+
+    private Optional<org.apache.kafka.common.Node> broker(Node node, int id) {
+        return Ask.metadata(nodes.clientPort(node), null).brokers().stream().filter(each -> each.nodeId() == id)
+            .map(each -> new org.apache.kafka.common.Node(each.nodeId(), each.host(), each.port(), each.rack())).findFirst();
     }
 
     private Optional<MetadataResponseTopic> topic(Node node, String name) {
