@@ -46,7 +46,7 @@ public final class Launch implements TestExecutionListener {
             .selectors(selectors)
             .configurationParameter("junit.jupiter.execution.timeout.default", System.getProperty("test.seconds") + " s")
             .configurationParameter("junit.jupiter.extensions.autodetection.enabled", "true")
-            .configurationParameter("junit.jupiter.extensions.autodetection.include", "kwire.tests.*")
+            .configurationParameter("junit.jupiter.extensions.autodetection.include", "kwire.tests.*,org.apache.kafka.common.test.*")
             .configurationParameter("junit.jupiter.params.displayname.default", "{displayName}.{argumentsWithNames}")
             .build();
         Unserved.listen();
