@@ -119,7 +119,7 @@ public final class Nodes {
             own.putAll(controller.propertyOverrides());
         }
         own.putIfAbsent("unstable.feature.versions.enable", "true");
-        own.putIfAbsent("unstable.api.versions.enable", "true");
+        own.putIfAbsent("unstable.api.versions.enable", "false");
         return new Node(id, broker != null, controller != null, own, ports, directory.toPath());
     }
 
