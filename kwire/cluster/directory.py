@@ -62,8 +62,9 @@ def load_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
             directory_id=uuid_from_text(values["directory.id"]),
         )
     except (KeyError, ValueError) as error:
+        why = f"no {error.args[0]} in it" if isinstance(error, KeyError) else error
         raise DirectoryRefused(
-            f"log.dirs: {path} cannot be read ({error}); restore it or use another directory"
+            f"log.dirs: {path} cannot be read ({why}); restore it or use another directory"
         ) from None
 
 

@@ -16,6 +16,7 @@ from kwire.cluster.directory import (
     BOOTSTRAP_CHECKPOINT,
     FIRST_SNAPSHOT,
     META_PROPERTIES,
+    DirectoryRefused,
     MetaProperties,
 )
 from kwire.cluster.features import FORMATTED, KRAFT_VERSION_LEVEL
@@ -25,6 +26,7 @@ from kwire.cluster.snapshots import decode_snapshot, encode_snapshot
 from kwire.log.disk import Disk, DiskFailure
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.protocol.control_records import ControlRecordType
+from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.messages.control_records import KRaftVersionRecord
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord, UserScramCredentialRecord
 
@@ -104,11 +106,16 @@ def write_identity(disk: Disk, directory: str, meta: MetaProperties) -> MetaProp
 
 
 def bootstrap_records(disk: Disk, directory: str) -> list[Any]:
-    """The records that a new metadata log begins with."""
+    """The records that a new metadata log begins with. Raises DirectoryRefused if they cannot be read."""
     path = f"{directory}/{BOOTSTRAP_CHECKPOINT}"
     if not disk.exists(path):
         return _feature_records(FORMATTED)
-    return list(decode_snapshot(disk.read(path)).records)
+    try:
+        return list(decode_snapshot(disk.read(path)).records)
+    except (ValueError, ProtocolError) as error:
+        raise DirectoryRefused(
+            f"log.dirs: {path} cannot be read ({error}); restore it or use another directory"
+        ) from None
 
 
 def _feature_records(features: Mapping[str, int]) -> list[Any]:

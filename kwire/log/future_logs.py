@@ -1,8 +1,9 @@
 """Future logs: replicas on their way into another log directory of their broker (KIP-113).
 
 A future log is filled beside its partition's log, in "topic-partition.<32 hex digits>-future", and then takes its
-place. Until then it is nobody's data: nothing but this module and who fills it sees it. A start removes it and names
-the move in `interrupted`, so that it can begin again.
+place. Until then it is nobody's data: nothing but this module and who fills it sees it. A start names the move in
+`interrupted`, so that it can begin again. The old future log goes when there is a new one, not before: a start that is
+killed while it recovers other logs must find the move again.
 
 A crash at any point, with any of the renames since the last sync of their directory undone, must leave one log that
 has all that was durable. replace() is one call on the loop, so nothing is appended in between:
@@ -86,6 +87,8 @@ class FutureLogs:
         self._preferred: dict[TopicPartition, str] = {}
         self.interrupted: dict[TopicPartition, str] = {}
         """Moves that the last stop interrupted: the log directory that each partition was on its way to."""
+        self._left_over: dict[TopicPartition, list[tuple[LogDirectory, str]]] = {}
+        """Future logs of moves that were interrupted: their directories' names."""
 
     # Where logs shall be that are not there yet
 
@@ -120,6 +123,9 @@ class FutureLogs:
             raise
         future.first_dirty_offset = log.first_dirty_offset  # all that is copied below it was compacted by now
         directory.futures[log.topic, log.partition] = future
+        with suppress(DiskFailure):  # a later start removes them
+            self._manager.guard(directory, partial(self._disk.sync_directory, directory.path))
+            self._remove_left_over(log.topic, log.partition)
         return Copying(log, future)
 
     def _open(
@@ -156,6 +162,15 @@ class FutureLogs:
             future = directory.futures.pop((topic, partition), None)
             if future is not None:
                 self._remove(future, directory, due_ms=self._surroundings.clock.wall_ms())
+        with suppress(DiskFailure):
+            self._remove_left_over(topic, partition)
+
+    def _remove_left_over(self, topic: str, partition: int) -> None:
+        for directory, name in self._left_over.pop((topic, partition), ()):
+            renamed = name.removesuffix("future") + "delete"
+            self._rename(directory, name, renamed)
+            now_ms = self._surroundings.clock.wall_ms()
+            self._manager.remove_later(PendingDeletion(now_ms, [f"{directory.path}/{renamed}"]))
 
     def _remove(self, log: PartitionLog, directory: LogDirectory, *, due_ms: int) -> bool:
         try:
@@ -223,12 +238,11 @@ class FutureLogs:
     # At start
 
     def settle(self) -> None:
-        """Before any log is opened: what a crash left of moves goes, and each partition has one log."""
+        """Before any log is opened: find the moves that a stop interrupted, and leave each partition one log."""
         names = {found.path: self._names_in(found) for found in self._manager.directories if not found.is_offline}
         everywhere = set().union(*names.values())
         for directory in self._manager.directories:
-            with suppress(DiskFailure):  # the directory is offline, and says why
-                self._settle(directory, names.get(directory.path, frozenset()), everywhere)
+            self._find_interrupted(directory, names.get(directory.path, frozenset()), everywhere)
         for name in sorted(everywhere):
             holders = [found for found in self._manager.directories if name in names.get(found.path, ())]
             if len(holders) > 1 and any(self._disk.exists(f"{each.path}/{name}/{MOVED_FILE}") for each in holders):
@@ -241,15 +255,15 @@ class FutureLogs:
         except DiskFailure:
             return frozenset()
 
-    def _settle(self, directory: LogDirectory, names: frozenset[str], everywhere: set[str]) -> None:
+    def _find_interrupted(self, directory: LogDirectory, names: frozenset[str], everywhere: set[str]) -> None:
         """A future log whose partition has no log here stays: that one may be in a directory that is not there."""
         for name in names:
             found = _FUTURE_DIRECTORY.fullmatch(name)
             if found is not None and found["name"] in everywhere:
-                logger.info("Removing %s/%s: the move was interrupted, and begins again", directory.path, name)
-                self._rename(directory, name, name.removesuffix("future") + "delete")
+                logger.info("The move to %s/%s was interrupted, and begins again", directory.path, found["name"])
                 topic, _, index = found["name"].rpartition("-")
                 self.interrupted[topic, int(index)] = directory.path
+                self._left_over.setdefault((topic, int(index)), []).append((directory, name))
 
     def _choose(self, name: str, holders: list[LogDirectory]) -> None:
         """The later end is taken: after a move only one of them was appended to. If they are equal, the moved one."""

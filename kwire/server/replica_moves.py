@@ -153,6 +153,8 @@ class ReplicaMoves:
                 self.move(topic, index, path)
             except KafkaError as error:
                 logger.warning("the move of %s-%d to %s does not go on: %s", topic, index, path, error)
+            if (topic, index) not in self._moves and not self._logs.any_offline:  # else a later start may go on
+                self._logs.futures.abandon(topic, index)
 
     async def run(self) -> None:
         """For as long as the broker runs."""

@@ -288,3 +288,18 @@ def test_formatting_may_be_interrupted_anywhere(tmp_path: Path, changes: int, ag
         [*(f"{name}/{file}" for name in "ab" for file in EVERYWHERE), *([f"b/{CHECKPOINT}"] if again else [])]
     )
     assert meta_of(tmp_path / "a").cluster_id == meta_of(tmp_path / "b").cluster_id == "c"
+
+
+@pytest.mark.parametrize("content", [b"", b"junk" * 40])
+def test_bootstrap_records_that_are_damaged_are_refused_with_the_name_of_the_file(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "bootstrap.checkpoint").write_bytes(content)
+    with pytest.raises(DirectoryRefused, match=r"/bootstrap\.checkpoint cannot be read"):
+        bootstrap_records(RealDisk(), str(tmp_path))
+
+
+def test_an_identity_without_one_of_its_parts_is_refused_by_the_name_of_the_part(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=abc\n")
+    with pytest.raises(DirectoryRefused, match=r"/meta\.properties cannot be read \(no node\.id in it\)"):
+        load_meta_properties(RealDisk(), str(tmp_path))

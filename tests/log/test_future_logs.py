@@ -14,7 +14,7 @@ from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.log.partition_log import PartitionLog
 from tests.log.compaction.support import append, candidate_of, compact
 from tests.log.faults import FaultyDisk, broken
-from tests.log.support import NOW_MS, ManualClock, batch, everything, surroundings, values
+from tests.log.support import NOW_MS, FixedChance, ManualClock, batch, everything, surroundings, values
 
 CONFIG = LogConfig(segment_bytes=400, file_delete_delay_ms=0)
 COMPACTED = replace(CONFIG, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, delete_retention_ms=0)
@@ -38,7 +38,7 @@ def manager(paths: list[str], disk: FaultyDisk) -> LogManager:
 def reopened(manager: LogManager, paths: list[str], config: LogConfig = CONFIG) -> LogManager:
     """As after a crash of the process."""
     manager.close(clean=False)
-    again = LogManager(paths, surroundings(clock=ManualClock()))
+    again = LogManager(paths, replace(surroundings(clock=ManualClock()), chance=FixedChance(drawn=100)))
     again.load_all(lambda topic: config)
     return again
 
@@ -199,6 +199,31 @@ def test_two_logs_without_a_move_are_nothing_to_choose_from(manager: LogManager,
     Path(paths[1], "t-0").mkdir()
     with pytest.raises(LogDirectoryError, match="logs of the same partition"):
         reopened(manager, paths)
+
+
+def test_a_move_is_found_again_until_it_has_begun_again(manager: LogManager, paths: list[str]) -> None:
+    manager.futures.begin(filled(manager), manager.directories[1])
+    killed = reopened(manager, paths)
+    again = reopened(killed, paths)
+    assert again.futures.interrupted == {("t", 0): paths[1]}
+    log = again.get("t", 0)
+    assert log is not None
+    again.futures.begin(log, again.directories[1])
+    left = [name.name for name in Path(paths[1]).iterdir() if name.name.startswith("t-0.")]
+    assert sorted(name.rpartition("-")[2] for name in left) == ["delete", "future"]
+    again.remove_files(again.take_due_files())
+    (future,) = [name.name for name in Path(paths[1]).iterdir() if name.name.startswith("t-0.")]
+    assert future.endswith("-future")
+    again.close(clean=False)
+
+
+def test_with_its_topic_goes_what_a_move_has_left(manager: LogManager, paths: list[str]) -> None:
+    manager.futures.begin(filled(manager), manager.directories[1])
+    again = reopened(manager, paths)
+    again.delete("t", 0)
+    again.remove_files(again.take_due_files())
+    assert not [name for path in paths for name in Path(path).iterdir() if name.name.startswith("t-0")]
+    again.close(clean=False)
 
 
 def test_a_future_log_whose_log_is_not_there_is_left_alone(manager: LogManager, paths: list[str]) -> None:

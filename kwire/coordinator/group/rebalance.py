@@ -24,6 +24,9 @@ from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.coordinator")
 
+AWAY_MS_MIN = 1000
+"""How long a group waits for static members that are away before it looks again, whatever their rebalance timeout."""
+
 Change = Write[GroupRecord, None]
 """What a step wants to be written; steps that change soft state only return None."""
 
@@ -90,12 +93,14 @@ class Rebalance:
         )
         return None
 
-    def _complete_join(self, group: ClassicGroup) -> Change | None:
+    def _complete_join(self, group: ClassicGroup, *, has_been_said: bool = False) -> Change | None:
         self._timers.cancel(("join", group.group_id))
         self._remove_absent(group)
         if not group.elect_joined_leader() and group.members:
-            logger.warning("group %s: nobody joined in time, its static members are away", group.group_id)
-            self._at_join_end(group, group.rebalance_timeout_ms, lambda: self._complete_join(group))
+            if not has_been_said:
+                logger.warning("group %s: nobody joined in time, its static members are away", group.group_id)
+            delay_ms = max(group.rebalance_timeout_ms, AWAY_MS_MIN)
+            self._at_join_end(group, delay_ms, lambda: self._complete_join(group, has_been_said=True))
             return None
         group.begin_generation(self._clock.wall_ms())
         if group.is_empty:

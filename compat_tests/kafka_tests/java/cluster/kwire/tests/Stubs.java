@@ -189,7 +189,10 @@ public final class Stubs {
 
     private BrokerLifecycleManager lifecycle(Node node) {
         return stub(BrokerLifecycleManager.class, call -> switch (call.getMethod().getName()) {
-            case "initialUnfenceFuture" -> CompletableFuture.completedFuture(settled(node));
+            case "initialUnfenceFuture" -> {
+                nodes.settle();
+                yield CompletableFuture.completedFuture(null);
+            }
             case "state" -> settled(node).state();
             default -> throw Marks.insides("BrokerLifecycleManager." + call.getMethod().getName());
         });
