@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 # Not typed, and no part of what mypy checks.
+evidence: Any = importlib.import_module("compat_tests.kafka_tests.evidence")
 judging: Any = importlib.import_module("compat_tests.kafka_tests.judging")
 keeping: Any = importlib.import_module("compat_tests.kafka_tests.keeping")
 proving: Any = importlib.import_module("compat_tests.kafka_tests.proving")
@@ -37,9 +38,38 @@ def prove(**more: object) -> tuple[list[Any], list[str]]:
 
 def test_a_resumed_run_runs_nothing_that_has_run(ran: list[tuple[str, str]]) -> None:
     prove(resume=True)
-    assert len(ran) == 6
+    assert ran == [(name, "kwire") for name in CLASSES]
     results, left = prove(resume=True)
-    assert (len(ran), len(results), left) == (6, 3, [])
+    assert (len(ran), len(results), left) == (3, 3, [])
+
+
+def test_kafka_is_asked_about_failures_that_nothing_allows(
+    ran: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = {"id": "SecondTest.test", "name": "test()", "status": "failed", "errors": ["no"], "seconds": 1.0}
+    passing = keeping.run
+
+    def run(selector: str, side: str, shard: int) -> list[dict[str, object]]:
+        ours = passing(selector, side, shard)
+        return [failed] if (selector, side) == (CLASSES[1], "kwire") else list(ours)
+
+    monkeypatch.setattr(keeping, "run", run)
+    results, _ = prove(resume=True)
+    assert [name for name, side in ran if side == "kafka"] == [CLASSES[1]]
+    assert proving.complaints(results) == [
+        "SecondTest.test: failed (no); on Kafka not run",
+        "a.SecondTest.test: not run on kwire",
+    ]
+
+
+def test_runs_add_to_the_evidence_of_earlier_ones(ran: list[tuple[str, str]], tmp_path: Path) -> None:
+    page = tmp_path / "kafka-tests.md"
+    results, _ = prove(resume=True)
+    evidence.write(results[:1], page, families=())
+    evidence.write(results[1:], page, families=())
+    evidence.write(results[:2], page, families=())
+    rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| a.")]
+    assert [(row[0], row[2:4]) for row in rows] == [(f"| {name}", ["1", "1"]) for name in sorted(CLASSES)]
 
 
 def test_without_resume_only_the_control_is_kept(ran: list[tuple[str, str]]) -> None:

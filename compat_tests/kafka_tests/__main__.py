@@ -52,7 +52,7 @@ def main(given: list[str] | None = None) -> int:
         _shrink(results)
     if left:
         console.print(f"{len(left)} of {len(wanted)} classes are left; the same command goes on with them")
-    elif arguments.evidence:
+    if arguments.evidence:
         evidence.write(results)
     against = complaints(results)
     for each in against:

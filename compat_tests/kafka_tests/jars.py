@@ -22,7 +22,7 @@ PLAIN = (
 WITH_TESTS = (
     *("kafka-clients-integration-tests", "kafka-clients", "kafka-tools", "kafka-server", "kafka-server-common"),
     *("kafka-streams", "kafka-streams-integration-tests", "connect-runtime", "connect-mirror", "kafka_2.13"),
-    *("kafka-storage", "kafka-group-coordinator", "kafka-metadata", "kafka-raft"),
+    *("kafka-storage", "kafka-storage-api", "kafka-group-coordinator", "kafka-metadata", "kafka-raft"),
 )
 """Artifacts whose jar of classifier `test` is fetched."""
 OTHERS = (
@@ -36,7 +36,7 @@ OTHERS = (
     ("org.apache.logging.log4j", "log4j-core", "2.25.1"),
     ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1"),
 )
-KERBEROS = (
+SASL = (
     ("org.apache.directory.api", "api-all", "1.0.2"),
     ("org.apache.directory.server", "apacheds-core-api", "2.0.0-M24"),
     ("org.apache.directory.server", "apacheds-interceptor-kerberos", "2.0.0-M24"),
@@ -46,13 +46,15 @@ KERBEROS = (
     ("org.apache.directory.server", "apacheds-protocol-kerberos", "2.0.0-M24"),
     ("org.apache.directory.server", "apacheds-protocol-ldap", "2.0.0-M24"),
     ("org.apache.directory.server", "apacheds-protocol-shared", "2.0.0-M24"),
+    ("no.nav.security", "mock-oauth2-server", "2.2.1"),
 )
-"""The server of Kafka's SASL tests; classes that need it do not load without."""
+"""The servers of Kafka's SASL tests; classes that need one do not load without."""
 UNWANTED = (
     ("org.bouncycastle", "bcprov-jdk15on"),
     ("xml-apis", "xml-apis"),
     ("log4j", "log4j"),
     ("org.slf4j", "slf4j-log4j12"),
+    ("ch.qos.logback", "logback-classic"),
 )
 
 
@@ -63,7 +65,7 @@ def pom() -> str:
     unwanted = "".join(
         f"<exclusion><groupId>{group}</groupId><artifactId>{name}</artifactId></exclusion>" for group, name in UNWANTED
     )
-    artifacts += [(*each, f"<exclusions>{unwanted}</exclusions>") for each in KERBEROS]
+    artifacts += [(*each, f"<exclusions>{unwanted}</exclusions>") for each in SASL]
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>{more}"
         "</dependency>"

@@ -39,7 +39,7 @@ BY_NAME = {
     "consumer groups (KIP-848)": r"\bConsumerGroup(?:Describe|Heartbeat)RequestTest\.",
     "share groups": r"\bShare\w*Test\.|\.\w*ShareGroup|\.testShare",
     "streams groups": r"\bStreamsGroup\w*Test\.|\.\w*StreamsGroup",
-    "SASL": r"\bSasl\w*Test\.|\bUserScramCredentialsCommandTest\.",
+    "SASL": r"\bSasl\w*Test\.|\bClientOAuth\w*Test\.|\bUserScramCredentialsCommandTest\.",
     "authorization": r"\bAclCommandTest\.|AuthorizerIntegrationTest\.|DescribeAuthorizedOperationsTest\.",
     "remote storage": r"\bRemote\w+Test\.|TopicBasedRemote\w+Test\.",
     "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId|\bEndToEndClusterIdTest\.",

@@ -46,16 +46,14 @@ def known(selector: str) -> list[dict] | None:
     return _read(RESULTS / digest() / f"{selector}.json")
 
 
-def known_on_kafka(selector: str) -> bool:
-    return (CONTROL / f"{selector}.json").exists()
+def known_on_kafka(selector: str) -> list[dict] | None:
+    return _read(CONTROL / f"{selector}.json")
 
 
 def expected_seconds(selector: str) -> float:
-    """Return how long a class will take, as far as it has run: on kwire with any sources, on Kafka if still to do."""
-    control = _read(CONTROL / f"{selector}.json")
+    """Return how long a class will take on kwire, as far as it has run: with any sources, or else on Kafka."""
     earlier = max(RESULTS.glob(f"*/{selector}.json"), key=lambda path: path.stat().st_mtime, default=None)
-    on_one = _seconds(_read(earlier) if earlier else control)
-    return on_one if control is not None else 2 * on_one
+    return _seconds(_read(earlier) if earlier else known_on_kafka(selector))
 
 
 def _seconds(invocations: list[dict] | None) -> float:

@@ -44,7 +44,7 @@ def run(selector: str, side: str, shard: int = 0) -> list[dict]:
         command += ["-cp", class_path(side), "kwire.tests.Launch", str(report), selector]
         problem = _run_bounded(command)
         lines = report.read_text().splitlines() if report.exists() else []
-    invocations = named([json.loads(line) for line in lines])
+    invocations = named([{"class": selector.partition("#")[0], **json.loads(line)} for line in lines])
     if problem:
         end = {"id": f"{simple(selector)} (the JVM)", "status": "failed", "errors": [problem], "seconds": 0}
         invocations.append(end)

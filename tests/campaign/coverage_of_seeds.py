@@ -2,128 +2,87 @@
 
     python -m tests.campaign.coverage_of_seeds --seeds 500 --directory DIRECTORY
 
-runs seeds 1 to 500 of the cluster and of the quorum, and writes docs/evidence/coverage.md. Seeds that an earlier run of
-the same commit in the same directory has finished are not run again.
+runs seeds 1 to 500 of the cluster and of the quorum, then the other tests, folder by folder, each share in a process
+of its own under slipcover, and writes docs/evidence/coverage.md: what no seed runs, with the tests that run it, or a
+reason from coverage_reasons.txt. What an earlier run of the same commit finished in the same directory is kept.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import io
-import json
-import logging
-import multiprocessing
+import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from tests.campaign.coverage_report import write_page
 from tests.campaign.evidence import FOLDER, current_commit
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("cluster", "coordinator", "log", "server")
+SOURCES = ",".join(f"kwire/{package}" for package in ("cluster", "coordinator", "log", "server"))
 SCENARIOS = ("cluster", "quorum")
-LEFT_OUT = ("kwire/log/inspection/*",)
-"""What only `kwire log` uses."""
-WORKERS = 2
-SEEDS_OF_A_WORKER = 10
-"""Seeds that a process runs before it saves what they covered: what is lost when the campaign is stopped."""
-LINES_SHOWN_MAX = 200
-"""Characters of a row's line numbers."""
+SEEDS_OF_A_SHARE = 10
+"""What is lost when the campaign is stopped."""
+TESTS = (
+    *("cluster", "coordinator", "log", "server", "fuzz", "crash", "hostile", "cli", "history", "upgrade"),
+    *("test_embedded.py", "test_controllers.py"),
+)
+"""Tests that may run what seeds do not."""
+PYTEST = ("pytest", "-q", "-W", "ignore:Module already imported")
+"""The module that slipcover has imported is its own."""
 
 
-def _run_share(scenario: str, seeds: Sequence[int], directory: str) -> str:
-    """In a process of its own: measurement begins before anything of the broker is imported."""
-    import coverage
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One process and the file of what it covers."""
 
-    measured = coverage.Coverage(
-        source_pkgs=[f"kwire.{package}" for package in PACKAGES],
-        branch=True,
-        data_file=f"{directory}/{scenario}-{seeds[0]}-{seeds[-1]}.coverage",
-        config_file=False,
-    )
-    logging.disable(logging.CRITICAL)  # of nodes that fail as they should
-    measured.start()
-    failed = []
-    run_seed = importlib.import_module(f"tests.simulation.{scenario}").run_seed
-    for seed in seeds:
-        try:
-            run_seed(seed)
-        except AssertionError as error:
-            failed.append(f"{scenario} {seed}: {error}")
-    measured.stop()
-    measured.save()
-    return "; ".join(failed)
+    name: str
+    module: Sequence[str]
+    output: Path
+
+    @property
+    def data(self) -> Path:
+        return self.output / f"{self.name}.json"
+
+    def run(self) -> str:
+        """Return what failed. Raises RuntimeError if nothing was measured."""
+        scratch = self.data.with_suffix(".part")
+        measured = [sys.executable, "-m", "slipcover", "--branch", "--json", "--source", SOURCES, "--out", str(scratch)]
+        ended = subprocess.run(
+            [*measured, "-m", *self.module], cwd=ROOT, capture_output=True, text=True, check=False, errors="replace"
+        )
+        if not scratch.exists():
+            raise RuntimeError(f"{self.name}: {ended.stderr[-1000:]}")
+        scratch.rename(self.data)
+        return "" if ended.returncode == 0 else f"{self.name}: {ended.stdout[-1000:]}{ended.stderr[-1000:]}"
 
 
-def _shares(seeds: int, directory: Path) -> list[tuple[str, Sequence[int], str]]:
-    """Those that are not done yet."""
-    shares: list[tuple[str, Sequence[int], str]] = []
+def shares(seeds: int, output: Path) -> Iterator[Share]:
     for scenario in SCENARIOS:
-        for first in range(1, seeds + 1, SEEDS_OF_A_WORKER):
-            share = range(first, min(first + SEEDS_OF_A_WORKER, seeds + 1))
-            if not (directory / f"{scenario}-{share[0]}-{share[-1]}.coverage").exists():
-                shares.append((scenario, share, str(directory)))
-    return shares
-
-
-def _report(directory: Path) -> dict[str, Any]:
-    import coverage
-
-    combined = coverage.Coverage(data_file=str(directory / "combined"), config_file=False, branch=True)
-    combined.combine([str(each) for each in sorted(directory.glob("*.coverage"))], keep=True)
-    out = directory / "report.json"
-    combined.json_report(outfile=str(out), omit=[str(ROOT / each) for each in LEFT_OUT])
-    found: dict[str, Any] = json.loads(out.read_text())
-    return found
-
-
-def _page(commit: str, seeds: int, report: dict[str, Any]) -> str:
-    totals = report["totals"]
-    out = io.StringIO()
-    out.write(
-        "# Code that no simulated seed runs\n\nWritten by `make campaign COVERAGE=500`, "
-        f"at {commit}: seeds 1 to {seeds} of the cluster and of the quorum.\n"
-        f"{totals['covered_lines']:,} of {totals['num_statements']:,} lines and "
-        f"{totals['covered_branches']:,} of {totals['num_branches']:,} branches of "
-        f"{', '.join('kwire.' + package for package in PACKAGES)} ran.\n\n"
-        "| file | lines | not run | branches not taken | lines not run |\n|---|---|---|---|---|\n"
-    )
-    files = sorted(report["files"].items(), key=lambda item: -item[1]["summary"]["missing_lines"])
-    for name, found in files:
-        summary = found["summary"]
-        if summary["missing_lines"] or summary["missing_branches"]:
-            lines = _ranges(found["missing_lines"])
-            shown = lines if len(lines) <= LINES_SHOWN_MAX else f"{lines[:LINES_SHOWN_MAX].rsplit(',', 1)[0]}, ..."
-            cells = (Path(name).as_posix().partition("kwire/")[2], summary["num_statements"], summary["missing_lines"])
-            out.write(f"| {' | '.join(map(str, cells))} | {summary['missing_branches']} | {shown} |\n")
-    return out.getvalue()
-
-
-def _ranges(lines: Sequence[int]) -> str:
-    """3, 5-7 for 3, 5, 6, 7."""
-    ranges: list[list[int]] = []
-    for line in lines:
-        if ranges and line == ranges[-1][-1] + 1:
-            ranges[-1][1:] = [line]
-        else:
-            ranges.append([line])
-    return ", ".join("-".join(map(str, each)) for each in ranges)
+        for first in range(1, seeds + 1, SEEDS_OF_A_SHARE):
+            last = min(first + SEEDS_OF_A_SHARE - 1, seeds)
+            module = ("tests.campaign.coverage_share", scenario, str(first), str(last))
+            yield Share(f"seeds-{scenario}-{first}-{last}", module, output)
+    for tests in TESTS:
+        yield Share(f"tests-{tests.removesuffix('.py')}", (*PYTEST, f"tests/{tests}"), output)
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--seeds", type=int, default=500)
     arguments.add_argument("--directory", type=Path, help="what is done is kept here; by default a new temporary one")
+    arguments.add_argument("--workers", type=int, default=2)
     given = arguments.parse_args()
     commit = current_commit()
     directory = (given.directory or Path(tempfile.mkdtemp(prefix="kwire-coverage-"))) / commit
     directory.mkdir(parents=True, exist_ok=True)
-    with multiprocessing.get_context("spawn").Pool(WORKERS, maxtasksperchild=1) as pool:
-        jobs = [pool.apply_async(_run_share, share) for share in _shares(given.seeds, directory)]
-        failed = [problem for job in jobs if (problem := job.get())]
-    (FOLDER / "coverage.md").write_text(_page(commit, given.seeds, _report(directory)))
+    left = [share for share in shares(given.seeds, directory) if not share.data.exists()]
+    with ThreadPoolExecutor(given.workers) as pool:
+        failed = [problem for problem in pool.map(Share.run, left) if problem]
+    write_page(FOLDER / "coverage.md", commit, directory, ROOT)
     print("\n".join(failed) or f"{given.seeds} seeds of each scenario, no failure")
     raise SystemExit(bool(failed))
 
