@@ -26,6 +26,7 @@ from kwire.log.batch_validation import AppendOrigin
 from kwire.log.disk import DiskFailure
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.records import iterate_headers
 
 logger = logging.getLogger("kwire.cluster.partition")
 
@@ -329,6 +330,8 @@ class Partition:
         assert leader_epoch == self.image.leader_epoch, "what an earlier leader sent is dropped"
         log = self.log
         if batches:
+            if log.log_start_offset == log.log_end_offset:
+                self._begin_with_whole_batch(batches)
             log.append(batches, leader_epoch=leader_epoch, origin=AppendOrigin.REPLICATION)
             if self._unflushed_bytes or log.unflushed_records >= log.config.flush_messages:
                 self._unflushed_bytes += len(batches)
@@ -336,6 +339,12 @@ class Partition:
         self._take_high_watermark(high_watermark)
         if self.log.log_start_offset < log_start_offset <= self.high_watermark:
             log.delete_records_before(log_start_offset)
+
+    def _begin_with_whole_batch(self, batches: bytes | bytearray | memoryview) -> None:
+        """Let an empty log begin where the leader's first batch does: the leader's log start may be inside of it."""
+        first = next((header for _, header in iterate_headers(batches)), None)
+        if first is not None and first.base_offset < self.log.log_end_offset <= first.last_offset:
+            self.start_anew_at(first.base_offset)
 
     def _take_high_watermark(self, leaders: int) -> None:
         self._leader_high_watermark = leaders

@@ -9,6 +9,7 @@ import pytest
 from kwire.cluster.partition import Partition
 from kwire.cluster.replication.divergence import EpochEnd
 from tests.cluster.replication.world import KnownPeers, append, copy, image, replica, values_of
+from tests.log.support import batch
 
 
 @pytest.fixture
@@ -61,6 +62,17 @@ def test_the_log_start_follows_the_leaders(leader: Partition, follower: Partitio
         leader.log.read(2, 1000, min_one_batch=True), leader_epoch=0, high_watermark=3, log_start_offset=2
     )
     assert follower.log.log_start_offset == 2
+
+
+def test_a_log_that_begins_anew_inside_a_batch_takes_the_whole_batch(leader: Partition, follower: Partition) -> None:
+    """DeleteRecords has moved the leader's start into a batch of three records while the follower was away."""
+    leader.append(batch(b"d", b"e", b"f"), 3)
+    leader.delete_records_before(4)
+    follower.start_anew_at(4)
+    copy(leader, follower)
+    log = follower.log
+    assert (log.log_start_offset, log.log_end_offset, follower.high_watermark) == (4, 6, 6)
+    assert log.read(4, 1000) == leader.log.read(4, 1000)
 
 
 def test_what_an_earlier_leader_sent_is_a_mistake(leader: Partition, follower: Partition) -> None:
