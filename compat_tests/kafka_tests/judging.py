@@ -39,7 +39,9 @@ BY_NAME = {
     "consumer groups (KIP-848)": r"\bConsumerGroup(?:Describe|Heartbeat)RequestTest\.",
     "share groups": r"\bShare\w*Test\.|\.\w*ShareGroup|\.testShare",
     "streams groups": r"\bStreamsGroup\w*Test\.|\.\w*StreamsGroup",
-    "SASL": r"\bSasl\w*Test\.|\bClientOAuth\w*Test\.|\bUserScramCredentialsCommandTest\.",
+    "TLS": r"\bPlaintextAdminIntegrationTest\.testDescribeAndAlterConfigs",
+    "SASL": r"\bSasl\w*Test\.|\bClientOAuth\w*Test\.|\bUser(?:ClientId)?QuotaTest\."
+    r"|\bUserScramCredentialsCommandTest\.",
     "authorization": r"\bAclCommandTest\.|AuthorizerIntegrationTest\.|DescribeAuthorizedOperationsTest\.",
     "remote storage": r"\bRemote\w+Test\.|TopicBasedRemote\w+Test\.",
     "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId|\bEndToEndClusterIdTest\.",
@@ -53,7 +55,7 @@ BY_NAME = {
 #: What a test looks at inside this JVM without asking a stub, to patterns of the tests' ids.
 INSIDES_BY_NAME = {
     "the memory pool of a broker": r"\bSocketServerMemoryPoolTest\.",
-    "metrics of the broker": r"\bBrokerMetricNamesTest\.",
+    "metrics of the broker": r"\bBrokerMetricNamesTest\.|\bMetricsTest\.",
     "the configuration object of a broker": r"\bConfigCommandIntegrationTest\.testUpdateBrokerConfigNotAffected",
 }
 

@@ -94,9 +94,11 @@ class ReplicaMoves:
 
         One that is there already stays, and one that does not exist yet is made there later.
         """
-        directory = next((found for found in self._logs.directories if found.path == path), None)
+        wanted = posixpath.abspath(path)
+        directory = next((found for found in self._logs.directories if found.absolute_path == wanted), None)
         if directory is None:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
+        path = directory.path
         if directory.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         if directory.is_cordoned:

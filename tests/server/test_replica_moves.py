@@ -380,6 +380,19 @@ def test_a_deleted_topic_takes_its_move_along(client: RawClient, directories: li
     moved(client, directories, topic)
 
 
+def test_clients_know_log_directories_by_their_absolute_paths(
+    data_dir: Path, config: dict[str, str], directories: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_dir.mkdir(exist_ok=True)
+    monkeypatch.chdir(data_dir)
+    relative = {**config, "log.dirs": "d0,d1", "metadata.log.dir": "d1"}
+    with RunningBroker(data_dir, relative) as running, running.client() as client:
+        topic, _ = create_topic(client)
+        produce(client, topic, batch(b"a"))
+        away = moved(client, directories, topic)
+        assert list(places(client, topic)) == [away]
+
+
 def test_a_move_goes_on_after_a_restart(data_dir: Path, config: dict[str, str], directories: list[str]) -> None:
     with RunningBroker(data_dir, config) as running, running.client() as client:
         topic, home, away = beginning_to_move(client, directories)

@@ -29,10 +29,13 @@ final class Segments {
         }
         File last = segments.get(segments.size() - 1);
         long end = Long.parseLong(last.getName().replace(".log", ""));
-        try (FileRecords records = FileRecords.open(last, false)) {
+        FileRecords records = FileRecords.open(last, false);
+        try {
             for (RecordBatch batch : records.batches()) {
                 end = batch.nextOffset();
             }
+        } finally {
+            records.closeHandlers(); // close() would trim the file, which is a running node's
         }
         return end;
     }

@@ -22,6 +22,7 @@ import kafka.server.ReplicaManager;
 import kafka.server.SharedServer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.message.MetadataResponseData;
 import org.apache.kafka.common.message.MetadataResponseData.MetadataResponsePartition;
 import org.apache.kafka.common.message.MetadataResponseData.MetadataResponseTopic;
 import org.apache.kafka.common.network.ListenerName;
@@ -173,8 +174,7 @@ public final class Stubs {
     }
 
     private Map<String, Uuid> topicIds() {
-        Node node = nodes.running().iterator().next();
-        return Ask.metadata(nodes.clientPort(node), null).topics().stream()
+        return metadata(nodes.running().iterator().next(), null).topics().stream()
             .collect(Collectors.toMap(MetadataResponseTopic::name, MetadataResponseTopic::topicId));
     }
 
@@ -296,11 +296,11 @@ public final class Stubs {
             case "numPartitions" -> topic(node, call.getArgument(0)).map(found -> found.partitions().size());
             case "getTopicId" -> topic(node, call.getArgument(0)).map(MetadataResponseTopic::topicId)
                 .orElse(org.apache.kafka.common.Uuid.ZERO_UUID);
-            case "getAllTopics" -> Ask.metadata(nodes.clientPort(node), null).topics().stream()
+            case "getAllTopics" -> metadata(node, null).topics().stream()
                 .map(MetadataResponseTopic::name).collect(Collectors.toSet());
-            case "hasAliveBroker" -> Ask.metadata(nodes.clientPort(node), null).brokers().stream()
+            case "hasAliveBroker" -> metadata(node, null).brokers().stream()
                 .anyMatch(each -> each.nodeId() == (Integer) call.getArgument(0));
-            case "getAliveBrokerNodes" -> Ask.metadata(nodes.clientPort(node), null).brokers().stream()
+            case "getAliveBrokerNodes" -> metadata(node, null).brokers().stream()
                 .map(each -> new org.apache.kafka.common.Node(each.nodeId(), each.host(), each.port(), each.rack()))
                 .toList();
             case "getAliveBrokerNode" -> broker(node, call.getArgument(0));
@@ -316,13 +316,19 @@ public final class Stubs {
         });
     }
 
+    /** The metadata that a broker has; of one that is stopped, what another one has by now. */
+    private MetadataResponseData metadata(Node node, String topic) {
+        Node asked = node.isStopped() ? nodes.running().iterator().next() : node;
+        return Ask.metadata(nodes.clientPort(asked), topic);
+    }
+
     private Optional<org.apache.kafka.common.Node> broker(Node node, int id) {
-        return Ask.metadata(nodes.clientPort(node), null).brokers().stream().filter(each -> each.nodeId() == id)
+        return metadata(node, null).brokers().stream().filter(each -> each.nodeId() == id)
             .map(each -> new org.apache.kafka.common.Node(each.nodeId(), each.host(), each.port(), each.rack())).findFirst();
     }
 
     private Optional<MetadataResponseTopic> topic(Node node, String name) {
-        return Ask.metadata(nodes.clientPort(node), name).topics().stream().filter(each -> each.errorCode() == 0).findFirst();
+        return metadata(node, name).topics().stream().filter(each -> each.errorCode() == 0).findFirst();
     }
 
     private Optional<MetadataResponsePartition> partition(Node node, String topic, int index) {
