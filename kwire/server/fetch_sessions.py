@@ -71,11 +71,16 @@ class FetchSession:
 
     session_id: int
     uses_topic_ids: bool
-    is_follower: bool
+    follower: tuple[int, int] | None
+    """Broker id and broker epoch, which is -1 before version 15; None of a consumer."""
     epoch: int = 1
     created_ms: float
     last_used_ms: float
     partitions: OrderedDict[Key, SessionPartition] = field(default_factory=OrderedDict)
+
+    @property
+    def is_follower(self) -> bool:
+        return self.follower is not None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,7 +90,7 @@ class FetchPlan:
     partitions: list[tuple[Key, FetchPartition]]
     session: FetchSession | None = None
     wants_session: bool = False
-    is_follower: bool = False
+    follower: tuple[int, int] | None = None
     named: Container[Key] = ()
     """What an incremental request names: the rest is fetched as before."""
 
@@ -125,12 +130,13 @@ class FetchSessions:
             for topic in request.topics
             for partition in topic.partitions
         ]
-        is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
+        replica_id = max(request.replica_id, request.replica_state.replica_id)
+        follower = (replica_id, request.replica_state.replica_epoch) if replica_id >= 0 else None
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             unique = list(dict(named).items())
             wants_session = request.session_epoch == INITIAL_EPOCH and _may_be_kept(request)
-            return FetchPlan(partitions=unique, wants_session=wants_session, is_follower=is_follower)
+            return FetchPlan(partitions=unique, wants_session=wants_session, follower=follower)
         session = self._checked(request, uses_topic_ids=uses_topic_ids)
         if not _may_be_kept(request):
             del self._sessions[session.session_id]
@@ -141,7 +147,7 @@ class FetchSessions:
                 session.partitions[key] = SessionPartition(request=partition, topic=_name(key, topic_names))
             else:
                 known.request = partition
-                if is_follower:  # it may have cut its log back, and dropped what the last answer said
+                if follower is not None:  # it may have cut its log back, and dropped what the last answer said
                     known.high_watermark = -1
         if named:
             self._check_size(session)
@@ -225,13 +231,15 @@ class FetchSessions:
         *,
         uses_topic_ids: bool,
     ) -> int:
-        if not self._make_room(len(plan.partitions), is_follower=plan.is_follower):
+        if plan.follower is not None:
+            self._drop_earlier_lives(*plan.follower)
+        if not self._make_room(len(plan.partitions), is_follower=plan.follower is not None):
             return NO_SESSION
         now_ms = self._clock.monotonic_ms()
         session = FetchSession(
             session_id=self._new_id(),
             uses_topic_ids=uses_topic_ids,
-            is_follower=plan.is_follower,
+            follower=plan.follower,
             created_ms=now_ms,
             last_used_ms=now_ms,
         )
@@ -242,6 +250,16 @@ class FetchSessions:
             session.partitions[key] = known
         self._sessions[session.session_id] = session
         return session.session_id
+
+    def _drop_earlier_lives(self, broker_id: int, broker_epoch: int) -> None:
+        """Forget what a follower fetched before it was restarted: nobody will ask for those sessions again."""
+        ended = [
+            session.session_id
+            for session in self._sessions.values()
+            if session.follower is not None and session.follower[0] == broker_id and session.follower[1] < broker_epoch
+        ]
+        for session_id in ended:
+            del self._sessions[session_id]
 
     def _make_room(self, size: int, *, is_follower: bool) -> bool:
         """Have a slot, and room for so many partitions; False if too little gives way."""

@@ -69,10 +69,14 @@ class InSyncChanges:
             await self._woken.wait()
             self._woken.clear()
             while self._waiting:
-                told = _proposals(self._waiting.values())
-                self._waiting.clear()
-                if told and not await self._tell(told):
+                if not await self._tell_waiting():
                     await asyncio.sleep(RETRY_SECONDS)
+
+    async def _tell_waiting(self) -> bool:
+        """In a call of its own: what it holds must not outlive it, the partitions may be deleted."""
+        told = _proposals(self._waiting.values())
+        self._waiting.clear()
+        return not told or await self._tell(told)
 
     async def _tell(self, told: Sequence[_Told]) -> bool:
         """Whether each has been decided; the others wait again."""

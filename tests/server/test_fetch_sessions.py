@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartitionData, FetchRequest
+from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartitionData, FetchReplicaState, FetchRequest
 from kwire.seams import SystemChance
 from kwire.server.fetch_sessions import EVICTION_MS, FetchSessions
 from tests.log.support import ManualClock
@@ -133,10 +133,14 @@ def request(topic: str, session: tuple[int, int]) -> FetchRequest:
     return fetch_request(topic, session=session)
 
 
-def open_one(sessions: FetchSessions, topic: str, *, size: int = 1, replica_id: int = -1) -> int:
+def open_one(
+    sessions: FetchSessions, topic: str, *, size: int = 1, replica_id: int = -1, broker_epoch: int | None = None
+) -> int:
     """A session of so many partitions, of a consumer or of a follower; its id, 0 if there is no room for it."""
     asked = request(topic, FULL)
     asked.replica_id = replica_id
+    if broker_epoch is not None:
+        asked.replica_state = FetchReplicaState(replica_id=replica_id, replica_epoch=broker_epoch)
     asked.topics[0].partitions = [
         replace(partition, partition=index) for partition in asked.topics[0].partitions for index in range(size)
     ]
@@ -171,6 +175,20 @@ def lives(sessions: FetchSessions, session_id: int, epoch: int = 1) -> bool:
         assert error.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         return False
     return True
+
+
+def test_sessions_of_a_followers_earlier_life_go_when_it_is_back() -> None:
+    sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
+    open_one(sessions, "a", replica_id=2, broker_epoch=5)
+    open_one(sessions, "b", replica_id=2, broker_epoch=5)
+    assert len(sessions) == 2, "a broker may fetch in several sessions at a time"
+    others = [
+        open_one(sessions, "a", replica_id=3, broker_epoch=4),
+        open_one(sessions, "a", replica_id=2),
+        open_one(sessions, "a"),
+    ]
+    newest = open_one(sessions, "a", replica_id=2, broker_epoch=8)
+    assert set(sessions._sessions) == {others[0], others[2], newest}
 
 
 def test_consumers_make_room_for_followers_and_never_the_other_way() -> None:

@@ -4,11 +4,12 @@
 
 Clients make and delete topics of one to three replicas, produce with acks=all, read, commit offsets and take producer
 ids, through brokers that chance picks; others write one topic with idempotent producers and transactional ones of both
-protocols, read it at both isolation levels and share it as a group; and an administrator moves replicas and leaders,
-while faults come as the seed has them: as many as is promised to be borne (promise.py), and in one of ten seeds more.
-Rules are checked all the while (cluster_rules.py, replica_rules.py, cluster_ledger.py), and histories are judged
-(cluster_history.py). Then all is healed: within a bound every broker must be unfenced, every partition led, all
-replicas and all images equal; then everything is read back. One seed in three has brokers that are controllers too.
+protocols, read it at both isolation levels and share it as a group; one deletes records of a topic from its start; and
+an administrator moves replicas and leaders, while faults come as the seed has them: as many as is promised to be borne
+(promise.py), and in one of ten seeds more. Rules are checked all the while (cluster_rules.py, replica_rules.py,
+cluster_ledger.py), and histories are judged (cluster_history.py). Then all is healed: within a bound every broker must
+be unfenced, every partition led, all replicas and all images equal; then everything is read back. One seed in three has
+brokers that are controllers too.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from tests.simulation.cluster_history import PARTITIONS, TOPIC, History
 from tests.simulation.cluster_ledger import Ledger
 from tests.simulation.cluster_probes import SECOND_DIRECTORY, Prober
 from tests.simulation.cluster_rules import ClusterRules
+from tests.simulation.cluster_trimming import TOPIC as TRIMMED
+from tests.simulation.cluster_trimming import Trimmer
 from tests.simulation.history_clients import conclude, make_workers
 from tests.simulation.promise import Crashes, Promise, draw_promise
 from tests.simulation.replica_rules import ReplicaRules
@@ -137,13 +140,15 @@ async def scenario(scene: Scene, outcome: Outcome, seconds: float, kinds: Sequen
     clients = [Client(simulation, cluster.brokers, ledger, f"c{number}", shapes=shapes) for number in range(CLIENTS)]
     administrator = Administrator(simulation, cluster.brokers, ledger, "admin", shapes=shapes)
     scene.history.topic_id = await administrator.create_for_good(TOPIC, PARTITIONS)
+    trimmed = await administrator.create_for_good(TRIMMED, 1)
+    trimmer = Trimmer(simulation, cluster.brokers, ledger, trimmed)
     prober = Prober(simulation, cluster.brokers, ledger, "prober", shapes=shapes)
     places = [PlaceKeeper(simulation, cluster.brokers, ledger, number) for number in range(len(INSTANCES))]
     workers = make_workers(simulation, cluster.brokers, ledger, scene.history)
     end = simulation.now + seconds
     await asyncio.gather(
         faults.run(seconds=seconds, per_minute=max(drawn.per_minute, 300.0 / seconds)),
-        *(client.run(end) for client in (*clients, administrator, prober)),
+        *(client.run(end) for client in (*clients, administrator, prober, trimmer)),
         *(place.run(end) for place in places),
         *(worker.run(end) for worker in workers),
     )

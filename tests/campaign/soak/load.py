@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 6
 PLAIN, TRANSACTIONAL, COMPACTED = "soak-plain", "soak-transactions", "soak-compacted"
+SHORT_LIVED = "soak-short-"
 GROUPS_MAX = 4
 WAIT_SECONDS = 60
 
@@ -130,10 +131,14 @@ class Load:
             self._stop.wait(0.2)
 
     def _topics(self, chance: random.Random, number: int) -> None:
+        """Topics that are made, written to once, and deleted; first those that an earlier error left."""
         admin = AdminClient({**self._client})
         producer = Producer({**self._client})
+        left = [name for name in admin.list_topics(timeout=WAIT_SECONDS).topics if name.startswith(SHORT_LIVED)]
+        for future in admin.delete_topics(left).values() if left else ():
+            future.result(WAIT_SECONDS)
         while not self._stop.is_set():
-            name = f"soak-{chance.randrange(10**9)}"
+            name = f"{SHORT_LIVED}{chance.randrange(10**9)}"
             for future in admin.create_topics([NewTopic(name, 3, 3)]).values():
                 future.result(WAIT_SECONDS)
             producer.produce(name, b"value")

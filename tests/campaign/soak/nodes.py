@@ -19,13 +19,15 @@ SETTINGS = {
     "log.retention.bytes": 8 << 20,
     "log.retention.check.interval.ms": 5000,
     "log.cleaner.backoff.ms": 5000,
-    "file.delete.delay.ms": 1000,
+    "log.segment.delete.delay.ms": 1000,
+    "auto.create.topics.enable": "false",
     "offsets.topic.segment.bytes": 1 << 20,
     "transaction.state.log.segment.bytes": 1 << 20,
     "producer.id.expiration.ms": 60_000,
     "producer.id.expiration.check.interval.ms": 10_000,
 }
-"""What comes and goes does so within minutes, so that nothing grows after the first ten."""
+"""What comes and goes does so within minutes, so that nothing grows after the first ten; a producer that asks once more
+for a topic that was deleted must not bring it back."""
 
 
 @dataclass(frozen=True, slots=True)
