@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kwire.log.checkpoints import PARTITION_METADATA_FILE
 from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.replay import replay_producers
 
@@ -39,6 +40,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
 
 def truncate_fully(log: PartitionLog, offset: int) -> None:
     """Remove everything and begin again at offset."""
+    _settle_topic_id(log)
     _note(log, 0)
     while len(log.segments):
         log.remove_last_segment()
@@ -52,6 +54,16 @@ def truncate_fully(log: PartitionLog, offset: int) -> None:
     log.first_dirty_offset = 0
     log.leader_epochs.clear()
     log.producers.clear(offset)
+
+
+def _settle_topic_id(log: PartitionLog) -> None:
+    """Make partition.metadata durable if no flush has: a recovery point above 0 says that it is.
+
+    Else a power cut that tears the file would look like damage to a log that was flushed, and keep it closed.
+    """
+    path = f"{log.directory}/{PARTITION_METADATA_FILE}"
+    if path in log.unsynced_paths:
+        log.disk.sync_file(path)
 
 
 def _settle_names(log: PartitionLog) -> None:

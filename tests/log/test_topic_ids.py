@@ -97,3 +97,18 @@ def test_a_flushed_log_with_a_damaged_topic_id_stays_closed(tmp_path, content, c
     repaired = managed(tmp_path)
     assert values(repaired.get_or_create("t", 0, CONFIG, topic_id)) == [b"a"]
     repaired.close(clean=False)
+
+
+def test_a_log_that_begins_anew_before_its_first_flush_has_a_durable_topic_id(tmp_path):
+    """Its recovery point is above 0 without a flush; a torn file would be taken for damage to what was durable."""
+    disk = FaultyDisk()
+    manager = managed(tmp_path, surroundings(disk))
+    log = manager.get_or_create("t", 0, CONFIG, uuid.uuid4())
+    disk.operations.clear()
+    log.truncate_fully_and_start_at(7)
+    assert log.recovery_point == 7
+    metadata = str(tmp_path / "d0" / "t-0" / "partition.metadata")
+    assert ("fsync", metadata) in disk.operations
+    first_removal = next(n for n, each in enumerate(disk.operations) if each[0] == "unlink")
+    assert disk.operations.index(("fsync", metadata)) < first_removal
+    manager.close(clean=False)

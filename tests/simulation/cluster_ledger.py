@@ -46,6 +46,8 @@ class Ledger:
     """By topic id, partition and leader epoch."""
     epochs: dict[PartitionKey, int] = field(default_factory=dict)
     """The newest of them."""
+    trimmed: dict[PartitionKey, int] = field(default_factory=dict)
+    """The furthest offset up to which somebody asked to delete records."""
     forgiven: set[PartitionKey] = field(default_factory=set)
     """Partitions that may lack records, for more went wrong than is promised to be borne."""
     acknowledged_at: Callable[[PartitionKey, int], None] = _tell_nobody

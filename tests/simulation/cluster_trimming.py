@@ -68,6 +68,7 @@ class Trimmer(Client):
         if leader is None or self._end == 0:
             return
         offset = max(0, self._end - self._chance.below(2 * BATCH_MAX))
+        self._ledger.trimmed[self._key] = max(offset, self._ledger.trimmed.get(self._key, 0))
         partition = DeleteRecordsPartition(partition_index=0, offset=offset)
         topics = [DeleteRecordsTopic(name=TOPIC, partitions=[partition])]
         request = DeleteRecordsRequest(topics=topics, timeout_ms=1000)

@@ -55,6 +55,7 @@ class Sight:
     partition: Partition
     image: PartitionImage
     high_watermark: int
+    start: int
     end: int
     epoch: int
     is_led: bool
@@ -65,6 +66,13 @@ class Sight:
 
 def _proposal(in_sync: InSync | None) -> Proposal | None:
     return None if in_sync is None else in_sync.proposal
+
+
+def _began_with_whole_batch(before: Sight, now: Sight) -> bool:
+    """Whether an empty follower begins where its leader's first batch does: the leader's log start is inside of it."""
+    first = next((header for _, header in iterate_headers(now.partition.log.read(now.start, 1))), None)
+    was_empty = before.start == before.end and not before.is_led and not now.is_led
+    return was_empty and first is not None and first.base_offset == now.start < before.start <= first.last_offset
 
 
 def _maximal(partition: Partition) -> set[int]:
@@ -233,6 +241,7 @@ class ReplicaRules:
                 partition,
                 partition.image,
                 partition.high_watermark,
+                log.log_start_offset,
                 log.log_end_offset,
                 partition.leader_epoch,
                 partition.is_led,
@@ -246,8 +255,9 @@ class ReplicaRules:
     def _check(self, broker_id: int, key: PartitionKey, now: Sight, before: Sight | None) -> None:
         partition, truth = now.partition, self.truth(key)
         place = f"{partition.topic}-{partition.index} on broker {broker_id}"
-        start = partition.log.log_start_offset
-        assert start <= now.high_watermark <= now.end, f"R7: {place}: {start} <= {now.high_watermark} <= {now.end}"
+        assert now.start <= now.high_watermark <= now.end, (
+            f"R7: {place}: {now.start} <= {now.high_watermark} <= {now.end}"
+        )
         stable = partition.log.last_stable_offset(now.high_watermark)
         assert stable <= now.high_watermark, f"R7: {place}: {stable} is stable, {now.high_watermark} is committed"
         kept = partition.log.producers._unreplicated
@@ -261,7 +271,7 @@ class ReplicaRules:
         if key in self.losses:
             return
         if before is not None:
-            assert now.high_watermark >= before.high_watermark, (
+            assert now.high_watermark >= before.high_watermark or _began_with_whole_batch(before, now), (
                 f"R7: {place}: the high watermark went back from {before.high_watermark} to {now.high_watermark}"
             )
         if before is not None and before.is_led and now.is_led and before.epoch == now.epoch:
@@ -349,7 +359,21 @@ class ReplicaRules:
                 ends.setdefault(key, {})[broker_id] = log.log_start_offset, log.log_end_offset
                 self._compare(broker_id, partition, log.log_end_offset)
         for key, found in ends.items():
-            assert len(set(found.values())) == 1, f"R6: {key}: replicas begin and end differently: {found}"
+            if key in self._ledger.trimmed:
+                self._check_trimmed(key, found)
+            else:
+                assert len(set(found.values())) == 1, f"R6: {key}: replicas begin and end differently: {found}"
+
+    def _check_trimmed(self, key: PartitionKey, found: dict[int, tuple[int, int]]) -> None:
+        """A replica that led may have begun later before it told anybody; none begins before its leader."""
+        topic = self._image.topic_names[key[0]]
+        leading = self._image.topics[topic].partitions[key[1]].leader
+        first = found[leading][0]
+        assert len({end for _, end in found.values()}) == 1, f"R6: {key}: replicas end differently: {found}"
+        starts = [start for start, _ in found.values()]
+        assert first == min(starts), f"R6: {key}: replicas begin before their leader {leading}: {found}"
+        asked = self._ledger.trimmed[key]
+        assert max(starts) <= asked, f"R6: {key}: nobody asked to delete beyond {asked}: {found}"
 
     def _compare_in_sync(self, broker_id: int, partition: Partition) -> None:
         """R5: who is in sync has what is committed, even where it has not heard yet that it is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -28,7 +29,8 @@ class Stage:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.cluster: SimulatedCluster = simulation.cluster(brokers=3, controllers=3)
-        self.rules = ReplicaRules(self.cluster, Ledger())
+        self.ledger = Ledger()
+        self.rules = ReplicaRules(self.cluster, self.ledger)
         simulation.run(self._begin(), seconds=60)
         simulation.advance(5)
         self.rules.image_changed(self.image)
@@ -174,3 +176,29 @@ def test_who_is_known_good_after_a_crash_breaks_r12(stage: Stage, *, cleanly: bo
     else:
         with pytest.raises(AssertionError, match=r"^R12: .* had no clean end"):
             stage.rules.image_changed(wrong)
+
+
+def test_a_high_watermark_that_goes_back_breaks_r7(stage: Stage) -> None:
+    stage.append_another()
+    stage.rules.look()
+    stage.followers[0].high_watermark = 1
+    with pytest.raises(AssertionError, match=r"^R7: .* went back from 2 to 1"):
+        stage.rules.look()
+
+
+@pytest.mark.parametrize(
+    ("leader_start", "asked", "broken"),
+    [(0, 1, ""), (1, 1, "begin before their leader"), (0, 0, "nobody asked to delete beyond 0")],
+)
+def test_where_replicas_begin_when_records_were_deleted(
+    stage: Stage, leader_start: int, asked: int, broken: str
+) -> None:
+    """A leader that was deposed before its followers heard of the deletion begins later than they do."""
+    first, second = stage.followers
+    first.log.log_start_offset, second.log.log_start_offset = 1, 0
+    stage.leading.log.log_start_offset = leader_start
+    with pytest.raises(AssertionError, match=r"R6: .* begin and end differently"):
+        stage.rules.of_replicas_at_rest(frozenset())
+    stage.ledger.trimmed[stage.leading.topic_id, 0] = asked
+    with pytest.raises(AssertionError, match=f"R6: .*{broken}") if broken else nullcontext():
+        stage.rules.of_replicas_at_rest(frozenset())
