@@ -354,6 +354,15 @@ def only_leaders_describe_producers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partitions, "find", led)
 
 
+# --- logs that begin anew
+
+
+@_bug("Q13")
+def a_follower_takes_no_batch_that_begins_before_its_log(patch: pytest.MonkeyPatch) -> None:
+    """A follower that must begin where its leader's log does never catches up, if that is inside a batch."""
+    patch.setattr(Partition, "_begin_with_whole_batch", nothing)
+
+
 # --- groups that change
 
 

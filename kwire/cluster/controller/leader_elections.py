@@ -99,10 +99,12 @@ class _Elections:
             raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         election = Election.UNCLEAN if is_unclean else Election.PREFERRED
         record = plan_partition_change(self._view, Place(topic, index, partition), Target(election=election))
-        if record is None:
+        if record is None and is_unclean:
             raise KafkaError(
-                ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if is_unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+                ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available."
             )
+        if record is None:
+            raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
         self.records.append(record)
         self._changed[name, index] = changed_partition(partition, record)
 

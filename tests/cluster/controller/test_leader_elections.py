@@ -79,13 +79,24 @@ def test_leaders_are_elected_when_asked_for(
     assert elected(kind, wanted) == (leaders, answers)
 
 
+def test_a_preferred_replica_that_cannot_lead_is_told_in_kafkas_words() -> None:
+    """Its tools, and tests of clients, look for them."""
+    asked = [ElectLeadersTopicPartitions(topic="t", partitions=[2])]
+    request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=asked)
+    _, response = plan_leader_elections(four_partitions(), request)
+    answer = response.replica_election_results[0].partition_result[0]
+    assert answer.error_message == "The preferred leader was not available."
+
+
 def test_nobody_lives_to_be_elected() -> None:
     batch: list[Any] = [broker_record(1, fenced=True), records.TopicRecord(name="t", topic_id=TOPIC_ID)]
     view = view_of([*batch, partition_record([1], leader=-1)])
     asked = [ElectLeadersTopicPartitions(topic="t", partitions=[0])]
     made, response = plan_leader_elections(view, ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=asked))
     assert made == []
-    assert response.replica_election_results[0].partition_result[0].error_code == NO_ELIGIBLE
+    answer = response.replica_election_results[0].partition_result[0]
+    assert answer.error_code == NO_ELIGIBLE
+    assert answer.error_message == "Eligible topic partition leaders are not available."
 
 
 def test_elections_that_are_refused() -> None:

@@ -138,6 +138,6 @@ public final class Node {
     /** The directory of a partition in service, in any log directory. */
     java.util.Optional<File> directoryOf(TopicPartition partition) {
         return java.util.Arrays.stream(properties.get("log.dirs").toString().split(","))
-            .map(each -> new File(each, partition.toString())).filter(File::isDirectory).findFirst();
+            .map(each -> new File(each, partition.toString()).getAbsoluteFile()).filter(File::isDirectory).findFirst();
     }
 }
