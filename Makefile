@@ -15,7 +15,7 @@ test: $(VENV)/.test
 	$(BIN)/ruff format --check kwire tests compat_tests spark_jobs benchmarks docker
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

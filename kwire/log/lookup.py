@@ -41,11 +41,11 @@ def offset_for_timestamp(segments: Segments, timestamp: int, start_offset: int) 
 
 
 def max_timestamp_offset(segments: Segments, start_offset: int) -> TimestampOffset | None:
-    """The first record with the largest timestamp of the segments in use; it may lie below start_offset, as Kafka's."""
+    """The first record with the largest timestamp, -1 if none has one; it may lie below start_offset, as Kafka's."""
     best: Segment | None = None
     for segment in segments.from_offset(start_offset):
         segment.know_timestamps()
-        if segment.size and segment.max_timestamp >= 0 and (best is None or segment.max_timestamp > best.max_timestamp):
+        if segment.size and (best is None or segment.max_timestamp > best.max_timestamp):
             best = segment
     if best is None:
         return None

@@ -49,5 +49,16 @@ def test_an_empty_log_has_no_timestamps(tmp_path):
     log = open_at(tmp_path)
     assert log.offset_for_timestamp(0) is None
     assert log.max_timestamp_offset() is None
-    log.append(batch(timestamp=-1), leader_epoch=0)
-    assert log.max_timestamp_offset() is None
+
+
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_of_records_without_timestamps_the_first_has_the_largest(tmp_path, is_reopened):
+    log = open_at(tmp_path)
+    for _ in range(3):
+        log.append(batch(timestamp=-1), leader_epoch=0)
+    if is_reopened:
+        log.close(clean=True)
+        log = open_at(tmp_path, clean=True, recovery_point=3)
+    assert log.offset_for_timestamp(0) is None
+    assert log.max_timestamp_offset() == TimestampOffset(0, -1, 0)
+    log.close(clean=True)

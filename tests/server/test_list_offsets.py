@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.list_offsets import (
     CONSUMER,
@@ -21,8 +23,11 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from kwire.protocol.records import BATCH_HEADER_BYTES
+from kwire.repeated_messages import RepeatedMessages
 from kwire.server.apis import list_offsets
 from tests.cluster.replication.world import KnownPeers, fetched, image, replica
+from tests.hostile.frames import with_crc
 from tests.log.support import batch
 
 NEWEST = 11
@@ -40,6 +45,14 @@ def new_leader(directory: Path) -> Partition:
     return partition
 
 
+def unreadable(codec: Codec) -> bytes:
+    """A batch whose CRC is right and whose compressed records are not."""
+    broken = batch(b"a" * 50, b"b" * 50, codec=codec)
+    for position in range(BATCH_HEADER_BYTES, BATCH_HEADER_BYTES + 4):
+        broken[position] ^= 0xFF
+    return with_crc(broken)
+
+
 def ask(
     partition: Partition,
     timestamp: int,
@@ -51,7 +64,10 @@ def ask(
     context: Any = SimpleNamespace(
         version=version,
         allows_topic=lambda _: True,
-        services=SimpleNamespace(partitions=SimpleNamespace(find=lambda *_, **__: partition)),
+        services=SimpleNamespace(
+            partitions=SimpleNamespace(find=lambda *_, **__: partition),
+            messages=RepeatedMessages(logging.getLogger("kwire"), lambda: 0.0),
+        ),
     )
     asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
     request = ListOffsetsRequest(replica_id=replica_id, isolation_level=isolation_level, topics=[asked])
@@ -97,3 +113,16 @@ def test_all_is_available_when_the_high_watermark_has_reached_the_epoch(tmp_path
     assert ask(partition, LATEST) == (ErrorCode.NONE, 3)
     assert ask(partition, 102) == (ErrorCode.NONE, 2)
     assert ask(partition, 103) == (ErrorCode.NONE, -1), "not committed, and seen by nobody"
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("timestamp", [MAX_TIMESTAMP, 0])
+def test_records_that_cannot_be_opened_fail_their_own_look_up(
+    tmp_path: Path, codec: Codec, timestamp: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = replica(tmp_path, image((1,)), KnownPeers())
+    partition.append(unreadable(codec), 1)
+    for _ in range(2):
+        assert ask(partition, timestamp) == (ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+    assert ask(partition, LATEST) == (ErrorCode.NONE, 2)
+    assert caplog.text.count(f"Cannot look into {partition.topic}-0") >= 1

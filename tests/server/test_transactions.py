@@ -163,6 +163,15 @@ def test_a_transaction_of_an_old_client(client: RawClient) -> None:
     assert end(client, producer, commit=False, version=0).error_code == 0
 
 
+@pytest.mark.parametrize("topic", ["__transaction_state", "__consumer_offsets"])
+def test_no_client_takes_part_of_an_internal_topic(client: RawClient, topic: str) -> None:
+    own, _ = create_topic(client)
+    producer = init(client, version=1)
+    assert add(client, producer, topic, 0, version=3) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert describe(client, producer.transactional_id).transaction_state == "Empty"
+    assert add(client, producer, own, 0, version=3) == [ErrorCode.NONE]
+
+
 def test_aborted_transactions_are_listed_to_readers_of_committed_records(client: RawClient) -> None:
     topic, _ = create_topic(client)
     producer = init(client)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.coordinator.answers import Answer, when_all_answered
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION, TopicPartition
@@ -103,7 +104,7 @@ def _refused(
     refused = {}
     for name, index in asked:
         image = topics.get(name)
-        if context.version < MANY_SINCE and not context.allows_topic(name):
+        if context.version < MANY_SINCE and (name in INTERNAL_TOPICS or not context.allows_topic(name)):
             refused[name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif image is None or not 0 <= index < len(image.partitions):
             refused[name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -10,10 +10,12 @@ the start of its epoch, a consumer gets OFFSET_NOT_AVAILABLE for the end and for
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 
 from kwire.cluster.partition import Partition
 from kwire.log.disk import DiskFailure
+from kwire.protocol.compression import CompressionError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.list_offsets import (
     CONSUMER,
@@ -30,6 +32,7 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kwire.protocol.records import InvalidRecordsError
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -83,6 +86,15 @@ def _partition(
         if code is ErrorCode.OFFSET_NOT_AVAILABLE and context.version < OFFSET_NOT_AVAILABLE_SINCE:
             code = ErrorCode.LEADER_NOT_AVAILABLE
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
+    except (CompressionError, InvalidRecordsError) as error:
+        # A client compressed them wrongly; they were stored as they came, and harm those alone who open them.
+        subject = "look-up", topic, asked.partition_index
+        context.services.messages.log(
+            logging.WARNING, subject, "Cannot look into %s-%d: %s", topic, asked.partition_index, error
+        )
+        return ListOffsetsPartitionResponse(
+            partition_index=asked.partition_index, error_code=ErrorCode.UNKNOWN_SERVER_ERROR
+        )
     except DiskFailure:
         return ListOffsetsPartitionResponse(
             partition_index=asked.partition_index, error_code=ErrorCode.KAFKA_STORAGE_ERROR

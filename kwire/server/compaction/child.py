@@ -20,6 +20,7 @@ from kwire.log.compaction.plan import CleanedGroup, Progress, Report, RoundPlan
 from kwire.log.compaction.round import run_round
 from kwire.log.disk import Disk, DiskFailure, DiskFullError, RealDisk
 from kwire.log.errors import CorruptLogError
+from kwire.protocol.compression import CompressionError
 
 NICENESS: Final = 5
 """Requests come first."""
@@ -81,7 +82,7 @@ def _outcomes(disk: Disk, plan: RoundPlan) -> Any:
                 "is_full": isinstance(failure, DiskFullError),
             }
         }
-    except (MemoryError, ValueError) as error:  # records that a client compressed wrongly, or too many keys
+    except (CompressionError, MemoryError, ValueError) as error:  # what a client compressed wrongly, or too many keys
         yield {"failed": {"message": f"{type(error).__name__}: {error}"}}
 
 

@@ -16,11 +16,14 @@ from kwire import event_loop
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.errors import CorruptLogError
+from kwire.protocol.compression import Codec
+from kwire.protocol.records import BATCH_HEADER_BYTES
 from kwire.server.compaction import child
 from kwire.server.compaction.rounds import ProcessRounds, RoundFailedError, _start
+from tests.hostile.frames import with_crc
 from tests.log.compaction.support import MAP_BYTES, append, candidate_of, swap_in
 from tests.log.compaction.test_round import CONFIG
-from tests.log.support import NOW_MS, everything, open_at
+from tests.log.support import NOW_MS, batch, everything, open_at
 
 FAST = 1e308
 
@@ -83,6 +86,31 @@ def test_damage_is_told_as_damage(tmp_path: Path) -> None:
         try:
             with pytest.raises(CorruptLogError, match="fails its CRC"):
                 await reports_of(rounds, plan)
+        finally:
+            await rounds.close()
+
+    asyncio.run(acts())
+
+
+def test_records_that_a_client_compressed_wrongly_fail_the_round(tmp_path: Path) -> None:
+    """They were stored before their topic was compacted."""
+    log = open_at(tmp_path / "orders-0")
+    broken = batch(b"a" * 50, b"b" * 50, codec=Codec.GZIP)
+    broken[BATCH_HEADER_BYTES] ^= 0xFF
+    log.append(with_crc(broken), leader_epoch=0)
+    log.update_config(CONFIG)
+    append(log, (b"a", b"x"))
+    log.roll()
+    candidate = candidate_of(log)
+    assert candidate is not None
+    plan = candidate.plan(NOW_MS, MAP_BYTES)
+
+    async def acts() -> None:
+        rounds = ProcessRounds()
+        try:
+            for _ in range(2):
+                with pytest.raises(RoundFailedError, match="CompressionError: invalid gzip data"):
+                    await reports_of(rounds, plan)
         finally:
             await rounds.close()
 
