@@ -18,7 +18,8 @@ async def committed(partition: Partition, last_offset: int) -> None:
 async def until(partition: Partition, holds: Callable[[], bool], *, for_tail: bool = False) -> None:
     """Return when this holds; looked at whenever more is committed, or, for the tail, followers have moved.
 
-    Raises KafkaError: KAFKA_STORAGE_ERROR if it never will, NOT_LEADER_OR_FOLLOWER when others decide that now.
+    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR if it never will, NOT_LEADER_OR_FOLLOWER when
+    others decide that now.
     """
     await _Wait(partition, holds, for_tail=for_tail).future
 
@@ -39,7 +40,9 @@ class _Wait:
             return
         if self._holds():
             self.future.set_result(None)
-        elif size == 0 and (self._partition.log.failure is not None or self._partition.is_removed):
+        elif size == 0 and self._partition.is_removed:
+            self.future.set_exception(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        elif size == 0 and self._partition.log.failure is not None:
             self.future.set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
         elif size == 0 and not self._partition.is_led:
             self.future.set_exception(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))

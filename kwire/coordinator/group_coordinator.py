@@ -174,7 +174,7 @@ class GroupCoordinator:
         answer: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
         call = JoinCall(
             request=request,
-            client_id="null" if client_id is None else client_id,
+            client_id=client_id or "",
             client_host=client_host,
             must_know_its_id=version >= JOIN_KNOWS_ITS_ID_SINCE,
             may_skip_assignment=version >= JOIN_SKIPS_ASSIGNMENT_SINCE,

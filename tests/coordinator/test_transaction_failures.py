@@ -16,6 +16,7 @@ from kwire.coordinator.transaction.gate import Entry, Visa
 from kwire.coordinator.transaction.records import TransactionRecord
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 from kwire.protocol.messages.txn_offset_commit import (
@@ -23,7 +24,7 @@ from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from kwire.server.apis import add_partitions_to_txn, init_producer_id, txn_offset_commit
+from kwire.server.apis import add_offsets_to_txn, add_partitions_to_txn, init_producer_id, txn_offset_commit
 from tests.coordinator.transaction_script import settle
 from tests.coordinator.transaction_world import TransactionWorld
 from tests.virtual_loop import VirtualClock, VirtualLoop, virtual_loop
@@ -38,19 +39,25 @@ def loop() -> Iterator[VirtualLoop]:
         yield loop
 
 
-async def begin(world: TransactionWorld, topic: str = "t", *, timeout_ms: int = 60_000) -> int:
-    """The producer id of an open transaction, which has a partition."""
+async def initialised(world: TransactionWorld, *, timeout_ms: int = 60_000) -> int:
+    """Its producer id."""
     init = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=timeout_ms)
     producer_id = (await world.ask(init_producer_id.API, init, 5)).producer_id
+    assert isinstance(producer_id, int)
+    return producer_id
+
+
+async def begin(world: TransactionWorld, *, timeout_ms: int = 60_000) -> int:
+    """The producer id of an open transaction, which has a partition."""
+    producer_id = await initialised(world, timeout_ms=timeout_ms)
     add = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="x",
         v3_and_below_producer_id=producer_id,
         v3_and_below_producer_epoch=0,
-        v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0])],
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
     )
     added = await world.ask(add_partitions_to_txn.API, add, 3)
     assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
-    assert isinstance(producer_id, int)
     return producer_id
 
 
@@ -162,8 +169,13 @@ def test_a_log_that_fails_before_a_write_is_durable_keeps_nobody_waiting(tmp_pat
     loop.run_until_complete(main())
 
 
-@pytest.mark.parametrize("how", ["failed", "deleted"])
-def test_who_begins_to_wait_for_a_commit_that_never_comes_is_told(tmp_path: Path, loop: VirtualLoop, how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [("failed", ErrorCode.KAFKA_STORAGE_ERROR), ("deleted", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)],
+)
+def test_who_begins_to_wait_for_a_commit_that_never_comes_is_told(
+    tmp_path: Path, loop: VirtualLoop, how: str, code: ErrorCode
+) -> None:
     """A marker that is waited for after another one: what happened to its partition meanwhile wakes nobody any more."""
 
     async def main() -> None:
@@ -176,7 +188,7 @@ def test_who_begins_to_wait_for_a_commit_that_never_comes_is_told(tmp_path: Path
             world.delete_topic("t")
         with pytest.raises(KafkaError) as refused:
             await asyncio.wait_for(committed(partition, 0), 60)
-        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert refused.value.code is code
         world.kill()
 
     loop.run_until_complete(main())
@@ -190,7 +202,9 @@ def test_offsets_are_committed_within_the_call_that_lets_them_in(
     async def main() -> None:
         world = TransactionWorld(tmp_path, loop)
         await world.start()
-        producer_id = await begin(world, "__consumer_offsets")
+        producer_id = await initialised(world)
+        add = AddOffsetsToTxnRequest(transactional_id="x", producer_id=producer_id, producer_epoch=0, group_id="g")
+        assert (await world.ask(add_offsets_to_txn.API, add, 3)).error_code == 0
         entries: list[Entry] = []
 
         def enter(visa: Visa, asked: list[Entry]) -> None:

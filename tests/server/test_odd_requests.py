@@ -20,6 +20,7 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopic
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.protocol.messages.describe_groups import DescribeGroupsRequest
 from kwire.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersTopicRequest
 from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -27,16 +28,20 @@ from kwire.protocol.messages.describe_topic_partitions import (
 )
 from kwire.protocol.messages.elect_leaders import ElectLeadersRequest
 from kwire.protocol.messages.fetch import FetchForgottenTopic
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterableConfig,
     IncrementalAlterConfigsAlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, fetch_request, produce, unique
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 
 
 def test_the_software_of_a_client_may_have_a_long_name(client: RawClient) -> None:
@@ -250,3 +255,24 @@ def test_an_unknown_kind_of_resource_is_refused_before_its_configurations_are_re
     resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=0, resource_name="x", configs=[config])
     (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
     assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_member_without_a_client_id_has_an_empty_one(broker: RunningBroker) -> None:
+    protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
+    group = unique("group")
+    join = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    with broker.client(client_id=None) as client:
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+        eventually(lambda: client.ask(find, 6).coordinators[0].error_code == 0, "a coordinator")
+        eventually(lambda: client.ask(DescribeGroupsRequest(groups=[group]), 5).groups[0].error_code == 0, "its load")
+        joined = client.ask(join, 3)
+        assert joined.error_code == ErrorCode.NONE
+        assert joined.member_id.startswith("-")
+        (member,) = client.ask(DescribeGroupsRequest(groups=[group]), 5).groups[0].members
+        assert (member.member_id, member.client_id) == (joined.member_id, "")

@@ -174,7 +174,7 @@ def test_who_waits_for_deleted_records_hears_of_the_topics_end() -> None:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000)
         other = next(broker for broker in (1, 2, 3) if broker != leader)
         assert (await scene.ask(other, request, 6)).responses[0].error_code == ErrorCode.NONE
-        assert (await waiting).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert (await waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     play(acts)
 

@@ -320,7 +320,9 @@ class Fetch:
         """The name of a topic that was deleted while a session had it; another may have the name by now."""
         name = self._plan.name_before(key)
         if name is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            # What was known when the request came is known by its name, as in Kafka.
+            is_first = self._is_first_read
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID if is_first else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         is_new = self._context.services.partitions.get(name, key[1]) is not None
         if is_new and self._context.allows_topic(name):
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
