@@ -23,7 +23,7 @@ from kwire.coordinator.group.listing import described_group, listed_groups, refu
 from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.memory import GroupMemory
 from kwire.coordinator.group.records import GroupRecord
-from kwire.coordinator.key_hash import partition_of
+from kwire.coordinator.key_partitions import KeyPartitions
 from kwire.coordinator.markers import Marker
 from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard, ShardState, Step, Write
@@ -79,7 +79,7 @@ class GroupCoordinator:
     ) -> None:
         self._config = config
         self._partitions = partitions
-        self._image = image
+        self.keys = KeyPartitions(GROUP_OFFSETS_TOPIC, image)
         self._clock = clock
         self._chance = chance
         self._runtime: CoordinatorRuntime[GroupRecord, GroupMachine] = CoordinatorRuntime(
@@ -145,10 +145,7 @@ class GroupCoordinator:
 
     def partition_for(self, group_id: str) -> int:
         """The partition of __consumer_offsets that a group belongs to; NOT_COORDINATOR while there is no such topic."""
-        topic = self._image().topics.get(GROUP_OFFSETS_TOPIC)
-        if topic is None:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        return partition_of(group_id, len(topic.partitions))
+        return self.keys.of(group_id)
 
     def _shard(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:
         return self._active(self.partition_for(group_id))

@@ -16,7 +16,7 @@ from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.coordinator.answers import Answer
-from kwire.coordinator.key_hash import partition_of
+from kwire.coordinator.key_partitions import KeyPartitions
 from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard, ShardState, Step, Write
 from kwire.coordinator.timers import Timers
@@ -82,7 +82,7 @@ class TransactionCoordinator:
         """Version is the cluster's transaction.version; channel leads to the brokers that markers are written by."""
         self._config = config
         self._partitions = partitions
-        self._image = image
+        self.keys = KeyPartitions(TRANSACTION_STATE_TOPIC, image)
         self._clock = clock
         self._next_producer_id = next_producer_id
         self._version = version
@@ -151,10 +151,7 @@ class TransactionCoordinator:
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition of __transaction_state that an id belongs to; NOT_COORDINATOR while there is no such topic."""
-        topic = self._image().topics.get(TRANSACTION_STATE_TOPIC)
-        if topic is None:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        return partition_of(transactional_id, len(topic.partitions))
+        return self.keys.of(transactional_id)
 
     def _shard(self, transactional_id: str) -> TransactionShard:
         index = self.partition_for(transactional_id)

@@ -77,8 +77,14 @@ class Coordinators:
 
     async def start(self) -> None:
         """Serve what this broker leads; what takes long to load is loaded behind."""
+        self._note_internal_topics()
+        self._node.metadata_log.watch(self._note_internal_topics)
         await self.groups.start()
         await self.transactions.start()
+
+    def _note_internal_topics(self, *_: MetadataImage) -> None:
+        self.groups.keys.look()
+        self.transactions.keys.look()
 
     def stop(self) -> None:
         """Answer everybody who waits, and end."""
