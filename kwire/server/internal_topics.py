@@ -91,9 +91,15 @@ class TopicCreator:
         value = int(self._config[setting])
         return value if setting in self._config.values else max(1, min(value, maximum))
 
+    def _count_brokers(self) -> int:
+        """How many may get replicas; where this voter is a broker, too, voters that have never registered will be."""
+        image = self._metadata_log.image
+        voters = self._metadata_log.node.quorum.history.voters.ids if self._config.is_controller else frozenset()
+        return len(usable_brokers(image)) + len(voters - image.brokers.keys())
+
     def _wish(self, name: str) -> CreatableTopic:
         config = self._config
-        brokers = len(usable_brokers(self._metadata_log.image))
+        brokers = self._count_brokers()
         if name == TRANSACTION_STATE_TOPIC:
             replicas = self._limited("transaction.state.log.replication.factor", brokers)
             min_isr = self._limited("transaction.state.log.min.isr", min(replicas, brokers - 1))

@@ -8,6 +8,7 @@ import pytest
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.simulation import Simulation, WireClient
 
@@ -70,3 +71,30 @@ def test_brokers_that_take_no_replicas_do_not_count() -> None:
             assert len(partition.replicas) == 1
 
         simulation.run(acts(), seconds=120)
+
+
+def test_they_wait_for_voters_that_have_yet_to_register_as_brokers() -> None:
+    """Two of three nodes that are both are up: one replica, or two, would stay for ever."""
+    with Simulation(5) as simulation:
+        few = {"offsets.topic.num.partitions": 1}
+        cluster = simulation.cluster(brokers=3, controllers=0, config=few, as_objects=True)
+
+        async def acts() -> None:
+            first, second, third = cluster.brokers
+            await asyncio.gather(first.start(), second.start())
+            metadata_log = first.server.services.metadata_log
+            wire = await WireClient.connect(first.bootstrap_server, seconds=10)
+            find = FindCoordinatorRequest(key_type=0, coordinator_keys=["a"])
+            for _ in range(5):
+                answer = await wire.ask(find, 4, seconds=60)
+                assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+                await asyncio.sleep(1)
+            await third.start()
+            while GROUP_OFFSETS_TOPIC not in metadata_log.image.topics:
+                await wire.ask(find, 4, seconds=60)
+                await asyncio.sleep(0.1)
+            wire.close()
+            (partition,) = metadata_log.image.topics[GROUP_OFFSETS_TOPIC].partitions
+            assert set(partition.replicas) == {1, 2, 3}
+
+        simulation.run(acts(), seconds=300)
