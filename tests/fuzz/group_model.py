@@ -193,6 +193,8 @@ class GroupModel:
             client.listed = [each.member_id for each in response.members]
         else:
             client.ids.insert(0, response.member_id)
+            if client.generation == response.generation_id:
+                client.generation = -1  # what it knows is of this number in an earlier life of the coordinator
 
     def _adopt(self, client: Client, member_id: str) -> None:
         client.member_id = member_id
