@@ -102,6 +102,11 @@ class MetadataLog:
         return self._applied_to - 1
 
     @property
+    def is_caught_up(self) -> bool:
+        """Whether the committed image stands for all that the leader says is committed; False while none says it."""
+        return 0 <= self._node.quorum.leaders_high_watermark <= self._applied_to
+
+    @property
     def next_offset(self) -> int:
         return self._node.log.end_offset
 
@@ -221,6 +226,8 @@ class MetadataLog:
             self.newest_image = image
         if image is not old:
             self._tell(old, image)
+        else:
+            self._look()
         while self._waiters and self._waiters[0][0] < self._applied_to:
             _, waiter = self._waiters.popleft()
             if not waiter.done():

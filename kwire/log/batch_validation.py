@@ -17,6 +17,7 @@ from kwire.log.batch_opening import must_open, open_body, pack, target_codec
 from kwire.log.config import INT64_MAX, LogConfig
 from kwire.log.record_walk import MalformedRecordError, RecordFault, WalkRules, walk_plain, walk_records
 from kwire.protocol.compression import Codec
+from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import (
     ATTRIBUTES_POSITION,
@@ -85,10 +86,20 @@ def check_given_offsets(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"batch {header.base_offset}..{header.last_offset} does not follow offset {next_offset}",
             )
+        if header.attributes & CONTROL_FLAG and header.producer_id != NO_PRODUCER_ID:
+            _check_marker(batches[position : position + header.size_in_bytes], header)
         if leader_epoch is not None and header.partition_leader_epoch != leader_epoch:
             raise KafkaError(ErrorCode.INVALID_RECORD, "a raft leader's batch has another leader epoch")
         next_offset = header.next_offset
     return headers
+
+
+def _check_marker(batch: memoryview, header: BatchHeader) -> None:
+    """Before it is stored: what a log cannot replay must not be in it."""
+    try:
+        decode_marker(batch)
+    except InvalidRecordsError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the marker at offset {header.base_offset}: {error}") from error
 
 
 def _refuse_frame(header: BatchHeader, size: int) -> NoReturn:

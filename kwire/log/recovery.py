@@ -264,6 +264,15 @@ def _recover(log: PartitionLog) -> None:
                 log.remove_last_segment()
             break
     log.producers = producers
+    if producers.end_offset < log.recovery_point:
+        logger.warning(
+            "%s-%d ends at offset %d; a checkpoint says that everything below offset %d was durable: a leader has had "
+            "the log cut since, its topic was made anew, or records are missing",
+            log.topic,
+            log.partition,
+            producers.end_offset,
+            log.recovery_point,
+        )
 
 
 def _continues(log: PartitionLog, segment: Segment, following: Segment, end_offset: int) -> bool:

@@ -200,10 +200,10 @@ class Segment:
             logger.warning("Rebuilding the indexes of %s.log: %s", self.stem, error)
             self.rebuild_indexes()
             return
-        self.is_loaded = True
         header = self.header_at(0)
         self.first_timestamp = None if header is None else header.max_timestamp
         self._note_end()
+        self.is_loaded = True
 
     def _note_end(self) -> None:
         """Find the largest timestamp, of which the indexes know all but the batches after their last entry."""

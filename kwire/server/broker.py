@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from uuid import UUID
 
+from kwire.cluster.directory_ids import is_reserved
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import Endpoint, MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
@@ -147,7 +148,9 @@ class BrokerServer:
             endpoints=self._advertised_endpoints,
         )
         await self._lifecycle.await_metadata()
-        lost = self._lost_directories()
+        registered = self._image().brokers.get(self.config.node_id)
+        lost = self._absent(registered.directories if registered else ())
+        self._tell_of_absent(self._absent({*lost, *self._named_directories()}))
         await self._lifecycle.register([*node.storage.directory_ids.values(), *lost])
         return lost
 
@@ -176,7 +179,8 @@ class BrokerServer:
             peers=peers,
             settings_of=node.dynamic_configs.settings_of,
         )
-        self._partitions.start(node.metadata_log.image, is_directory_lost=bool(lost))
+        is_directory_lost = bool(lost or self._absent(self._named_directories()))
+        self._partitions.start(node.metadata_log.image, is_directory_lost=is_directory_lost)
         node.background.run(PartitionOpening(self._partitions).run())
         node.metadata_log.watch(self._partitions.follow)
         self._replication = Replication(node, self._partitions, peers)
@@ -260,18 +264,30 @@ class BrokerServer:
         self._listeners.limits.refused_ms = quotas.connection_refused_ms
         return quotas
 
-    def _lost_directories(self) -> list[UUID]:
-        """Log directories that this node had at its last start and has no more: a volume may not be mounted."""
-        known = self._image().brokers.get(self.config.node_id)
-        lost = sorted(set(known.directories).difference(self._node.storage.directory_ids.values())) if known else []
-        for directory_id in lost:
+    def _named_directories(self) -> set[UUID]:
+        """Log directories that hold replicas of this node by the metadata, also one that had failed when it stopped."""
+        node_id = self.config.node_id
+        partitions = (partition for topic in self._image().topics.values() for partition in topic.partitions)
+        named = {
+            partition.directories[partition.replicas.index(node_id)]
+            for partition in partitions
+            if node_id in partition.replicas and partition.directories
+        }
+        return {directory_id for directory_id in named if not is_reserved(directory_id)}
+
+    def _absent(self, directories: Iterable[UUID]) -> list[UUID]:
+        """Those that this node has not got: a volume may not be mounted."""
+        return sorted(set(directories).difference(self._node.storage.directory_ids.values()))
+
+    @staticmethod
+    def _tell_of_absent(directories: Iterable[UUID]) -> None:
+        for directory_id in directories:
             logger.error(
                 "log.dirs: the directory with directory.id=%s is not there; a replica that is in no other one is "
                 "copied anew from its leader, but stays closed while the metadata count on what it had: until that is "
                 "back, enough others are in sync, or this broker is to have no replica any more",
                 uuid_to_text(directory_id),
             )
-        return lost
 
     def _offline_directories(self) -> list[UUID]:
         """Log directories whose disk has failed, while there are others."""

@@ -112,12 +112,16 @@ class BrokerLifecycle:
     # --- beginning
 
     async def await_metadata(self) -> None:
-        """Return when there are metadata: a quorum leads, or did. Raises SettingError, or why they cannot be read."""
+        """Return when the metadata are those of a quorum. Raises SettingError, or why they cannot be read.
+
+        Those that were stored here, or a snapshot of them, may be older than the last registration of this broker.
+        """
+        log = self._metadata_log
         try:
             async with asyncio.timeout(self._config["initial.broker.registration.timeout.ms"] / 1000):
-                await self._metadata_log.reached(lambda image: image.offset >= 0)
+                await log.reached(lambda image: image.offset >= 0 and log.is_caught_up)
         except TimeoutError as error:
-            if self._metadata_log.node.quorum.has_met_strangers:
+            if log.node.quorum.has_met_strangers:
                 raise SettingError(
                     f"log.dirs: the directories belong to cluster {self._cluster_id}, and controllers that were asked "
                     "to another; name directories that were formatted for theirs, or other controllers"

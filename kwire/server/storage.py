@@ -7,13 +7,14 @@ looks blank too, and must not become a new cluster.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
 from kwire.cluster.directory import DirectoryRefused, MetaProperties, is_blank, load_meta_properties
 from kwire.cluster.formatting import format_directory, make_durably, write_identity
 from kwire.log.disk import Disk, DiskFailure, DiskLock
-from kwire.log.log_manager import LOCK_FILE
+from kwire.log.log_manager import LOCK_FILE, METADATA_DIRECTORY
 from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import Chance, Clock
 from kwire.server.settings.config import BrokerConfig
@@ -101,6 +102,22 @@ def _look(config: BrokerConfig, disk: Disk, directory: str, locks: dict[str, Dis
     return meta
 
 
+def _refuse_other_metadata(config: BrokerConfig, disk: Disk, directories: Iterable[str]) -> None:
+    """With another metadata log than its own the node would know of no topic, and set all logs aside."""
+    for directory in directories:
+        if directory == config.metadata_dir:
+            continue
+        try:
+            has_metadata = disk.is_directory(f"{directory}/{METADATA_DIRECTORY}")
+        except DiskFailure as failure:
+            raise DirectoryRefused(f"log.dirs: {failure}; make it readable or name another directory") from failure
+        if has_metadata:
+            raise DirectoryRefused(
+                f"log.dirs: {directory} holds a metadata log, but that of this node is to be in {config.metadata_dir}; "
+                f"set metadata.log.dir={directory}, or remove {METADATA_DIRECTORY} there if it is an old one"
+            )
+
+
 def _lock(disk: Disk, directory: str, locks: dict[str, DiskLock]) -> None:
     try:
         lock = disk.lock(f"{directory}/{LOCK_FILE}")
@@ -126,6 +143,7 @@ def _complete(
         raise DirectoryRefused(
             f"log.dirs: the directories belong to different clusters, {' and '.join(sorted(clusters))}"
         )
+    _refuse_other_metadata(config, disk, known)
     blank = [directory for directory, meta in found.items() if meta is None]
     if not blank:
         return known

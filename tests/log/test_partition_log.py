@@ -358,3 +358,26 @@ def test_stored_batches_pass_their_crc(tmp_path):
     log.append(batch(b"a", b"b"), leader_epoch=9)
     data = log.read(0, 1000)
     assert crc_matches(data, 0, parse_header(data))
+
+
+def test_a_leaders_marker_that_cannot_be_read_is_not_stored(tmp_path):
+    log = open_at(tmp_path)
+    log.append(replicated(0, b"a"), leader_epoch=0, origin=AppendOrigin.REPLICATION)
+    unreadable = encode_batch(
+        [Record(key=b"?", value=b"", timestamp=NOW_MS)],
+        base_offset=1,
+        partition_leader_epoch=0,
+        producer_id=7,
+        producer_epoch=0,
+        transactional=True,
+        control=True,
+    )
+    stored = log.size_in_bytes
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="the marker at offset 1") as refused:
+            sent = bytes(unreadable) + bytes(replicated(2, b"c"))
+            log.append(sent, leader_epoch=0, origin=AppendOrigin.REPLICATION)
+        assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+        assert (log.log_end_offset, log.size_in_bytes) == (1, stored)
+    log.append(replicated(1, b"b"), leader_epoch=0, origin=AppendOrigin.REPLICATION)
+    assert values(log) == [b"a", b"b"]

@@ -12,6 +12,7 @@ from kwire.log.config import LogConfig
 from kwire.log.errors import CorruptLogError
 from kwire.log.recovery import open_log
 from kwire.protocol.compression import Codec
+from kwire.protocol.records import parse_header
 from tests.log.support import NOW_MS, batch, everything, marker, open_at, surroundings, values
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100)
@@ -295,3 +296,21 @@ def test_what_a_killed_process_left_is_durable_before_it_is_read(tmp_path):
     log.close(clean=False)
     again = open_at(tmp_path, config)
     assert (again.recovery_point, again.log_end_offset, again.has_unsynced) == (1, 1, False)
+
+
+@pytest.mark.parametrize("how", ["a batch", "the last segment", "all segments"])
+def test_whole_batches_that_are_missing_at_the_end_are_told_of(tmp_path, caplog, how):
+    """Where the log was cut, no flaw shows; a leader may have had it cut just before the crash."""
+    log = open_at(tmp_path, SMALL)
+    for index in range(20):
+        log.append(batch(b"%d" % index), leader_epoch=0)
+    log.flush()
+    size = parse_header(log.read(19, 1000), 0).size_in_bytes
+    log.close(clean=False)
+    paths = sorted(tmp_path.glob("*.log"))
+    if how == "a batch":
+        paths[-1].write_bytes(paths[-1].read_bytes()[:-size])
+    for path in {"a batch": [], "the last segment": paths[-1:], "all segments": paths}[how]:
+        path.unlink()
+    assert open_at(tmp_path, SMALL, recovery_point=20).log_end_offset < 20
+    assert "a checkpoint says that everything below offset 20 was durable" in caplog.text

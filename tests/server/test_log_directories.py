@@ -153,6 +153,45 @@ def test_a_directory_that_is_blank_one_day_does_not_make_its_partitions_empty(
         assert sorted(ends) == [1, 1, 3, 3]
 
 
+def check_that_partitions_wait_for(volume: Path, data_dir: Path, metadata: str, *, stored: int = 1) -> None:
+    """It is not mounted at two starts, and there again at the next; the others have this many records before."""
+    elsewhere = data_dir / "unmounted"
+    volume.rename(elsewhere)
+    alone = {"log.dirs": metadata}
+    for _ in range(2):
+        with RunningBroker(data_dir, alone) as running, running.client() as client:
+            assert sorted(codes(client)) == [ErrorCode.NONE] * 2 + [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    elsewhere.rename(volume)
+    both = {"log.dirs": f"{metadata},{volume}"}
+    with RunningBroker(data_dir, both) as running, running.client() as client:
+        ends = [fetch(client, "t", 0, partition=index).high_watermark for index in range(PARTITIONS)]
+        assert sorted(ends) == [1, 1, stored + 2, stored + 2]
+
+
+def test_a_directory_younger_than_the_newest_snapshot_is_missed(data_dir: Path, directories: list[str]) -> None:
+    volume, metadata = directories
+    often = {"log.dirs": metadata, "metadata.log.max.snapshot.interval.ms": "1"}
+    with RunningBroker(data_dir, often):
+        eventually(
+            lambda: len(list(Path(metadata, "__cluster_metadata-0").glob("*.checkpoint"))) > 1, "a snapshot is made"
+        )
+    with RunningBroker(data_dir, {"log.dirs": f"{metadata},{volume}"}) as running, running.client() as client:
+        create_topic(client, PARTITIONS, name="t")
+        assert codes(client) == [ErrorCode.NONE] * PARTITIONS
+    check_that_partitions_wait_for(Path(volume), data_dir, metadata)
+
+
+def test_a_directory_that_had_failed_before_it_is_not_mounted_is_missed(
+    data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str]
+) -> None:
+    with RunningBroker(data_dir, config, disk=disk) as running, running.client() as client:
+        create_topic(client, PARTITIONS, name="t")
+        assert codes(client) == [ErrorCode.NONE] * PARTITIONS
+        disk.fail = lambda operation, path: broken(operation, path) if path.startswith(directories[0]) else None
+        assert sorted(codes(client)) == [ErrorCode.NONE] * 2 + [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    check_that_partitions_wait_for(Path(directories[0]), data_dir, directories[1], stored=2)
+
+
 def test_a_topic_that_finds_no_space_is_there_as_soon_as_there_is_some(broker: RunningBroker, disk: FaultyDisk) -> None:
     with broker.client() as client:
         disk.fail = lambda operation, path: full(operation, path) if "/t-" in path and operation == "create" else None

@@ -196,6 +196,21 @@ def test_a_first_directory_that_is_blank_beside_a_known_one_is_refused(tmp_path:
     assert not one.exists()
 
 
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_a_metadata_log_elsewhere_is_refused_untouched(tmp_path: Path, is_copied: bool) -> None:
+    """As an empty cluster the node would set all logs aside."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    take_and_release(config(one, two))
+    if is_copied:
+        shutil.copytree(one / "__cluster_metadata-0", two / "__cluster_metadata-0")
+    before = contents(one), contents(two)
+    with pytest.raises(DirectoryRefused, match=f"set metadata.log.dir={one}, or remove __cluster_metadata-0"):
+        take(config(two, one))
+    assert (contents(one), contents(two)) == before
+    if not is_copied:
+        take_and_release(config(two, one, metadata_log_dir=str(one)))
+
+
 def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     take_and_release(config(one))

@@ -139,6 +139,14 @@ class Quorum:
         return self._core.high_watermark
 
     @property
+    def leaders_high_watermark(self) -> int:
+        """The end of what is committed, as the leader of this epoch knows it; -1 while that is not known here."""
+        role = self._core.role
+        if isinstance(role, Leader):
+            return self._core.high_watermark if role.has_high_watermark else -1
+        return role.high_watermark if isinstance(role, Follower) else -1
+
+    @property
     def history(self) -> VoterHistory:
         """Voters and kraft.version, for snapshots; forget_before() when one is made is the driver's to call."""
         return self._core.history
