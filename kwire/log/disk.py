@@ -87,7 +87,8 @@ class Disk(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
-    def is_directory(self, path: str) -> bool: ...
+    def is_directory(self, path: str) -> bool:
+        """Whether it is one, or a symbolic link to one: an operator may have moved it to another volume."""
 
     def list(self, directory: str) -> list[str]:
         """Names in the directory, sorted."""
@@ -286,7 +287,7 @@ class RealDisk:
 
     def is_directory(self, path: str) -> bool:
         try:
-            return stat.S_ISDIR(os.lstat(path).st_mode)
+            return stat.S_ISDIR(os.stat(path).st_mode)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -370,7 +371,10 @@ class RealDisk:
                     self.remove_directory(entry.path)
                 else:
                     os.unlink(entry.path)
-            os.rmdir(path)
+            if stat.S_ISLNK(os.lstat(path).st_mode):
+                os.unlink(path)
+            else:
+                os.rmdir(path)
         except FileNotFoundError:
             return
         except OSError as error:

@@ -138,6 +138,20 @@ def test_directories_and_names(tmp_path):
     assert not disk.exists(nested)
 
 
+def test_a_link_to_a_directory_is_one(tmp_path):
+    """It may be on another volume; it is removed with what is in there."""
+    disk = RealDisk()
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "link"
+    link.symlink_to(elsewhere)
+    assert not disk.is_directory(str(link))
+    elsewhere.mkdir()
+    (elsewhere / "f").write_text("x")
+    assert disk.is_directory(str(link))
+    disk.remove_directory(str(link))
+    assert not disk.exists(str(link))
+    assert disk.list(str(elsewhere)) == []
+
+
 def test_files_are_private(tmp_path):
     disk = RealDisk()
     disk.make_directory(str(tmp_path / "d"))

@@ -38,6 +38,13 @@ def config(directories: list[str]) -> dict[str, str]:
     return {"log.dirs": ",".join(directories), "metadata.log.dir": directories[1]}
 
 
+def with_slashes(config: dict[str, str]) -> dict[str, str]:
+    return config | {
+        "log.dirs": config["log.dirs"].replace(",", "/,") + "/",
+        "metadata.log.dir": config["metadata.log.dir"] + "/",
+    }
+
+
 @pytest.fixture
 def broker(data_dir: Path, disk: FaultyDisk, config: dict[str, str]) -> Iterator[RunningBroker]:
     with RunningBroker(data_dir, config, disk=disk) as running:
@@ -68,10 +75,11 @@ def test_one_directory_fails_and_the_others_go_on(
         assert produce(client, "later", batch(b"v")).error_code == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("has_slashes", [False, True])
 def test_the_controller_knows_which_replicas_a_failed_directory_had(
-    data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str]
+    data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str], has_slashes: bool
 ) -> None:
-    eager = config | {"broker.heartbeat.interval.ms": "50"}
+    eager = (with_slashes(config) if has_slashes else config) | {"broker.heartbeat.interval.ms": "50"}
     with RunningBroker(data_dir, eager, disk=disk) as running, running.client() as client:
         create_topic(client, PARTITIONS, name="t")
 
@@ -225,3 +233,21 @@ def test_topics_that_are_deleted_together_cost_one_sync_of_their_directory(
         topics = [DeleteTopicState(name=name) for name in names]
         client.ask(DeleteTopicsRequest(topics=topics, timeout_ms=5000), 6)
     assert [disk.operations.count(("fsync", directory)) for directory in directories] == [1, 1]
+
+
+def test_a_partition_that_was_moved_behind_a_link_is_served_whole(data_dir: Path, tmp_path: Path) -> None:
+    with RunningBroker(data_dir) as running, running.client() as client:
+        create_topic(client, name="t", segment_bytes=1 << 20)
+        for number in range(8):
+            assert produce(client, "t", batch(b"%d" % number + bytes(400_000))).error_code == ErrorCode.NONE
+    assert len(list((data_dir / "t-0").glob("*.log"))) > 2
+    elsewhere = tmp_path / "volume" / "t-0"
+    elsewhere.parent.mkdir()
+    (data_dir / "t-0").rename(elsewhere)
+    (data_dir / "t-0").symlink_to(elsewhere)
+    with RunningBroker(data_dir, {"log.segment.delete.delay.ms": "0"}) as running, running.client() as client:
+        assert produce(client, "t", batch(b"8")).base_offset == 8
+        read = [values_in(fetch(client, "t", number).records)[0] or b"" for number in range(9)]
+        assert [value[:1] for value in read] == [b"%d" % number for number in range(9)]
+        client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000), 6)
+        assert not (data_dir / "t-0").is_symlink()

@@ -142,6 +142,15 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
     refused_untouched(tmp_path, config(tmp_path / "file"), "not a directory")
 
 
+def test_a_link_to_a_directory_may_be_a_log_directory(tmp_path: Path) -> None:
+    volume, link = tmp_path / "volume", tmp_path / "link"
+    volume.mkdir()
+    link.symlink_to(volume)
+    taken = take_and_release(config(link))
+    assert take_and_release(config(volume)).directory_ids.keys() != taken.directory_ids.keys()
+    assert set(take_and_release(config(volume)).directory_ids.values()) == set(taken.directory_ids.values())
+
+
 def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
     take_and_release(config(tmp_path))
     refused_untouched(tmp_path, config(tmp_path, node_id="2"), "node 1")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +78,8 @@ class BrokerConfig:
 
     @property
     def metadata_dir(self) -> str:
-        return self.typed["metadata.log.dir"] or self.log_dirs[0]
+        own = self.typed["metadata.log.dir"]
+        return posixpath.normpath(own) if own else self.log_dirs[0]
 
 
 def parse_override(text: str) -> tuple[str, str]:
@@ -180,4 +182,4 @@ def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:
     directories = typed["log.dirs"] or typed["log.dir"]
     if len({os.path.realpath(directory) for directory in directories}) != len(directories):
         raise RuleBrokenError("log.dirs: names a directory twice")
-    return tuple(directories)
+    return tuple(posixpath.normpath(directory) for directory in directories)
