@@ -235,6 +235,7 @@ class Joining:
                 # With its old id as leader it does not compute an assignment that nobody would take.
                 response.leader = leader_before or ""
             group.answer_join(member, response)
+            self._rebalance.restart_session(group, member)  # it may have ended, without effect, while this waited
 
         return Write(answer=None, records=[group.record()], replay=False, outcome=outcome)
 
