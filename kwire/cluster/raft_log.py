@@ -333,7 +333,11 @@ class RaftLog:
         file.close()
         self._part = None
         name = self._snapshot_path(snapshot_id)
-        self._disk.rename(name + PART_SUFFIX, name)
+        try:
+            self._disk.rename(name + PART_SUFFIX, name)
+        except DiskFullError:
+            self._disk.unlink(name + PART_SUFFIX)
+            raise
         self._disk.sync_directory(self._log.directory)
         self._snapshots = sorted({*self._snapshots, snapshot_id})
 

@@ -25,6 +25,7 @@ from kwire.protocol.records import (
     CODEC_MASK,
     CONTROL_FLAG,
     LENGTH_OVERHEAD,
+    MAGIC_POSITION,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     OFFSET_AND_LENGTH,
@@ -40,6 +41,8 @@ from kwire.protocol.records import (
 )
 
 COPIED_BYTES_MAX: Final = 4096
+LENGTH_LEAST: Final = 14
+"""Of the oldest format's batch without a record."""
 
 _NOT_PLAIN_FLAGS: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | CONTROL_FLAG
 
@@ -103,6 +106,8 @@ def _check_marker(batch: memoryview, header: BatchHeader) -> None:
 
 
 def _refuse_frame(header: BatchHeader, size: int) -> NoReturn:
+    if header.length < LENGTH_LEAST:
+        _refuse_length(header.length)
     if header.magic != 2:
         _refuse_magic(header.magic)
     if header.length < BATCH_HEADER_BYTES - LENGTH_OVERHEAD:
@@ -113,16 +118,24 @@ def _refuse_frame(header: BatchHeader, size: int) -> NoReturn:
 
 
 def _refuse_fragment(batches: bytes) -> NoReturn:
-    """Less than a header: Kafka looks at length and magic as far as they are there."""
-    if len(batches) > 16:
+    """Less than a header: Kafka looks at length and magic as far as they are there (ByteBufferLogInputStream)."""
+    if len(batches) >= LENGTH_OVERHEAD:
         _, length = OFFSET_AND_LENGTH.unpack_from(batches)
-        if length < 14:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is smaller than any header")
-        if length + LENGTH_OVERHEAD <= len(batches):
-            if batches[16] in (0, 1):
-                _refuse_magic(batches[16])
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is smaller than a batch header")
+        if length < LENGTH_LEAST:
+            _refuse_length(length)
+        if len(batches) > MAGIC_POSITION:
+            magic = batches[MAGIC_POSITION]
+            if magic not in (0, 1, 2):
+                _refuse_magic(magic)
+            if length + LENGTH_OVERHEAD <= len(batches):
+                if magic != 2:
+                    _refuse_magic(magic)
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is smaller than a batch header")
     raise KafkaError(ErrorCode.INVALID_RECORD, "there must be at least one whole record batch per partition")
+
+
+def _refuse_length(length: int) -> NoReturn:
+    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is smaller than any header")
 
 
 def _refuse_magic(magic: int) -> NoReturn:

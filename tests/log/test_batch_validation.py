@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
-from kwire.log.batch_validation import AppendOrigin, check_frame, validate_batch
+from kwire.log.batch_validation import AppendOrigin, check_frame, check_given_offsets, validate_batch
 from kwire.log.config import INT64_MAX, LogConfig
+from kwire.log.record_walk import FAULTS_MAX
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import (
@@ -110,6 +111,7 @@ def record_body(*fields: bytes) -> bytes:
         ("header count beyond the record", record_body(b"\x00\x00\x00\x01\x01\x7e")),
         ("header without a name", record_body(b"\x00\x00\x00\x01\x01\x02\x01\x01")),
         ("header value beyond the record", record_body(b"\x00\x00\x00\x01\x01\x02\x00\x7e")),
+        ("header value that ends in what follows", record_body(b"\x00\x00\x00\x01\x01\x02\x00\x06")),
         ("key whose end is no index", record_body(b"\x00\x00\x00" + NO_INDEX + b"\x01\x00")),
         ("value whose end is no index", record_body(b"\x00\x00\x00\x01" + NO_INDEX + b"\x00")),
         ("header name whose end is no index", record_body(b"\x00\x00\x00\x01\x01\x02" + NO_INDEX + b"\x00")),
@@ -258,3 +260,59 @@ def test_a_compressed_batch_is_opened_when_its_timestamps_cannot_be(lie: dict[st
 def test_a_compressed_batch_that_can_be_is_not_opened():
     sent = assemble_batch(parse_header(batch(b"one", codec=Codec.GZIP)), b"no gzip at all")
     assert bytes(validated(sent)[0]) == bytes(sent)
+
+
+def fragment(length: int, magic: int, size: int) -> bytes:
+    """The first bytes of a batch, fewer than a header has."""
+    return (struct.pack(">qiib", 0, length, 0, magic) + bytes(60))[:size]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        pytest.param(b"", ErrorCode.INVALID_RECORD, id="nothing"),
+        pytest.param(fragment(100, 2, 11), ErrorCode.INVALID_RECORD, id="no length"),
+        pytest.param(fragment(100, 2, 60), ErrorCode.INVALID_RECORD, id="a part of a batch"),
+        pytest.param(fragment(13, 2, 40), ErrorCode.CORRUPT_MESSAGE, id="smaller than any header"),
+        pytest.param(fragment(13, 2, 12), ErrorCode.CORRUPT_MESSAGE, id="smaller than any header, and no magic"),
+        pytest.param(fragment(100, 3, 40), ErrorCode.CORRUPT_MESSAGE, id="a part of a batch of an unknown magic"),
+        pytest.param(fragment(5, 1, 61), ErrorCode.CORRUPT_MESSAGE, id="of magic 1, smaller than any header"),
+        pytest.param(fragment(-1, 2, 60), ErrorCode.CORRUPT_MESSAGE, id="a negative length"),
+        pytest.param(fragment(14, 0, 26), ErrorCode.INVALID_RECORD, id="whole, of magic 0"),
+        pytest.param(fragment(22, 1, 60), ErrorCode.INVALID_RECORD, id="whole, of magic 1"),
+        pytest.param(fragment(48, 2, 60), ErrorCode.CORRUPT_MESSAGE, id="whole, of magic 2"),
+        pytest.param(fragment(48, 3, 60), ErrorCode.CORRUPT_MESSAGE, id="whole, of an unknown magic"),
+    ],
+)
+def test_less_than_a_header_gets_kafkas_code(data: bytes, code: ErrorCode) -> None:
+    assert refusal(data) is code
+
+
+@pytest.mark.parametrize("length", [-1, 0, 48])
+def test_a_leaders_batch_of_an_impossible_length_is_corrupt(length: int) -> None:
+    whole = bytes(batch(b"a"))
+    data = whole + bytes(patched(bytearray(batch(b"b")), ">i", 8, length))
+    with pytest.raises(KafkaError) as caught:
+        check_given_offsets(memoryview(data), 0, None)
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_not_more_faulty_records_are_named_than_the_most() -> None:
+    compacted = LogConfig(cleanup_policy=("compact",))
+    with pytest.raises(KafkaError) as caught:
+        validated(batch(*[b"v"] * (FAULTS_MAX + 1), key=None), compacted)
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+    assert [index for index, _ in caught.value.record_errors] == list(range(FAULTS_MAX))
+
+
+def test_a_batch_of_very_many_records_is_taken_and_checked() -> None:
+    """More than the fast walk has a table for."""
+    many = batch(*[b"v"] * 9000)
+    assert validated(many)[0] == bytes(many)
+    body = bytearray(many[61:])
+    body[-1] = 2  # the last record's header count
+    assert refusal(with_body(many, body)) is ErrorCode.INVALID_RECORD
+
+
+def with_body(data: bytearray, body: bytearray) -> bytearray:
+    return assemble_batch(parse_header(data), bytes(body))

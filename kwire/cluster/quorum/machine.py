@@ -400,6 +400,8 @@ class Quorum:
         core.role.snapshot = None
         if records is None:
             core.connections.back_off(core.leader_id, core.now_ms)
+            # Not so long that the leader counts as lost, and not at once: the next one is likely to be as unsound.
+            core.role.rests_until_ms = core.now_ms + core.config.fetch_timeout_ms / 2
             return
         core.history.restart(core.log.end_offset, records)
         core.advance_high_watermark(core.log.end_offset)

@@ -81,10 +81,6 @@ class VoterHistory:
     def kraft_version(self) -> int:
         return self._versions.newest[1]
 
-    @property
-    def kraft_version_offset(self) -> int:
-        return self._versions.newest[0]
-
     def voters_at(self, end_offset: int) -> VoterSet:
         """The set in a log, or in a snapshot, that ends before end_offset."""
         return self._voters.at(end_offset)
