@@ -165,15 +165,18 @@ class Partitions:
         self._logs.load_all(config_of, partial(_topic_id, image))
         for log in list(self._logs.logs()):
             if not self._has_replica(image.topics.get(log.topic), log):
-                path = self._logs.set_aside(log.topic, log.partition)
-                logger.warning(
-                    "%s-%d: not a replica of this broker by the metadata; set aside as %s",
-                    log.topic,
-                    log.partition,
-                    path,
-                )
+                self._set_aside(log)
         for topic_image in image.topics.values():
             self._follow(topic_image, image, may_be_new=not (is_directory_lost or self._logs.any_offline))
+
+    def _set_aside(self, log: PartitionLog) -> None:
+        place, why = f"{log.topic}-{log.partition}", "not a replica of this broker by the metadata"
+        try:
+            path = self._logs.set_aside(log.topic, log.partition)
+        except DiskFailure as failure:
+            logger.error("%s: %s; stays where it is: %s", place, why, failure)  # noqa: TRY400 the failure says all
+        else:
+            logger.warning("%s: %s; set aside as %s", place, why, path)
 
     def _has_replica(self, topic: TopicImage | None, log: PartitionLog) -> bool:
         """Whether a log that was found belongs to a partition that this broker has a replica of."""

@@ -121,17 +121,25 @@ class ClosedLogs:
         Raises DiskFailure.
         """
         topic, partition = key
-        manager, disk = self._manager, self._surroundings.disk
         suffix = f"-{partition}.{self._surroundings.chance.uuid().hex}-{why}"
         path = f"{directory.path}/{topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
         try:
-            manager.guard(directory, partial(disk.rename, old_path, path))
-        except DiskFullError:  # there is not even space for a longer name
-            if why != "delete":
-                raise
-            manager.guard(directory, partial(disk.remove_directory, old_path))
+            self._rename_or_remove(directory, old_path, path, may_remove=why == "delete")
+        except DiskFailure:
+            directory.keep_closed(key)
+            raise
+        else:
+            directory.forget(key)
         finally:
             moved(path)
-            directory.forget(key)
-            directory.checkpoints_written += 1  # jobs under way would name it again
+            directory.checkpoints_written += 1  # jobs under way would say of it what no longer holds
         return path
+
+    def _rename_or_remove(self, directory: LogDirectory, old_path: str, path: str, *, may_remove: bool) -> None:
+        manager, disk = self._manager, self._surroundings.disk
+        try:
+            manager.guard(directory, partial(disk.rename, old_path, path))
+        except DiskFullError:  # there is not even space for a longer name
+            if not may_remove:
+                raise
+            manager.guard(directory, partial(disk.remove_directory, old_path))

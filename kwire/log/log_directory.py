@@ -108,6 +108,13 @@ class LogDirectory:
         for offsets in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks):
             offsets.pop(key, None)
 
+    def keep_closed(self, key: TopicPartition) -> None:
+        """The partition is where it was, and its log is closed: the files go on saying what was true of it."""
+        log = self.logs.pop(key, None)
+        if log is not None:
+            self.recovery_points[key] = log.recovery_point
+            self.log_starts[key] = log.log_start_offset
+
     def close_logs(self, *, clean: bool) -> bool:
         """Give the files of all logs back; whether all that was in them is durable, which only a clean close asks."""
         for future in self.futures.values():

@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from kwire.log.disk import DiskFailure
+from kwire.log.log_manager import LogDirectoryError
 from kwire.server.broker_lifecycle import MetadataHeldUpError
 from kwire.server.storage import UnreadableDirectory
 from kwire.simulation.links import bad_weather
@@ -80,7 +81,7 @@ class Faults:
                 await asyncio.wait_for(node.begin(), DOWN_SECONDS_MAX)
             except TimeoutError:  # it was killed at its start, or is paused
                 return
-            except (DiskFailure, UnreadableDirectory, MetadataHeldUpError):
+            except (DiskFailure, LogDirectoryError, UnreadableDirectory, MetadataHeldUpError):
                 await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
 
     def _seconds(self, most: float) -> float:

@@ -208,3 +208,23 @@ def test_an_error_that_no_disk_explains_stops_the_broker(scene: Scene) -> None:
         assert scene.failures == [bug]
 
     play(scene, acts)
+
+
+def test_a_flush_that_was_tried_in_vain_is_tried_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(group_commit, "FULL_DISK_PAUSE_SECONDS", 0.001)
+
+    async def acts() -> None:
+        scene.disk.fail = lambda operation, path: full(operation, path) if "leader-epoch" in path else None
+        scene.partition.log.assign_epoch_start(5, scene.partition.log.log_end_offset)
+        scene.append(b"a")
+        while caplog.text.count("cannot flush") < 2:
+            await asyncio.sleep(0)
+        assert scene.partition.high_watermark == 0
+        scene.disk.fail = lambda operation, path: None
+        while scene.partition.waits_for_flush:
+            await asyncio.sleep(0)
+        assert (scene.partition.high_watermark, scene.failures) == (1, [])
+
+    play(scene, acts)

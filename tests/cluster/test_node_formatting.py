@@ -17,7 +17,7 @@ from kwire.cluster.initial_scram import parse_scram
 from kwire.cluster.node_formatting import FormatRefused, NodeFormat, format_node
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.snapshots import decode_snapshot
-from kwire.log.disk import Data, DiskFailure, RealDisk
+from kwire.log.disk import Data, DiskFailure, RealDisk, RealLock
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.messages.control_records import KRaftVersionRecord
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord, UserScramCredentialRecord
@@ -303,3 +303,20 @@ def test_an_identity_without_one_of_its_parts_is_refused_by_the_name_of_the_part
     (tmp_path / "meta.properties").write_text("version=1\ncluster.id=abc\n")
     with pytest.raises(DirectoryRefused, match=r"/meta\.properties cannot be read \(no node\.id in it\)"):
         load_meta_properties(RealDisk(), str(tmp_path))
+
+
+class OvertakenDisk(RealDisk):
+    """Another process formats a directory between the first look at it and its lock."""
+
+    def lock(self, path: str) -> RealLock | None:
+        Path(path).parent.joinpath("meta.properties").write_text("version=1\n")
+        return super().lock(path)
+
+
+def test_a_directory_that_somebody_else_formats_meanwhile_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatRefused, match="was formatted by somebody else just now"):
+        format_(node(tmp_path), OvertakenDisk())
+    assert (tmp_path / "a" / "meta.properties").read_text() == "version=1\n"
+    lock = RealDisk().lock(str(tmp_path / "a" / ".lock"))
+    assert lock is not None
+    lock.release()

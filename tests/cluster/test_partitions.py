@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -15,12 +15,14 @@ from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.partitions import OPENED_AT_ONCE, OPENED_IN_TURN, Partitions
 from kwire.cluster.replication.in_sync import Peers
+from kwire.log.checkpoints import RECOVERY_POINT_FILE, read_offsets
 from kwire.log.config import LogConfig
-from kwire.log.disk import DiskFullError, RealDisk
+from kwire.log.disk import DiskFailure, DiskFullError, RealDisk
 from kwire.log.errors import CorruptLogError
 from kwire.log.log_manager import LogManager
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.coordinator.world import BROKER_ID, no_group_commit, topic_image
+from tests.log.faults import FaultyDisk, broken, full
 from tests.log.support import surroundings
 from tests.support.metadata import Alone
 from tests.support.requests import batch
@@ -304,3 +306,39 @@ def test_a_log_directory_that_returns_with_a_log_of_an_earlier_topic(tmp_path: P
     partition = partitions.find("t", 0)
     assert partition.log.topic_id == UUID(int=1)
     assert [path.parent.name for path in tmp_path.glob("?/*-stray")] == ["ab"[order.index(2)]]
+
+
+def test_a_log_that_found_no_space_is_not_opened_when_its_topic_has_gone(tmp_path: Path) -> None:
+    """The metadata that it is tried with may be newer than what this broker has taken over."""
+    disk = FullDisk()
+    partitions = partitions_in(tmp_path, disk)
+    partitions.start(MetadataImage())
+    made = dataclasses.replace(MetadataImage(), topics={"t": OURS}, topic_names={OURS.topic_id: "t"})
+    partitions.follow(MetadataImage(), made)
+    partitions.open_closed(MetadataImage())
+    with pytest.raises(KafkaError) as refused:
+        partitions.find("t", 0)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    partitions.follow(made, MetadataImage())
+    assert not partitions.any_closed
+    assert list(partitions) == []
+
+
+@pytest.mark.parametrize("failure", [broken, full])
+def test_a_stray_that_cannot_be_set_aside_keeps_nobody_from_starting(
+    tmp_path: Path, failure: Callable[[str, str], DiskFailure]
+) -> None:
+    paths = [str(tmp_path / "d0"), str(tmp_path / "d1")]
+    before = LogManager(paths, surroundings())
+    log = before.get_or_create("stray", 0, LogConfig(), OURS.topic_id)
+    log.append(batch(b"a"), leader_epoch=0)
+    before.close(clean=True)
+    disk = FaultyDisk()
+    partitions = partitions_in(tmp_path, disk, paths=paths)
+    disk.fail = lambda operation, path: failure(operation, path) if operation == "rename" and "stray" in path else None
+    partitions.start(MetadataImage())
+    assert [directory.is_offline for directory in partitions._logs.directories] == [failure is broken, False]
+    assert partitions.get("stray", 0) is None
+    disk.fail = lambda operation, path: None
+    partitions._logs.checkpoint({})
+    assert read_offsets(RealDisk(), f"{paths[0]}/{RECOVERY_POINT_FILE}") == {("stray", 0): 1}

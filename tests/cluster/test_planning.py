@@ -249,6 +249,7 @@ def test_incremental_changes_are_written_as_far_as_they_change_something() -> No
     ("resource", "changes", "code"),
     [
         ((TOPIC, "missing"), [("retention.ms", 0, "1")], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ((TOPIC, ""), [("retention.ms", 0, "1")], ErrorCode.INVALID_REQUEST),
         ((TOPIC, "a/b"), [("retention.ms", 0, "1")], ErrorCode.INVALID_TOPIC_EXCEPTION),
         ((BROKER, "9"), [("log.retention.ms", 0, "1")], ErrorCode.INVALID_REQUEST),
         ((BROKER, "one"), [("log.retention.ms", 0, "1")], ErrorCode.INVALID_REQUEST),
@@ -268,6 +269,8 @@ def test_incremental_changes_are_written_as_far_as_they_change_something() -> No
         ((CLIENT_METRICS, "m"), [("no.such", 0, "*")], ErrorCode.INVALID_REQUEST),
         ((CLIENT_METRICS, "m"), [("interval.ms", 0, "99")], ErrorCode.INVALID_REQUEST),
         ((CLIENT_METRICS, "m"), [("match", 0, "client_id=[")], ErrorCode.INVALID_CONFIG),
+        ((CLIENT_METRICS, "m"), [("match", 0, "client_id")], ErrorCode.INVALID_CONFIG),
+        ((CLIENT_METRICS, "m"), [("match", 0, "client_id=a=b")], ErrorCode.INVALID_CONFIG),
         ((CLIENT_METRICS, "m"), [("match", 0, "colour=red")], ErrorCode.INVALID_CONFIG),
     ],
 )

@@ -17,7 +17,8 @@ from kwire.cluster.snapshots import encode_snapshot
 from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, read_offsets
 from kwire.log.config import LogConfig
-from kwire.log.disk import RealDisk
+from kwire.log.disk import DiskFullError, RealDisk
+from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.metadata_records import NoOpRecord, TopicRecord
 from kwire.protocol.records import iterate_headers
 from tests.log.faults import FaultyDisk, full
@@ -248,3 +249,58 @@ def test_a_log_whose_beginning_is_nowhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / DIRECTORY / snapshots.file_name(OffsetAndEpoch(15, 2))).unlink()
     with pytest.raises(DirectoryRefused, match="no snapshot of what came before"):
         opened(tmp_path, small)
+
+
+def test_a_half_fetched_snapshot_does_not_outlive_the_log(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    log.append_fetched_chunk(OffsetAndEpoch(100, 8), 0, b"half")
+    log.close()
+    assert len(list((tmp_path / DIRECTORY).glob("*.part"))) == 1
+    again = opened(tmp_path)
+    assert not list((tmp_path / DIRECTORY).glob("*.part"))
+    assert (again.end_offset, again.latest_snapshot_id, again.age_ms) == (6, None, 0)
+    again.close()
+
+
+def test_what_a_leader_sent_that_is_here_already_changes_nothing(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    for data in (b"", log.read(0, 1000), log.read(5, 1000)[:-1]):
+        log.append_fetched(data)
+        assert (log.end_offset, log.last_epoch) == (6, 4)
+    log.close()
+
+
+def test_a_snapshot_that_finds_no_space_for_its_name_is_fetched_again(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = opened(tmp_path, disk=disk)
+    log.append([NoOpRecord()], 1)
+    snapshot_id, data = OffsetAndEpoch(100, 8), b"".join(snapshot("a"))
+    log.append_fetched_chunk(snapshot_id, 0, data)
+    disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None
+    with pytest.raises(DiskFullError):
+        log.install_fetched(snapshot_id)
+    assert (log.end_offset, log.latest_snapshot_id) == (1, None)
+    disk.fail = lambda operation, path: None
+    log.append_fetched_chunk(snapshot_id, 0, data[:50])
+    log.append_fetched_chunk(snapshot_id, 50, data[50:])
+    assert log.install_fetched(snapshot_id) is not None
+    assert (log.start_offset, log.end_offset, log.latest_snapshot_id) == (100, 100, snapshot_id)
+    log.close()
+
+
+def test_a_snapshot_that_was_there_stays_when_there_is_no_space_to_begin_behind_it(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = opened(tmp_path, disk=disk)
+    for _ in range(6):
+        log.append([NoOpRecord()], 3)
+    log.flush()
+    snapshot_id, chunks = OffsetAndEpoch(4, 3), snapshot("a")
+    log.write_snapshot(snapshot_id, chunks)
+    log.append_fetched_chunk(snapshot_id, 0, b"".join(chunks))
+    disk.fail = lambda operation, path: full(operation, path) if RECOVERY_POINT_FILE in path else None
+    with pytest.raises(KafkaError):
+        log.install_fetched(snapshot_id)
+    disk.fail = lambda operation, path: None
+    assert (log.start_offset, log.end_offset, log.latest_snapshot_id) == (0, 6, snapshot_id)
+    assert [record.name for record in log.load_snapshot(snapshot_id).records] == ["a"]
+    log.close()

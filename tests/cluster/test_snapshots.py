@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster import snapshots
-from kwire.cluster.control_batches import kraft_version
+from kwire.cluster.control_batches import decode_control, kraft_version
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.image_records import records_of
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
@@ -167,3 +167,17 @@ def test_whole_snapshots_of_a_directory_in_order(tmp_path: Path) -> None:
     (tmp_path / f"{snapshots.file_name(OffsetAndEpoch(50, 3))}.part").write_bytes(b"")
     found = snapshots.snapshots_in(RealDisk(), str(tmp_path))
     assert found == [OffsetAndEpoch(7, 9), OffsetAndEpoch(42, 2), OffsetAndEpoch(42, 3)]
+
+
+def test_a_record_without_a_value_says_nothing() -> None:
+    whole = encoded(MetadataImage())
+    *_, (position, footer) = iterate_headers(whole)
+    empty = encode_batch([Record(key=b"k", value=None, timestamp=0)], base_offset=footer.base_offset)
+    found = decode_snapshot(whole[:position] + bytes(empty) + whole[position:])
+    assert found.records == decode_snapshot(whole).records
+
+
+def test_a_control_record_that_is_not_the_quorums_is_refused() -> None:
+    marker = Record(key=b"\x00\x00\x00\x01", value=b"\x00" * 6, timestamp=0)
+    with pytest.raises(UnknownRecordTypeError, match="unknown control record type 1"):
+        decode_control(marker)

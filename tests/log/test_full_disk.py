@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,13 +13,14 @@ import pytest
 from kwire.log.batch_validation import AppendOrigin, check_frame
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError
+from kwire.log.index_memory import IndexMemory
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.log.refused_batches import PRODUCERS_MAX, RefusedBatches
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import SEQUENCE_MAX, with_offsets
 from tests.log.faults import FaultyDisk, full
-from tests.log.support import ManualClock, batch, marker, surroundings, values
+from tests.log.support import ManualClock, batch, marker, open_at, surroundings, values
 
 CONFIG = LogConfig(index_interval_bytes=1, segment_bytes=2000, file_delete_delay_ms=0)
 WRITES = ("append", "replace", "create")
@@ -253,6 +255,34 @@ def test_aborted_transactions_that_cannot_be_written_are_known_and_written_later
     scene.make_space()
     scene.log.flush()
     assert len(scene.reopened(clean=False).aborted_transactions(0, 10)) == 1
+
+
+def test_a_roll_leaves_aborted_transactions_that_cannot_be_written_to_a_later_flush(scene, caplog):
+    transactional = batch(b"t", producer_id=2, producer_epoch=0, sequence=0, transactional=True)
+    scene.log.append(transactional, leader_epoch=0)
+    scene.fill(".txnindex")
+    scene.log.append(marker(2, 0, commit=False), leader_epoch=0, origin=AppendOrigin.COORDINATOR)
+    scene.log.roll()
+    assert "the next flush tries again" in caplog.text
+    assert len(scene.log.aborted_transactions(0, 10)) == 1
+    scene.make_space()
+    scene.log.flush()
+    assert len(scene.reopened(clean=True).aborted_transactions(0, 10)) == 1
+
+
+def test_an_index_that_is_not_written_yet_stays_in_memory(tmp_path):
+    disk = FaultyDisk()
+    log = open_at(tmp_path, CONFIG, replace(surroundings(disk), indexes=IndexMemory(0)))
+    disk.fail = lambda operation, path: full(operation, path) if path.endswith("index") else None
+    for number in range(100):
+        log.append(batch(b"%d" % number), leader_epoch=0)
+    closed = list(log.segments)[:-1]
+    assert len(closed) > 2
+    assert all(segment.is_loaded and segment.has_pending_entries for segment in closed)
+    disk.fail = lambda operation, path: None
+    log.flush()
+    assert values(log) == [b"%d" % number for number in range(100)]
+    assert sum(segment.is_loaded for segment in closed) == 1
 
 
 def test_a_close_that_finds_no_space_is_not_clean(scene, caplog):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -251,3 +252,51 @@ def test_not_everything_is_remembered_that_shall_be_somewhere(manager: LogManage
     assert manager.futures.preferred("t", 0, manager.directories) == []
     assert manager.futures.preferred("t", 1, manager.directories) == [manager.directories[1]]
     assert manager.futures.preferred("t", 1, manager.directories) == []
+
+
+def test_a_log_that_ends_behind_its_last_batch_moves_with_its_end(manager: LogManager, paths: list[str]) -> None:
+    """Apache Kafka's compaction may take away all batches of a segment before the active one."""
+    filled(manager, 4)
+    manager.close(clean=True)
+    Path(paths[0], "t-0", f"{10:020d}.log").touch()
+    manager = LogManager(paths, surroundings(clock=ManualClock()))
+    manager.load_all(lambda topic: CONFIG)
+    log = manager.get("t", 0)
+    assert log is not None
+    assert (log.log_end_offset, log.read(4, 1000)) == (10, b"")
+    moved = move(manager, log, 1)
+    assert (moved.log_end_offset, values(moved)) == (10, [b"0", b"1", b"2", b"3"])
+    moved.append(batch(b"later"), leader_epoch=0)
+    again = reopened(manager, paths).get("t", 0)
+    assert again is not None
+    assert (again.log_end_offset, again.directory) == (11, f"{paths[1]}/t-0")
+
+
+def test_a_topic_id_that_came_during_the_move_is_kept(manager: LogManager, paths: list[str]) -> None:
+    log = filled(manager)
+    copying = manager.futures.begin(log, manager.directories[1])
+    log.assign_topic_id(uuid.UUID(int=9))
+    while copying.step(300):
+        pass
+    moved = manager.futures.replace(log)
+    assert moved.topic_id == uuid.UUID(int=9)
+    again = reopened(manager, paths).get("t", 0)
+    assert again is not None
+    assert (again.topic_id, again.directory) == (uuid.UUID(int=9), moved.directory)
+
+
+def test_of_two_logs_that_a_crash_has_left_a_damaged_end_counts_for_nothing(
+    manager: LogManager, paths: list[str]
+) -> None:
+    moved = move(manager, filled(manager), 1)
+    manager.close(clean=False)
+    (deleted,) = [path for path in Path(paths[0]).iterdir() if path.name.endswith("-delete")]
+    deleted.rename(Path(paths[0], "t-0"))
+    newest = max(path for path in Path(moved.directory).glob("*.log") if path.stat().st_size)
+    for path in Path(moved.directory).glob("*.log"):
+        if path >= newest:
+            path.write_bytes(bytes(70))
+    Path(moved.directory, MOVED_FILE).touch()
+    found = reopened(manager, paths).get("t", 0)
+    assert found is not None
+    assert (found.directory, found.log_end_offset) == (f"{paths[0]}/t-0", 10)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
+from crc32c import crc32c
 
 from kwire.log import lookup
 from kwire.log.batch_validation import AppendOrigin
@@ -254,6 +257,23 @@ def test_snapshots_round_trip_and_notice_damage():
     for position in range(len(data)):
         with pytest.raises(CorruptSnapshotError):
             decode_snapshot(data[:position] + bytes([data[position] ^ 4]) + data[position + 1 :], "x")
+
+
+def test_a_snapshot_of_another_count_than_its_size_is_not_believed():
+    body = struct.pack(">i", 2) + encode_snapshot([ProducerEntry(producer_id=1)])[10:]
+    data = struct.pack(">hI", 1, crc32c(body)) + body
+    with pytest.raises(CorruptSnapshotError, match="2 producers announced"):
+        decode_snapshot(data, "x")
+
+
+def test_an_entry_without_a_producer_id_is_left_out_of_the_state(tmp_path):
+    """As Apache Kafka's ProducerStateManager leaves it out."""
+    snapshots = ProducerSnapshots(RealDisk(), str(tmp_path), [5])
+    entries = [ProducerEntry(producer_id=-1, current_transaction_first_offset=3), ProducerEntry(producer_id=4)]
+    (tmp_path / "00000000000000000005.snapshot").write_bytes(encode_snapshot(entries))
+    state = ProducerState()
+    snapshots.load_latest(state, 0, 5)
+    assert (list(state.entries), state.first_unstable_offset(5), state.end_offset) == ([4], None, 5)
 
 
 def test_the_newest_sound_snapshot_is_used(tmp_path):

@@ -17,6 +17,7 @@ from kwire.cluster.controller.broker_changes import (
     plan_unregistration,
 )
 from kwire.cluster.controller.view import ControllerView, usable_brokers
+from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
 from tests.cluster.controller.support import (
@@ -209,3 +210,10 @@ def test_cordoned_directories_get_no_replicas() -> None:
         ("BrokerRegistrationChangeRecord", {"cordoned_log_dirs": []})
     ]
     assert view.is_active(1), "what is there stays"
+
+
+def test_before_metadata_know_of_cordoned_directories_nothing_is_written() -> None:
+    view = three_partitions()
+    older = records.FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_4_3_IV0 - 1)
+    assert plan_cordoned_directories(view.after([older]), 1, [directory(1)]) == []
+    assert len(plan_cordoned_directories(view, 1, [directory(1)])) == 1

@@ -218,3 +218,10 @@ def test_moves_under_way_are_listed() -> None:
     response = list_reassignments(image, ListPartitionReassignmentsRequest(topics=None))
     first = response.topics[0].partitions[0]
     assert (first.replicas, first.adding_replicas, first.removing_replicas) == ([1, 3, 2], [3], [2])
+
+
+def test_a_cancellation_that_would_leave_no_replica_is_refused() -> None:
+    view = one_partition([4, 5], adding_replicas=[4, 5])
+    made, (answer,) = moved(view, None)
+    assert (made, answer.error_code) == ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    assert answer.error_message == "All replicas are being added."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from kwire.cluster.partition import Partition
 from kwire.cluster.raft_node import Unreachable
+from kwire.cluster.replication import fetcher
 from kwire.cluster.replication.fetcher import FetchingBroker, ReplicaFetcher
 from kwire.cluster.replication.fetchers import ReplicaFetchers
 from kwire.protocol.error_codes import ErrorCode
@@ -368,6 +370,18 @@ def test_what_is_held_back_is_not_fetched(scene: Scene) -> None:
     assert scene.recorded[0] == scene.follower.log.size_in_bytes > 0
 
 
+def test_a_log_that_became_durable_does_not_end_a_rest(scene: Scene) -> None:
+    scene.is_held = True
+    scene.fetcher.add(scene.follower)
+    scene.is_held = False
+    assert scene.follower.on_settled is not None
+    scene.follower.on_settled()
+    scene.run(0)
+    assert scene.leader.requests == 0
+    scene.run()
+    assert values_of(scene.follower) == [b"a", b"b", b"c"]
+
+
 # --- which fetcher
 
 
@@ -422,3 +436,59 @@ def test_more_fetchers_share_the_partitions_of_a_leader(tmp_path: Path) -> None:
     per_leader = 2
     fetchers.settings_changed()
     assert sorted(len(each.partitions) for each in made) == [2, 2]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.FETCH_SESSION_ID_NOT_FOUND])
+def test_a_request_that_is_refused_as_a_whole_is_repeated(scene: Scene, code: ErrorCode) -> None:
+    """At once where only the session is gone, else after a rest."""
+    refused: list[float] = []
+    ask = scene.leader.ask
+
+    async def refuse(request: Any) -> Any:
+        if len(refused) < 3:
+            refused.append(scene.loop.time())
+            return FetchResponse(error_code=code)
+        return await ask(request)
+
+    scene.fetcher._ask = refuse
+    scene.fetcher.add(scene.follower)
+    scene.run(4 * BACKOFF_MS / 1000)
+    assert values_of(scene.follower) == [b"a", b"b", b"c"]
+    rests = [round(later - earlier) for earlier, later in itertools.pairwise(refused)]
+    assert rests == ([0, 0] if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else [1, 1])
+
+
+def test_a_large_answer_lets_others_in_between(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher, "BYTES_BETWEEN_PAUSES", 1)
+    turns: list[tuple[int, int]] = []
+
+    def take_turn() -> None:
+        turns.append((scene.follower.log.log_end_offset, scene.leader.requests))
+
+    def before_answer() -> None:
+        scene.loop.call_soon(take_turn)
+
+    scene.leader.before_answer = before_answer
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    assert values_of(scene.follower) == [b"a", b"b", b"c"]
+    assert turns[0] == (3, 1), "before it asked again"
+
+
+def test_a_partition_that_went_while_the_leader_was_asked_for_its_range_is_left_alone(scene: Scene) -> None:
+    scene.leader.partition.log.truncate_fully_and_start_at(10)
+    ask = scene.leader.ask
+
+    async def take_away(request: Any) -> Any:
+        if isinstance(request, ListOffsetsRequest):
+            scene.fetcher.remove(scene.follower)
+        return await ask(request)
+
+    scene.fetcher._ask = take_away
+    scene.fetcher.add(scene.follower)
+    scene.run(5)
+    assert scene.follower.log.log_end_offset == 0
+    scene.fetcher._ask = ask
+    scene.fetcher.add(scene.follower)
+    scene.run(5)
+    assert scene.follower.log.log_end_offset == 10

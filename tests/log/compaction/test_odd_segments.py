@@ -1,0 +1,327 @@
+"""Compaction of segments that are large, damaged, empty or begin inside what is clean, and on disks that fail."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kwire.log.batch_validation import AppendOrigin
+from kwire.log.compaction.candidates import dirtiest
+from kwire.log.compaction.offset_map import OffsetMap
+from kwire.log.compaction.plan import CleanedGroup
+from kwire.log.compaction.round import run_round
+from kwire.log.compaction.swap import Swap
+from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFailure, DiskFullError
+from kwire.log.errors import CorruptLogError
+from kwire.log.partition_log import PartitionLog
+from kwire.protocol.records import Record, encode_batch
+from tests.log.compaction.support import MAP_BYTES, append, candidate_of, compact
+from tests.log.faults import FaultyDisk, broken, full
+from tests.log.support import NOW_MS, everything, headers, marker, open_at, surroundings
+
+MIB = 1024 * 1024
+CONFIG = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, delete_retention_ms=1000)
+LARGE = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, max_message_bytes=4 * MIB)
+
+
+def survivors(log: PartitionLog) -> list[tuple[int, bytes | None]]:
+    return [(record.offset, record.key) for record in everything(log)]
+
+
+def stored(log: PartitionLog) -> list[tuple[int, int]]:
+    """(last offset, number of records) of each batch."""
+    data = b"".join(segment.file.read(0, segment.size) for segment in log.segments)
+    return [(found.last_offset, found.record_count) for found in headers(data)]
+
+
+# Large segments
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param([300_000] * 12, id="batches across the ends of pieces"),
+        pytest.param([10, 2 * MIB, 10, 3 * MIB, 10], id="batches larger than a piece"),
+        pytest.param([2 * MIB], id="nothing left to write at the end"),
+    ],
+)
+def test_what_is_larger_than_a_piece_is_compacted_all_the_same(tmp_path: Path, sizes: list[int]) -> None:
+    log = open_at(tmp_path / "orders-0", LARGE)
+    for index, size in enumerate(sizes):
+        append(log, (b"again", b""), (b"%d" % index, os.urandom(8) + bytes(size)))
+    before = {record.offset: record.value for record in everything(log)}
+    log.roll()
+    append(log, (b"active", b""))
+    assert compact(log) is not None
+    last = 2 * len(sizes) - 2
+    expected = sorted([last, *range(1, 2 * len(sizes), 2)])
+    found = {record.offset: record.value for record in everything(log) if record.key != b"active"}
+    assert sorted(found) == expected
+    assert found == {offset: before[offset] for offset in expected}
+
+
+# Damaged segments
+
+
+def closed_segment(tmp_path: Path) -> tuple[PartitionLog, Path]:
+    """A log whose first segment has ten batches, and that segment's file."""
+    log = open_at(tmp_path / "orders-0", CONFIG)
+    for index in range(10):
+        append(log, (b"%d" % (index % 3), b"x"))
+    log.roll()
+    append(log, (b"active", b""))
+    log.flush()
+    return log, Path(log.segments.first.file.path)
+
+
+def cut_to_half_a_header(data: bytearray) -> bytearray:
+    return data[:-40]
+
+
+def lengthened(data: bytearray) -> bytearray:
+    """The last batch ends behind its segment."""
+    struct.pack_into(">i", data, 9 * len(data) // 10 + 8, 1000)
+    return data
+
+
+def without_magic(data: bytearray) -> bytearray:
+    data[3 * len(data) // 10 + 16] = 1
+    return data
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (cut_to_half_a_header, "ends inside a batch header"),
+        (lengthened, "ends behind its segment"),
+        (without_magic, "no batch at position"),
+    ],
+)
+def test_damage_ends_the_round_and_leaves_the_log_as_it_was(
+    tmp_path: Path, harm: Callable[[bytearray], bytearray], message: str
+) -> None:
+    log, path = closed_segment(tmp_path)
+    candidate = candidate_of(log)
+    assert candidate is not None
+    plan = candidate.plan(NOW_MS, MAP_BYTES)
+    harmed = harm(bytearray(path.read_bytes()))
+    path.write_bytes(harmed)
+    disk = FaultyDisk()
+    (source,) = plan.segments
+    object.__setattr__(source, "size", len(harmed))
+    with pytest.raises(CorruptLogError, match=message):
+        list(run_round(disk, plan))
+    assert path.read_bytes() == harmed
+    assert not list(Path(log.directory).glob("*.swap"))
+
+
+def test_a_log_whose_indexes_cannot_be_made_again_is_no_candidate_and_goes_offline(tmp_path: Path) -> None:
+    log, path = closed_segment(tmp_path)
+    end = log.log_end_offset
+    log.close(clean=True)
+    path.write_bytes(without_magic(bytearray(path.read_bytes())))
+    path.with_suffix(".index").unlink()
+    log = open_at(tmp_path / "orders-0", CONFIG, clean=True, recovery_point=end)
+    assert dirtiest([log], lambda _: end, NOW_MS) is None
+    assert isinstance(log.failure, CorruptLogError)
+
+
+def test_a_log_whose_disk_fails_is_no_candidate_and_goes_offline(tmp_path: Path) -> None:
+    log, _ = closed_segment(tmp_path)
+    end = log.log_end_offset
+    log.close(clean=True)
+    disk = FaultyDisk()
+    log = open_at(tmp_path / "orders-0", CONFIG, surroundings(disk), clean=True, recovery_point=end)
+    disk.fail = lambda operation, path: broken(operation, path) if operation == "read" else None
+    assert dirtiest([log], lambda _: end, NOW_MS) is None
+    assert isinstance(log.failure, DiskFailure)
+
+
+# Empty segments, as Apache Kafka's compaction leaves them
+
+
+def with_empty_segment(tmp_path: Path, base_offset: int, next_base_offset: int) -> PartitionLog:
+    """A log with an empty segment, of whose records compaction has left none."""
+    log = open_at(tmp_path / "orders-0", CONFIG)
+    for index in range(base_offset):
+        append(log, (b"%d" % (index % 3), b"x"))
+    log.close(clean=True)
+    for offset in (base_offset, next_base_offset):
+        (tmp_path / "orders-0" / f"{offset:020d}.log").touch()
+    return open_at(tmp_path / "orders-0", CONFIG, clean=True, recovery_point=next_base_offset)
+
+
+def test_a_log_of_empty_segments_gains_nothing(tmp_path: Path) -> None:
+    log = with_empty_segment(tmp_path, 0, 5)
+    append(log, (b"a", b"1"))
+    assert candidate_of(log) is None
+    assert log.failure is None
+
+
+def test_empty_segments_are_passed_over(tmp_path: Path) -> None:
+    log = with_empty_segment(tmp_path, 6, 10)
+    log.update_config(LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, segment_bytes=1))
+    end = compact(log)
+    assert end is not None
+    assert end.end_offset == 10
+    assert survivors(log) == [(3, b"0"), (4, b"1"), (5, b"2")]
+    assert [segment.base_offset for segment in log.segments] == [0, 6, 10]
+
+
+# A dirty part that begins inside a batch
+
+
+def test_records_below_the_first_dirty_offset_are_no_reason_to_drop_others(tmp_path: Path) -> None:
+    log = open_at(tmp_path / "orders-0", CONFIG)
+    append(log, (b"a", b"0"), (b"b", b"1"), (b"a", b"2"), (b"c", b"3"))
+    append(log, (b"b", b"4"), (b"d", b"5"))
+    log.roll()
+    log.delete_records_before(2)
+    end = compact(log)
+    assert end is not None
+    assert end.keys == 4
+    assert survivors(log) == [(2, b"a"), (3, b"c"), (4, b"b"), (5, b"d")]
+
+
+def test_a_thinned_batch_may_have_nothing_behind_the_first_dirty_offset(tmp_path: Path) -> None:
+    log = open_at(tmp_path / "orders-0", CONFIG)
+    append(log, (b"a", b"0"), (b"b", b"1"), (b"c", b"2"))
+    append(log, (b"b", b"3"), (b"c", b"4"))
+    log.roll()
+    append(log, (b"e", b"5"))
+    assert compact(log) is not None
+    assert stored(log)[0] == (2, 1)
+    log.first_dirty_offset = 1
+    log.roll()
+    end = compact(log)
+    assert end is not None
+    assert end.keys == 3
+    assert survivors(log) == [(0, b"a"), (3, b"b"), (4, b"c"), (5, b"e")]
+
+
+def test_no_records_change_nothing_in_the_map() -> None:
+    offset_map = OffsetMap(1000)
+    offset_map.put([], [])
+    assert (offset_map.offsets, offset_map.used_bytes, offset_map.is_full) == ({}, 0, False)
+
+
+# Producers
+
+
+def test_the_last_batch_of_a_producer_that_was_forgotten_goes(tmp_path: Path) -> None:
+    log = open_at(tmp_path / "orders-0", CONFIG)
+    append(log, (b"a", b"1"), producer_id=7, sequence=0)
+    append(log, (b"a", b"2"))
+    append(log, (b"b", b"1"))
+    log.roll()
+    assert log.expire_producers(NOW_MS + 10_000, 1000) == 1
+    compact(log)
+    assert stored(log) == [(1, 1), (2, 1)]
+
+
+def test_a_producer_of_which_only_a_marker_is_left_keeps_it_as_an_empty_batch(tmp_path: Path) -> None:
+    """Its epoch is newer than that of the transaction (KIP-890), so that no batch of data is the producer's last."""
+    log = open_at(tmp_path / "orders-0", CONFIG)
+    append(log, (b"a", b"1"), producer_id=7, sequence=0, transactional=True)
+    log.append(marker(7, 1, commit=False), leader_epoch=0, origin=AppendOrigin.COORDINATOR, transaction_version=2)
+    append(log, (b"b", b"1"))
+    log.roll()
+    for number in range(4):
+        append(log, (b"c%d" % number, b"1"))
+        log.roll()
+        log.first_dirty_offset = 0
+        assert compact(log, now_ms=NOW_MS + 2000 * number) is not None
+    assert stored(log)[:2] == [(1, 0), (2, 1)]
+    log.close(clean=False)
+    again = open_at(tmp_path / "orders-0", CONFIG)
+    assert again.producers.entries == {}  # nor does Apache Kafka take a producer from an empty control batch
+
+
+def test_a_control_batch_of_another_kind_stays(tmp_path: Path) -> None:
+    log = open_at(tmp_path / "orders-0", CONFIG)
+    other = encode_batch(
+        [Record(key=b"\x00\x00\x00\x02", value=b"", timestamp=NOW_MS)], control=True, partition_leader_epoch=0
+    )
+    log.append(other, leader_epoch=0, origin=AppendOrigin.COORDINATOR)
+    append(log, (b"a", b"1"))
+    log.roll()
+    for number in range(3):
+        log.first_dirty_offset = 0
+        compact(log, now_ms=NOW_MS + 2000 * number)
+    assert stored(log) == [(0, 1), (1, 1)]
+
+
+def test_a_thinned_batch_of_log_append_time_keeps_its_time(tmp_path: Path) -> None:
+    stamped = LogConfig(
+        cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, message_timestamp_type="LogAppendTime"
+    )
+    log = open_at(tmp_path / "orders-0", stamped)
+    append(log, (b"a", b"1"), (b"b", b"1"), timestamp=NOW_MS - 1000)
+    append(log, (b"a", b"2"), timestamp=NOW_MS - 1000)
+    log.roll()
+    compact(log)
+    assert [(record.offset, record.timestamp) for record in everything(log)] == [(1, NOW_MS), (2, NOW_MS)]
+
+
+def test_the_largest_timestamp_may_be_that_of_a_batch_without_records(tmp_path: Path) -> None:
+    log = open_at(tmp_path / "orders-0", CONFIG)
+    append(log, (b"a", b"1"), timestamp=NOW_MS + 50, producer_id=7, sequence=0)
+    append(log, (b"a", b"2"), (b"b", b"1"))
+    log.roll()
+    compact(log)
+    assert stored(log)[0] == (0, 0)
+    assert log.max_timestamp_offset() is None
+    found = log.offset_for_timestamp(NOW_MS)
+    assert found is not None
+    assert found.offset == 1
+
+
+# Disks
+
+
+def test_a_round_that_finds_no_space_for_an_index_is_of_no_use(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_at(tmp_path / "orders-0", LogConfig(cleanup_policy=("compact",), index_interval_bytes=0))
+    for index in range(10):
+        append(log, (b"%d" % (index % 3), b"x"))
+    log.roll()
+    candidate = candidate_of(log)
+    assert candidate is not None
+    before = survivors(log)
+    disk.fail = lambda operation, path: (
+        full(operation, path) if operation == "append" and path.endswith(".index.cleaned") else None
+    )
+    with pytest.raises(DiskFullError, match="indexes could not be written"):
+        list(run_round(disk, candidate.plan(NOW_MS, MAP_BYTES)))
+    disk.fail = lambda operation, path: None
+    assert survivors(log) == before
+    assert compact(log, disk) is not None
+    assert len(survivors(log)) == 3
+
+
+def test_a_swap_that_finds_no_space_for_its_last_names_takes_the_log_offline(tmp_path: Path) -> None:
+    """The sources are gone by then: there is nothing to go back to but a start."""
+    disk = FaultyDisk()
+    log, _ = closed_segment(tmp_path)
+    candidate = candidate_of(log)
+    assert candidate is not None
+    group = next(
+        report for report in run_round(disk, candidate.plan(NOW_MS, MAP_BYTES)) if isinstance(report, CleanedGroup)
+    )
+    before = survivors(log)
+    swap = Swap(log, disk, group)
+    swap.decide()
+    swap.replace(NOW_MS)
+    swap.sync()
+    disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None
+    with pytest.raises(DiskFailure) as caught:
+        swap.settle()
+    assert not isinstance(caught.value, DiskFullError)
+    log.close(clean=False)
+    again = open_at(tmp_path / "orders-0", CONFIG)
+    assert survivors(again) == [pair for pair in before if pair[0] >= 7]

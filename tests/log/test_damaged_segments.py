@@ -1,0 +1,125 @@
+"""Damage in a segment's files, case by case: what is refused, what is made again, and that nothing wrong is served."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from kwire.log.config import LogConfig
+from kwire.log.disk import RealDisk
+from kwire.log.errors import CorruptLogError
+from kwire.log.partition_log import PartitionLog
+from kwire.log.scrubbing import one_pass
+from kwire.log.segment import Segment
+from tests.log.support import NOW_MS, batch, open_at, values
+
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=0)
+
+
+def filled(directory: Path) -> PartitionLog:
+    """Twenty batches of one record, in several segments, closed as a clean stop does."""
+    log = open_at(directory, CONFIG)
+    for index in range(20):
+        log.append(batch(b"%02d" % index, timestamp=NOW_MS + index), leader_epoch=index // 4)
+    log.close(clean=True)
+    assert len(log.segments) > 2
+    return log
+
+
+def reopened(directory: Path) -> PartitionLog:
+    return open_at(directory, CONFIG, clean=True, recovery_point=20)
+
+
+def overwrite(path: str, position: int, layout: str, value: int) -> None:
+    with Path(path).open("r+b") as file:
+        file.seek(position)
+        file.write(struct.pack(layout, value))
+
+
+def path_of(log: PartitionLog, index: int, suffix: str = ".log") -> str:
+    return f"{log.segments[index].stem}{suffix}"
+
+
+def test_a_batch_that_lost_its_magic_is_not_served_with_those_around_it(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    overwrite(path_of(log, 0), log.segments[0].position_of(2) + 16, ">b", 1)
+    again = reopened(tmp_path)
+    with pytest.raises(CorruptLogError, match="no batch at position"):
+        again.read(0, 10_000)
+    assert isinstance(again.failure, CorruptLogError)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_leader_epoch_that_goes_back_is_damage(tmp_path: Path, number: int) -> None:
+    """No CRC covers the epoch, and followers find by it where logs part."""
+    log = filled(tmp_path)
+    overwrite(path_of(log, 0), log.segments[0].position_of(number) + 12, ">i", 7)
+    with pytest.raises(CorruptLogError, match="the leader epoch goes back"):
+        reopened(tmp_path).read(0, 10_000)
+
+
+def test_a_closed_segment_that_ends_inside_a_header_is_not_read(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    path = Path(path_of(log, 0))
+    path.write_bytes(path.read_bytes()[: log.segments[0].position_of(3) + 40])
+    again = reopened(tmp_path)
+    with pytest.raises(CorruptLogError, match="ends inside a batch header"):
+        again.read(0, 100)
+
+
+def test_an_active_segment_that_ends_inside_a_header_keeps_the_log_closed(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    with Path(path_of(log, -1)).open("ab") as file:
+        file.write(bytes(40))
+    with pytest.raises(CorruptLogError):
+        reopened(tmp_path)
+
+
+def test_a_time_index_that_names_what_is_not_there_is_made_again(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    time_index = Path(path_of(log, 0, ".timeindex"))
+    before = time_index.read_bytes()
+    overwrite(str(time_index), len(before) - 4, ">i", 50)
+    again = reopened(tmp_path)
+    for index in range(20):
+        found = again.offset_for_timestamp(NOW_MS + index)
+        assert found is not None
+        assert found.offset == index
+    again.flush()
+    again.close(clean=True)
+    assert reopened(tmp_path).offset_for_timestamp(NOW_MS + 1) == (1, NOW_MS + 1, 0)
+
+
+def test_a_damaged_segment_is_refused_each_time_it_is_loaded(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    last = log.segments[0].offset_index.last_entry()[1]
+    overwrite(path_of(log, 0), last + 16, ">b", 1)
+    segment = Segment(RealDisk(), str(tmp_path), 0, create=False, created_ms=NOW_MS)
+    for _ in range(2):
+        with pytest.raises(CorruptLogError):
+            segment.load()
+    assert not segment.is_loaded
+    segment.close()
+
+
+def test_a_log_that_is_damaged_keeps_the_first_reason(tmp_path: Path) -> None:
+    log = open_at(tmp_path)
+    troubles: list[str] = []
+    log.on_trouble = lambda: troubles.append("trouble")
+    errors = [CorruptLogError("first"), CorruptLogError("second")]
+    assert [log.damaged(error) for error in errors] == errors
+    assert (log.failure, troubles) == (errors[0], ["trouble"])
+    assert log.apply_retention(NOW_MS, 0) == []
+
+
+def test_a_scrub_leaves_a_log_that_went_offline_meanwhile(tmp_path: Path) -> None:
+    log = filled(tmp_path / "a")
+    log = open_at(tmp_path / "a", CONFIG, clean=True, recovery_point=20)
+    other = filled(tmp_path / "b")
+    steps = one_pass([log, other])
+    next(steps)
+    log.damaged(CorruptLogError("by a reader"))
+    assert sum(steps) == sum(segment.size for segment in list(other.segments)[:-1])
+    assert values(other) == [b"%02d" % index for index in range(20)]

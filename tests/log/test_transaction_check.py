@@ -1,0 +1,121 @@
+"""A .txnindex that says something else than the log: it is derived again, from as much as is left of the log."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from kwire.log import transaction_check
+from kwire.log.batch_validation import AppendOrigin
+from kwire.log.config import LogConfig
+from kwire.log.partition_log import PartitionLog
+from tests.log.support import NOW_MS, batch, marker, open_at
+
+CONFIG = LogConfig()
+Entry = tuple[int, int, int]
+
+
+def send(log: PartitionLog, sequence: int) -> int:
+    data = batch(b"v", producer_id=7, producer_epoch=0, sequence=sequence, transactional=True)
+    return log.append(data, leader_epoch=0).base_offset
+
+
+def end(log: PartitionLog, *, commit: bool = False) -> int:
+    ending = marker(7, 0, commit=commit)
+    return log.append(ending, leader_epoch=0, origin=AppendOrigin.COORDINATOR).base_offset
+
+
+def index_of(directory: Path, base_offset: int) -> Path:
+    return directory / f"{base_offset:020d}.txnindex"
+
+
+def write(path: Path, *entries: Entry) -> None:
+    path.write_bytes(b"".join(struct.pack(">hqqqq", 0, *entry, entry[2] + 1) for entry in entries))
+
+
+def found(directory: Path, end_offset: int) -> list[Entry]:
+    """The aborted transactions after a clean stop."""
+    log = open_at(directory, CONFIG, clean=True, recovery_point=end_offset)
+    assert log.log_end_offset == end_offset
+    entries = [entry[:3] for entry in log.aborted_transactions(log.log_start_offset, end_offset)]
+    log.close(clean=True)
+    return entries
+
+
+@pytest.fixture
+def across(tmp_path: Path) -> Path:
+    """A transaction of offsets 0 and 2, with a closed segment's end between them; its abort marker is at 3."""
+    log = open_at(tmp_path, CONFIG)
+    send(log, 0)
+    log.append(batch(b"plain"), leader_epoch=0)
+    log.roll()
+    send(log, 1)
+    end(log)
+    log.close(clean=True)
+    return tmp_path
+
+
+def test_a_transaction_that_began_in_an_earlier_segment_is_known(across: Path) -> None:
+    assert found(across, 4) == [(7, 0, 3)]
+
+
+def test_a_begin_that_the_snapshot_contradicts_is_not_believed(across: Path) -> None:
+    write(index_of(across, 2), (7, 2, 3))
+    assert found(across, 4) == [(7, 0, 3)]
+
+
+@pytest.mark.parametrize("data", [b"x", b"x" * 34])
+def test_without_a_snapshot_the_segments_before_tell(across: Path, data: bytes) -> None:
+    for path in across.glob("*.snapshot"):
+        path.unlink()
+    index_of(across, 2).write_bytes(data)
+    assert found(across, 4) == [(7, 0, 3)]
+
+
+def test_an_early_begin_that_another_snapshot_tells_is_not_believed(tmp_path: Path) -> None:
+    log = open_at(tmp_path, CONFIG)
+    send(log, 0)
+    end(log, commit=True)
+    send(log, 1)
+    log.roll()
+    end(log)
+    log.close(clean=True)
+    write(index_of(tmp_path, 3), (7, 0, 3))
+    assert found(tmp_path, 4) == [(7, 2, 3)]
+
+
+def test_an_end_that_is_no_marker_is_not_believed(tmp_path: Path) -> None:
+    log = open_at(tmp_path, CONFIG)
+    send(log, 0)
+    send(log, 1)
+    end(log)
+    log.close(clean=True)
+    write(index_of(tmp_path, 0), (7, 0, 1))
+    assert found(tmp_path, 3) == [(7, 0, 2)]
+
+
+def test_a_begin_below_the_first_segment_is_believed(across: Path) -> None:
+    """Retention has taken that batch, and nothing is left to compare with."""
+    log = open_at(across, CONFIG, clean=True, recovery_point=4)
+    log.delete_records_before(2)
+    log.apply_retention(NOW_MS, 4)
+    log.close(clean=True)
+    assert not (across / f"{0:020d}.log").exists()
+    log = open_at(across, CONFIG, clean=True, recovery_point=4, log_start_offset=2)
+    assert [entry[:3] for entry in log.aborted_transactions(2, 4)] == [(7, 0, 3)]
+
+
+def test_a_long_segment_is_compared_at_its_begin_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_at(tmp_path, CONFIG)
+    for sequence in range(0, 6, 2):
+        send(log, sequence)
+        send(log, sequence + 1)
+        end(log)
+    log.close(clean=True)
+    write(index_of(tmp_path, 0), (7, 0, 2), (7, 3, 5), (7, 7, 8))
+    monkeypatch.setattr(transaction_check, "WALK_BYTES", 200)
+    assert found(tmp_path, 9) == [(7, 0, 2), (7, 3, 5), (7, 7, 8)]
+    monkeypatch.undo()
+    assert found(tmp_path, 9) == [(7, 0, 2), (7, 3, 5), (7, 6, 8)]
