@@ -42,8 +42,12 @@ def refuse_damage(disk: Disk, directory: str) -> None:
         return
     recovery_point = _recovery_point(disk, directory)
     names = [name for name in disk.list(directory) if name.endswith(".log")]
-    end_offset = 0
+    end_offset = int(names[0][:20]) if names else 0
     for name in names:
+        if end_offset != int(name[:20]):
+            if recovery_point is None or end_offset < recovery_point:
+                raise _refusal(f"{directory} has nothing at offset {end_offset}, and {name} behind it")
+            return
         data = disk.read(f"{directory}/{name}")
         flaw, end_offset = _first_flaw(data, int(name[:20]))
         if flaw == len(data):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -43,6 +44,10 @@ _NOT_NOW: Final = frozenset(
 """The set stays as it is; the followers' next fetches may lead to another proposal."""
 
 
+PARTITIONS_MAX: Final = 2000
+"""Of a request: the controller takes no more than so many elements, and each replica in sync is one."""
+
+
 class _Told(NamedTuple):
     partition: Partition
     proposal: Proposal
@@ -74,8 +79,8 @@ class InSyncChanges:
 
     async def _tell_waiting(self) -> bool:
         """In a call of its own: what it holds must not outlive it, the partitions may be deleted."""
-        told = _proposals(self._waiting.values())
-        self._waiting.clear()
+        taken = [self._waiting.pop(key) for key in list(islice(self._waiting, PARTITIONS_MAX))]
+        told = _proposals(taken)
         return not told or await self._tell(told)
 
     async def _tell(self, told: Sequence[_Told]) -> bool:

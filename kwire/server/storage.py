@@ -25,7 +25,7 @@ DEFAULT_CONTROLLER_PORT = 9093
 
 
 class UnreadableDirectory(DirectoryRefused):
-    """The device does not even tell what is in the directory."""
+    """The device does not even tell what is in the directory, or takes no lock."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,7 +122,7 @@ def _lock(disk: Disk, directory: str, locks: dict[str, DiskLock]) -> None:
     try:
         lock = disk.lock(f"{directory}/{LOCK_FILE}")
     except DiskFailure as failure:
-        raise DirectoryRefused(f"log.dirs: {failure}; make the directory writable or name another one") from failure
+        raise UnreadableDirectory(f"log.dirs: {failure}; make the directory writable or name another one") from failure
     if lock is None:
         raise DirectoryRefused(f"log.dirs: {directory} is in use by another broker; stop it or name another directory")
     locks[directory] = lock

@@ -63,6 +63,22 @@ def test_a_flaw_at_the_end_of_an_older_segment_is_damage(tmp_path: Path) -> None
     assert refused(tmp_path)
 
 
+@pytest.mark.parametrize("recovery_point", [None, 3, 1])
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_segment_that_is_gone_from_the_middle_is_damage(
+    tmp_path: Path, recovery_point: int | None, is_empty: bool
+) -> None:
+    """What is behind it would be cut off, and topics forgotten; but for what was not durable yet."""
+    first, _, third = batches(3)
+    if recovery_point is not None:
+        store_recovery_point(RealDisk(), str(tmp_path), recovery_point, last_epoch=0)
+    write(tmp_path, first)
+    if is_empty:
+        write(tmp_path, b"", "00000000000000000001.log")
+    write(tmp_path, third, "00000000000000000002.log")
+    assert refused(tmp_path) == (recovery_point != 1)
+
+
 def test_what_is_behind_the_recovery_point_may_be_lost_in_any_order(tmp_path: Path) -> None:
     durable, lost, kept = batches(3)
     store_recovery_point(RealDisk(), str(tmp_path), 1, last_epoch=0)

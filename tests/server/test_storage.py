@@ -15,6 +15,7 @@ from kwire.log.disk import Data, DiskFailure, RealDisk
 from kwire.seams import SystemChance, SystemClock
 from kwire.server.settings.config import BrokerConfig, make_config
 from kwire.server.storage import Storage, open_storage
+from tests.log.faults import FaultyDisk, broken
 from tests.support.requests import batch, create_topic, fetch, produce, values_in
 from tests.support.running import RunningBroker
 
@@ -226,6 +227,20 @@ def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
     take_and_release(config(two))
     with pytest.raises(DirectoryRefused, match="different clusters"):
         take(config(one, two))
+
+
+def test_a_directory_that_takes_no_lock_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A device that was remounted read-only; but not that of the metadata."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    take_and_release(config(one, two))
+    disk = FaultyDisk()
+    disk.fail = lambda operation, path: broken(operation, path) if path == f"{two}/.lock" else None
+    taken = take_and_release(config(one, two), disk)
+    assert list(taken.directory_ids) == [str(one)]
+    assert f"{two}/.lock" in caplog.text
+    assert "its partitions are offline" in caplog.text
+    with pytest.raises(DirectoryRefused, match="make the directory writable"):
+        take(config(one, two, metadata_log_dir=str(two)), disk)
 
 
 class ReadOnlyDisk(RealDisk):

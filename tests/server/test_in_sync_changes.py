@@ -1,0 +1,64 @@
+"""What a leader tells the controller of in-sync sets, when very many change at once."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from kwire.cluster.replication.in_sync import Proposal
+from kwire.protocol.codec import decode, encode
+from kwire.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from kwire.server.in_sync_changes import InSyncChanges
+
+TOPIC_ID = UUID(int=9)
+PARTITIONS = 30_000
+"""Of three replicas: more elements than a request may have."""
+
+
+class Controller:
+    """Takes what the codec takes."""
+
+    def __init__(self) -> None:
+        self.decided: list[int] = []
+
+    async def ask(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        body = bytearray()
+        encode(request, 3, body)
+        (topic,) = decode(AlterPartitionRequest, 3, bytes(body)).topics
+        self.decided += [partition.partition_index for partition in topic.partitions]
+        answers = [
+            AlterPartitionResponsePartitionData(
+                partition_index=partition.partition_index, partition_epoch=partition.partition_epoch + 1
+            )
+            for partition in topic.partitions
+        ]
+        return AlterPartitionResponse(topics=[AlterPartitionResponseTopicData(topic_id=TOPIC_ID, partitions=answers)])
+
+
+def changing(index: int) -> Any:
+    proposal = Proposal(isr=(1, 2, 3), broker_epochs=(5, 6, 7), leader_epoch=1, partition_epoch=1)
+    return SimpleNamespace(topic="t", topic_id=TOPIC_ID, index=index, in_sync=SimpleNamespace(proposal=proposal))
+
+
+def test_more_changes_than_a_request_can_hold_are_told_in_several() -> None:
+    controller: Any = Controller()
+
+    async def acts() -> None:
+        changes = InSyncChanges(broker_id=1, broker_epoch=lambda: 5, active_controller=controller)
+        for index in range(PARTITIONS):
+            changes.note(changing(index))
+        task = asyncio.ensure_future(changes.run())
+        async with asyncio.timeout(60):
+            while len(controller.decided) < PARTITIONS:
+                await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(acts())
+    assert sorted(controller.decided) == list(range(PARTITIONS))
