@@ -89,3 +89,17 @@ def test_an_error_after_the_client_has_gone_is_not_logged_as_one_that_nobody_ask
         return complaints
 
     assert asyncio.run(main()) == []
+
+
+def test_an_answer_that_was_there_is_not_given_up_with_the_others() -> None:
+    async def main() -> None:
+        first, last = [asyncio.get_running_loop().create_future() for _ in range(2)]
+        answers: list[Answer[int]] = [first, 2, last]
+        all_of_them = when_all_answered(answers, total)
+        assert isinstance(all_of_them, asyncio.Future)
+        await asyncio.sleep(0)
+        all_of_them.cancel()
+        await asyncio.wait([all_of_them])
+        assert (first.cancelled(), last.cancelled()) == (True, True)
+
+    asyncio.run(main())

@@ -338,6 +338,20 @@ def test_what_an_older_epoch_meets_does_not_matter_to_a_newer_one(door: Door) ->
     assert door.told == [*refused, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
 
 
+def test_what_a_newer_epoch_was_refused_is_remembered_while_an_older_one_comes(door: Door) -> None:
+    newer, older = Producer(1, 1), Producer(1, 0)
+    door.enter(door.entry("new", newer, sequence=3))
+    door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
+    door.enter(door.entry("old", older, sequence=7))
+    door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
+    door.enter(door.entry("old", older, sequence=8))
+    door.answers()
+    door.enter(door.entry("later", newer, sequence=4))
+    door.answers()
+    refused = ["new NOT_ENOUGH_REPLICAS", "old NOT_ENOUGH_REPLICAS"]
+    assert door.told == [*refused, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
+
+
 def test_what_was_refused_does_not_matter_after_a_marker(door: Door) -> None:
     door.enter(door.entry("a", sequence=3))
     door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))

@@ -59,6 +59,8 @@ class PartitionModel(RuleBasedStateMachine):
         self.replicas = {broker: replica(self.directory, of, KnownPeers(broker)) for broker in (1, 2)}
 
     def teardown(self) -> None:
+        for each in self.replicas.values():
+            each.log.close(clean=False)
         shutil.rmtree(self.directory)
 
     @property
