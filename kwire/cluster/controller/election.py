@@ -74,5 +74,6 @@ def _may_return(candidates: Candidates) -> bool:
         and not candidates.isr
         and not candidates.eligible
         and len(last_known) == 1
+        and last_known[0] in candidates.replicas
         and candidates.may_lead(last_known[0])
     )

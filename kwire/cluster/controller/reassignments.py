@@ -119,7 +119,8 @@ def plan_cancellation(view: ControllerView, place: Place) -> PartitionChangeReco
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All replicas are being added.")
     isr = tuple(broker for broker in partition.isr if broker not in partition.adding_replicas)
     is_unclean = view.allows_unclean_election(topic)
-    if partition.isr and not isr and not is_unclean:
+    is_known = not partition.isr and set(replicas) & set(partition.eligible_leader_replicas)
+    if not isr and not is_known and not is_unclean:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert the assignment of {topic.name}:{place.partition_id}: only replicas that are being added "

@@ -148,6 +148,18 @@ def test_a_cancellation_with_eligible_leaders() -> None:
     assert found == {"replicas": [1, 2, 3], "leader": -1, "adding_replicas": [], "removing_replicas": []}
 
 
+def test_a_cancellation_when_only_an_added_replica_may_have_all_records() -> None:
+    """Broker 4 led last, and is dead: without it nobody could lead again, and it must not lead as no replica."""
+    nobody = {"isr": [], "leader": -1, "last_known_elr": [4], "elr": True, "min_insync": 2}
+    made, (answer,) = moved(under_way(**nobody, fenced=(4,)), None)
+    assert (made, answer.error_code) == ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    made, (answer,) = moved(under_way(**nobody), None)
+    assert (made, answer.error_code) == ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    found = change(under_way(**nobody, unclean=True), None)
+    assert found is not None
+    assert (found["isr"], found["leader"], found["leader_recovery_state"]) == ([1], 1, 1)
+
+
 @pytest.mark.parametrize(
     ("wish", "fields", "code"),
     [
