@@ -109,13 +109,3 @@ async def _when_committed(
         except KafkaError as error:
             outcomes[key] = error.code
     return outcomes
-
-
-class LocalMarkers:
-    """The way to leaders while there is one broker: all partitions are its own."""
-
-    def __init__(self, writer: MarkerWriter) -> None:
-        self._writer = writer
-
-    def write(self, leader_id: int, marker: Marker, partitions: Iterable[TopicPartition]) -> Answer[Outcomes]:
-        return self._writer.write(marker, partitions)

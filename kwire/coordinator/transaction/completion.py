@@ -54,9 +54,6 @@ class Markers:
         self._endings: dict[str, _Ending] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def __len__(self) -> int:
-        return len(self._endings)
-
     def send(self, transaction: Transaction, *, coordinator_epoch: int, done: Callable[[], None]) -> None:
         """Write the markers of a decided transaction; done is called when all partitions have theirs."""
         marker = Marker(

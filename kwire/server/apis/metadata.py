@@ -101,8 +101,7 @@ def _named(asked: MetadataRequestTopic, context: RequestContext) -> MetadataResp
             code = ErrorCode.UNKNOWN_TOPIC_ID
             return MetadataResponseTopic(error_code=code, name=None, topic_id=asked.topic_id)
         return _topic(known, context)
-    if name is None:
-        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=None)
+    assert name is not None, "a topic with neither name nor id is refused before"
     if not context.allows_topic(name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = image.topics.get(name)

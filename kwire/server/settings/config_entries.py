@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigSource, ConfigType, parse, render
+from kwire.cluster.config_keys import ConfigKey, ConfigSource, ConfigType, parse, render
 from kwire.cluster.configs.broker import BROKER_KEYS, base_name
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
 from kwire.cluster.configs.group import GROUP_KEYS
@@ -168,18 +168,11 @@ def _default(name: str) -> str | None:
     key = BROKER_KEYS.get(name)
     if key is None or (key.kafka_default is None and name in _WITHOUT_DEFAULT):
         return None
-    return render(_parsed_default(key))
+    return render(parse(key, key.default))
 
 
 _WITHOUT_DEFAULT = frozenset({"node.id", "process.roles", "controller.listener.names"})
 """Keys for which Kafka has no default."""
-
-
-def _parsed_default(key: ConfigKey) -> Any:
-    try:
-        return parse(key, key.default)
-    except ConfigError:
-        return key.default
 
 
 def _entry(
