@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Channel, Unreachable
-from kwire.protocol.error_codes import EncodeError, ErrorCode, KafkaError, ProtocolError
+from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
 from kwire.protocol.messages.envelope import EnvelopeRequest
 from kwire.protocol.requesting import frame_request, parse_response
 from kwire.seams import Clock
@@ -164,8 +164,6 @@ class ActiveController:
             return await send
         except Unreachable as error:
             raise NoController(str(error)) from error
-        except EncodeError as error:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if send.cancelled() and task is not None and not task.cancelling():
