@@ -9,10 +9,14 @@ not synced: an older one is as true, and says less; a torn one says that there w
 lower one is durable. Without one (Apache Kafka keeps none) a flaw with whole batches behind it counts as damage.
 
 Kafka on the same directory leaves the file alone, and may truncate the log below it in a later epoch. The file
-therefore names the last epoch of the log; if quorum-state knows a later one, the file says nothing any more.
+therefore names the last epoch of the log; if quorum-state knows a later one, the log may end before the recovery point.
+It names the newest epoch that this software has begun as well, durably before quorum-state does: unless that is the one
+of quorum-state, the file says nothing of what lies behind the recovery point either.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.quorum.state import load_quorum_state
@@ -25,14 +29,26 @@ _MAGIC_POSITION = 16
 _KEY = (METADATA_TOPIC, 0)
 _EPOCH_KEY = ("last-leader-epoch", 0)
 """Line of the file that has an epoch in the place of an offset. No topic has this name's directory."""
+_BEGUN_KEY = ("begun-leader-epoch", 0)
 
 
-def store_recovery_point(disk: Disk, directory: str, offset: int, *, last_epoch: int, sync: bool = False) -> None:
+class _Noted(NamedTuple):
+    """What the file says of the log."""
+
+    torn_from: int | None
+    """From this offset on a flaw is a crash's; None if nothing says where."""
+    is_all_there: bool
+    """Whether the log reaches as far, and is whole."""
+
+
+def store_recovery_point(
+    disk: Disk, directory: str, offset: int, *, last_epoch: int, begun_epoch: int = 0, sync: bool = False
+) -> None:
     """Note that all below offset is durable. May be called on a worker. Durably only before the log is cut.
 
-    `last_epoch` is the leader epoch of the log's last record.
+    `last_epoch` is the leader epoch of the log's last record, `begun_epoch` the newest that this node knows.
     """
-    noted = {_KEY: offset, _EPOCH_KEY: last_epoch}
+    noted = {_KEY: offset, _EPOCH_KEY: last_epoch, _BEGUN_KEY: begun_epoch}
     write_offsets(disk, f"{directory}/{RECOVERY_POINT_FILE}", noted, sync=sync)
 
 
@@ -40,25 +56,26 @@ def refuse_damage(disk: Disk, directory: str) -> None:
     """Raise DirectoryRefused when the log in this directory is not what was durable."""
     if not disk.exists(directory):
         return
-    recovery_point = _recovery_point(disk, directory)
+    torn_from, is_all_there = _noted(disk, directory)
     names = [name for name in disk.list(directory) if name.endswith(".log")]
     end_offset = int(names[0][:20]) if names else 0
     for name in names:
-        if end_offset != int(name[:20]):
-            if recovery_point is None or end_offset < recovery_point:
-                raise _refusal(f"{directory} has nothing at offset {end_offset}, and {name} behind it")
+        what, data, flaw = f"{directory} has nothing at offset {end_offset}, and {name} behind it", b"", -1
+        if end_offset == int(name[:20]):
+            data = disk.read(f"{directory}/{name}")
+            flaw, end_offset = _first_flaw(data, end_offset)
+            if flaw == len(data):
+                continue
+            what = f"{directory}/{name} is damaged at byte {flaw}"
+        if torn_from is not None and end_offset >= torn_from:
             return
-        data = disk.read(f"{directory}/{name}")
-        flaw, end_offset = _first_flaw(data, int(name[:20]))
-        if flaw == len(data):
-            continue
-        if recovery_point is None and (name != names[-1] or _has_batch_behind(data, flaw)):
-            raise _refusal(f"{directory}/{name} is damaged at byte {flaw}, before its end")
-        if recovery_point is not None and end_offset < recovery_point:
-            raise _refusal(f"{directory}/{name} is damaged at byte {flaw}, below its recovery point {recovery_point}")
+        if is_all_there:
+            raise _refusal(f"{what}, below its recovery point {torn_from}")
+        if flaw < 0 or name != names[-1] or _has_batch_behind(data, flaw):
+            raise _refusal(f"{what}, before its end")
         return
-    if recovery_point is not None and end_offset < recovery_point:
-        raise _refusal(f"{directory} ends at offset {end_offset}, before its recovery point {recovery_point}")
+    if is_all_there and torn_from is not None and end_offset < torn_from:
+        raise _refusal(f"{directory} ends at offset {end_offset}, before its recovery point {torn_from}")
 
 
 def _refusal(what: str) -> DirectoryRefused:
@@ -67,19 +84,20 @@ def _refusal(what: str) -> DirectoryRefused:
     )
 
 
-def _recovery_point(disk: Disk, directory: str) -> int | None:
-    """None if no file says; 0 if a crash has torn it or kept it from its name: the log's end may be torn, too."""
+def _noted(disk: Disk, directory: str) -> _Noted:
+    """A crash may have torn the file, or kept it from its name: the log's end may be torn, too, wherever that is."""
     path = f"{directory}/{RECOVERY_POINT_FILE}"
     if not disk.exists(path):
-        return 0 if disk.exists(f"{path}.tmp") else None
+        return _Noted(0, is_all_there=True) if disk.exists(f"{path}.tmp") else _Noted(None, is_all_there=False)
     try:
         noted = read_offsets(disk, path)
     except CorruptCheckpointError:
-        return 0
-    last_epoch = noted.get(_EPOCH_KEY)
-    if last_epoch is not None and load_quorum_state(disk, directory).leader_epoch > last_epoch:
-        return None
-    return noted.get(_KEY, 0)
+        return _Noted(0, is_all_there=True)
+    recovery_point, last_epoch = noted.get(_KEY, 0), noted.get(_EPOCH_KEY)
+    epoch = load_quorum_state(disk, directory).leader_epoch
+    if last_epoch is None or epoch <= last_epoch:
+        return _Noted(recovery_point, is_all_there=True)
+    return _Noted(recovery_point if epoch <= noted.get(_BEGUN_KEY, 0) else None, is_all_there=False)
 
 
 def _first_flaw(data: bytes, end_offset: int) -> tuple[int, int]:

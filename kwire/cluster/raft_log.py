@@ -16,6 +16,7 @@ from kwire.cluster.control_batches import control_batch
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_damage import store_recovery_point
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
+from kwire.cluster.quorum.state import load_quorum_state
 from kwire.cluster.record_versions import NO_FEATURES, encode_record
 from kwire.cluster.snapshots import Snapshot, decode_snapshot
 from kwire.log.batch_validation import AppendOrigin
@@ -42,6 +43,7 @@ class RaftLog:
         self._disk = disk
         self._clock = clock
         self._snapshots = snapshots.snapshots_in(disk, log.directory)
+        self._begun_epoch = load_quorum_state(disk, log.directory).leader_epoch
         self._part: tuple[OffsetAndEpoch, DiskFile] | None = None
         """The file of the snapshot that is being fetched."""
         self.held_up_since_ms: float | None = None
@@ -230,12 +232,22 @@ class RaftLog:
     def note_durable(self, end_offset: int) -> None:
         """Tell the next start how far damage cannot be a crash's. May be called on a worker."""
         with suppress(DiskFullError):  # the recovery point of before is as true
-            store_recovery_point(self._disk, self._log.directory, end_offset, last_epoch=self.last_epoch)
+            self._store_recovery_point(end_offset)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Note a new epoch durably, before quorum-state names it: what a power cut tears then is not damage."""
+        if epoch > self._begun_epoch:
+            self._begun_epoch = epoch
+            self._store_recovery_point(self._log.recovery_point, sync=True)
 
     def _lower_recovery_point(self) -> None:
         """What is about to be cut must not look like damage to a start after a crash."""
+        self._store_recovery_point(self._log.recovery_point, sync=True)
+
+    def _store_recovery_point(self, offset: int, *, sync: bool = False) -> None:
+        directory, last_epoch = self._log.directory, self.last_epoch
         store_recovery_point(
-            self._disk, self._log.directory, self._log.recovery_point, last_epoch=self.last_epoch, sync=True
+            self._disk, directory, offset, last_epoch=last_epoch, begun_epoch=self._begun_epoch, sync=sync
         )
 
     def flush(self) -> None:

@@ -288,6 +288,7 @@ class RaftNode:
         log = self.log
         if ready.store is not None:
             with _in_need_of_space(log):
+                log.begin_epoch(ready.store.leader_epoch)
                 store_quorum_state(self._disk, self._directory, ready.store)
         if ready.truncate_to is not None:
             with _in_need_of_space(log):

@@ -10,7 +10,7 @@ from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_damage import refuse_damage, store_recovery_point
 from kwire.cluster.quorum.state import QuorumState, store_quorum_state
 from kwire.log.checkpoints import RECOVERY_POINT_FILE
-from kwire.log.disk import RealDisk
+from kwire.log.disk import Data, RealDisk
 from kwire.log.log_manager import METADATA_DIRECTORY
 from kwire.protocol.records import with_offsets
 from tests.support.requests import batch, create_topic, fetch, produce, values_in
@@ -122,6 +122,42 @@ def test_other_software_may_truncate_below_the_recovery_point_in_a_later_epoch(t
         assert not refused(tmp_path)
     write(tmp_path, first + second[:-1] + b"?" + third)
     assert refused(tmp_path), "a flaw with a whole batch behind it is damage, whoever wrote it"
+
+
+def test_what_a_power_cut_tears_early_in_an_epoch_is_no_damage(tmp_path: Path) -> None:
+    """The file of the epoch's first flush is not durable yet; that of its begin is."""
+    first, second, third = batches(3)
+    torn = first + bytes(len(second)) + third
+    store_quorum_state(RealDisk(), str(tmp_path), QuorumState(leader_epoch=5))
+    for begun, is_refused in ((5, False), (4, True)):
+        store_recovery_point(RealDisk(), str(tmp_path), 1, last_epoch=4, begun_epoch=begun)
+        write(tmp_path, torn)
+        assert refused(tmp_path) == is_refused
+    store_recovery_point(RealDisk(), str(tmp_path), 2, last_epoch=4, begun_epoch=5)
+    assert refused(tmp_path), "the flaw is below what was durable"
+    write(tmp_path, first)
+    assert not refused(tmp_path), "other software may have cut there"
+
+
+class WatchedDisk(RealDisk):
+    """Keeps the names of files that are replaced durably."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replaced: list[str] = []
+
+    def replace(self, path: str, data: Data, *, sync: bool) -> None:
+        if sync and METADATA_DIRECTORY in path:
+            self.replaced.append(Path(path).name)
+        super().replace(path, data, sync=sync)
+
+
+def test_a_new_epoch_is_noted_durably_before_anything_is_written_in_it(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path):
+        pass
+    disk = WatchedDisk()
+    with RunningBroker(tmp_path, disk=disk):
+        assert disk.replaced[:2] == [RECOVERY_POINT_FILE, "quorum-state"]
 
 
 def test_a_recovery_point_of_an_earlier_release_names_no_epoch(tmp_path: Path) -> None:
