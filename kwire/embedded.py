@@ -70,15 +70,15 @@ class Broker:
     ) -> None:
         if isolation not in ("thread", "process"):
             raise ValueError(f'isolation is "thread" or "process", not {isolation!r}')
+        if data_dir is not None and "," in str(data_dir):
+            raise ValueError(f"data_dir: {data_dir} has a comma, which parts directories in log.dirs")
         self._config = {name: _text(value) for name, value in (config or {}).items()}
         self._data_dir = data_dir
         self._temporary: str | None = None
         self._owner = 0
         """The process that started it: a fork of that process has a copy of this object, and no broker."""
         self._runner: _Runner = (
-            _ThreadRunner()
-            if isolation == "thread"
-            else _ProcessRunner(removes_data=lambda: self._temporary is not None)
+            _ThreadRunner() if isolation == "thread" else _ProcessRunner(temporary=lambda: self._temporary)
         )
         self._bootstrap_server: str | None = None
 
@@ -138,8 +138,15 @@ class Broker:
             self.stop()
 
     def _make_temporary(self) -> str:
-        self._temporary = tempfile.mkdtemp(prefix="kwire-")
-        return self._temporary
+        made = tempfile.mkdtemp(prefix="kwire-")
+        if "," in made:
+            Path(made).rmdir()
+            raise BrokerFailedError(
+                f"the directory of temporary files, {tempfile.gettempdir()}, has a comma, which parts directories in "
+                "log.dirs; set TMPDIR, or give data_dir"
+            )
+        self._temporary = made
+        return made
 
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
@@ -234,9 +241,9 @@ class _ThreadRunner:
 class _ProcessRunner:
     """Runs `kwire server` in a child process, which stops when this process ends, however it ends."""
 
-    def __init__(self, *, removes_data: Callable[[], bool]) -> None:
-        """`removes_data` says whether the directory of the logs goes with the broker."""
-        self._removes_data = removes_data
+    def __init__(self, *, temporary: Callable[[], str | None]) -> None:
+        """`temporary` is the directory that goes with the broker, if one does."""
+        self._temporary = temporary
         self._process: subprocess.Popen[str] | None = None
         self._drain: threading.Thread | None = None
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES_MAX)
@@ -247,7 +254,8 @@ class _ProcessRunner:
         except SettingError as error:
             raise BrokerFailedError(str(error)) from error
         overrides = [part for name, value in settings.items() for part in ("--override", f"{name}={value}")]
-        options = ["--stop-with-stdin", *(["--remove-data"] if self._removes_data() else [])]
+        temporary = self._temporary()
+        options = ["--stop-with-stdin", *(["--remove-after", temporary] if temporary else [])]
         self._last_lines.clear()
         self._process = self._drain = None
         self._process = subprocess.Popen(

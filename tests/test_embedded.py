@@ -67,6 +67,28 @@ def test_data_outlives_the_broker_in_a_directory_of_ones_own(isolation: Isolatio
         assert values_in(fetch(client, topic).records) == [b"kept"]
 
 
+def test_a_directory_with_a_comma_is_refused(tmp_path: Path) -> None:
+    """In log.dirs it would be two, and another one's."""
+    with pytest.raises(ValueError, match=r"data_dir: .* has a comma"):
+        kwire.Broker(data_dir=tmp_path / "my,data")
+
+
+@both
+def test_a_comma_in_the_path_of_temporary_files_harms_nobody(
+    isolation: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others, temporary = tmp_path / "project", tmp_path / "project,v2"
+    for directory in (others, temporary):
+        directory.mkdir()
+    (others / "file").write_text("x")
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    broker = kwire.Broker(isolation=isolation)
+    with pytest.raises(kwire.BrokerFailedError, match="set TMPDIR, or give data_dir"):
+        broker.start()
+    assert (others / "file").read_text() == "x"
+    assert not list(temporary.iterdir())
+
+
 @both
 def test_a_temporary_directory_goes_with_the_broker(
     isolation: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -45,9 +45,14 @@ EXIT_BROKEN = 70
 )
 @click.option("--verbose", is_flag=True, help="Log what the broker does, as Kafka's server.log.")
 @click.option("--stop-with-stdin", is_flag=True, hidden=True, help="Stop when standard input, a pipe, is closed, too.")
-@click.option("--remove-data", is_flag=True, hidden=True, help="Remove the log directories once the node has stopped.")
+@click.option("--remove-after", hidden=True, help="Remove this directory once the node has stopped.")
 def server(
-    properties: Path | None, overrides: tuple[str, ...], *, verbose: bool, stop_with_stdin: bool, remove_data: bool
+    properties: Path | None,
+    overrides: tuple[str, ...],
+    *,
+    verbose: bool,
+    stop_with_stdin: bool,
+    remove_after: str | None,
 ) -> None:
     """Run a node until it is told to stop (Ctrl-C or SIGTERM).
 
@@ -60,7 +65,7 @@ def server(
     try:
         text = properties.read_text() if properties is not None else ""
         config = load_config(text, [parse_override(override) for override in overrides])
-        status = _run(config, stop_with_stdin=stop_with_stdin, remove_data=remove_data)
+        status = _run(config, stop_with_stdin=stop_with_stdin, remove_after=remove_after)
     except OSError as error:
         _refuse(f"{properties}: {error.strerror}")
     except UnicodeDecodeError:
@@ -71,12 +76,12 @@ def server(
         sys.exit(status)
 
 
-def _run(config: BrokerConfig, *, stop_with_stdin: bool, remove_data: bool) -> int:
+def _run(config: BrokerConfig, *, stop_with_stdin: bool, remove_after: str | None) -> int:
     try:
         return event_loop.run(_serve(config, stop_with_stdin=stop_with_stdin))
     finally:  # also when nobody reads any more what this process prints
-        for log_dir in config.log_dirs if remove_data else ():
-            shutil.rmtree(log_dir, ignore_errors=True)
+        if remove_after is not None:
+            shutil.rmtree(remove_after, ignore_errors=True)
 
 
 def _log_to_stderr(level: int) -> None:

@@ -14,7 +14,8 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kwire.cluster.directory import DirectoryRefused
@@ -36,6 +37,7 @@ logger = logging.getLogger("kwire.cluster.metadata_log")
 
 METADATA_TOPIC_ID = UUID(int=1)
 
+LOOK_SECONDS: Final = 0.05
 UNREADABLE = (UnknownRecord, ProtocolError, ValueError)
 """A log or snapshot that this version cannot read, or nobody."""
 
@@ -102,11 +104,6 @@ class MetadataLog:
         return self._applied_to - 1
 
     @property
-    def is_caught_up(self) -> bool:
-        """Whether the committed image stands for all that the leader says is committed; False while none says it."""
-        return 0 <= self._node.quorum.leaders_high_watermark <= self._applied_to
-
-    @property
     def next_offset(self) -> int:
         return self._node.log.end_offset
 
@@ -147,6 +144,19 @@ class MetadataLog:
             raise self.failure from error
         finally:
             del self._awaited[reached]
+
+    async def caught_up(self) -> None:
+        """Return when the image stands for all that a leader says is committed. Raises what ends the log.
+
+        Looked at again and again: that a leader commits nothing new is told by no change.
+        """
+        while not self._is_caught_up(self.image):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self.reached(self._is_caught_up)
+
+    def _is_caught_up(self, image: MetadataImage) -> bool:
+        return image.offset >= 0 and 0 <= self._node.quorum.leaders_high_watermark <= self._applied_to
 
     @property
     def failure(self) -> BaseException:
@@ -226,8 +236,6 @@ class MetadataLog:
             self.newest_image = image
         if image is not old:
             self._tell(old, image)
-        else:
-            self._look()
         while self._waiters and self._waiters[0][0] < self._applied_to:
             _, waiter = self._waiters.popleft()
             if not waiter.done():

@@ -119,7 +119,7 @@ class BrokerLifecycle:
         log = self._metadata_log
         try:
             async with asyncio.timeout(self._config["initial.broker.registration.timeout.ms"] / 1000):
-                await log.reached(lambda image: image.offset >= 0 and log.is_caught_up)
+                await log.caught_up()
         except TimeoutError as error:
             if log.node.quorum.has_met_strangers:
                 raise SettingError(

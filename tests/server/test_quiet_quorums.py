@@ -1,0 +1,30 @@
+"""A broker that starts while nothing is written to the metadata log."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kwire.simulation import Simulation
+
+
+def test_a_snapshot_that_ends_where_everything_does_is_enough() -> None:
+    """Nothing is committed after it, so that nothing would tell that the broker has caught up."""
+    with Simulation(5) as simulation:
+        often = {"metadata.log.max.snapshot.interval.ms": 1000}
+        cluster = simulation.cluster(brokers=2, controllers=1, config=often, as_objects=True)
+
+        async def acts() -> None:
+            (controller,), (first, second) = cluster.controllers, cluster.brokers
+            await asyncio.gather(controller.start(), first.start())
+            metadata_log = controller.metadata_log
+            assert metadata_log is not None
+            while (snapshot_id := metadata_log.node.log.latest_snapshot_id) is None or (
+                snapshot_id.offset != metadata_log.high_watermark
+            ):
+                await asyncio.sleep(1)
+            end_offset = metadata_log.next_offset
+            starting = asyncio.ensure_future(second.start())
+            await asyncio.wait_for(starting, 10)
+            assert metadata_log.next_offset > end_offset, "its registration is the first record since"
+
+        simulation.run(acts(), seconds=120)
