@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -233,6 +234,40 @@ def test_nobody_answers(leader: Destination | None) -> None:
         assert 1.0 <= asyncio.get_running_loop().time() < 1.2
 
     run(Log(leader), Channel(unreachable), scenario)
+
+
+def test_a_node_that_no_controller_has_ever_answered_says_so() -> None:
+    log = Log(None)
+    log.metadata_age_ms = math.inf
+
+    async def scenario(way: ActiveController) -> None:
+        with pytest.raises(KafkaError) as raised:
+            await way.ask_until_answered(HEARTBEAT)
+        assert str(raised.value.message).endswith("; no controller has answered this node yet")
+
+    run(log, Channel(unreachable), scenario)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.POLICY_VIOLATION])
+def test_a_controller_here_that_stops_to_lead_is_asked_again_and_one_that_refuses_is_not(code: ErrorCode) -> None:
+    log = Log(None)
+    log.is_active = True
+    refusals = [KafkaError(code)]
+
+    def here(request: Any, asker: Asker) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return OK
+
+    async def scenario(way: ActiveController) -> None:
+        if code is ErrorCode.NOT_CONTROLLER:
+            assert await way.ask_until_answered(HEARTBEAT) is OK
+            return
+        with pytest.raises(KafkaError) as raised:
+            await way.ask_until_answered(HEARTBEAT)
+        assert raised.value.code is code
+
+    run(log, Channel(unreachable), scenario, here=here)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
-from kwire.server.apis.describe_cluster import CONTROLLERS, handle_at_controller
+from kwire.server.apis.describe_cluster import BROKERS, CONTROLLERS, handle_at_controller
 
 LISTENER = "CONTROLLER"
 
@@ -44,3 +45,8 @@ def test_no_controller_is_named_before_the_leader_has_an_address(
     answer = handle_at_controller(DescribeClusterRequest(endpoint_type=CONTROLLERS), cast("Any", context))
     assert answer.controller_id == controller_id
     assert [each.broker_id for each in answer.brokers] == listed
+
+
+def test_a_controller_does_not_answer_for_brokers() -> None:
+    answer = handle_at_controller(DescribeClusterRequest(endpoint_type=BROKERS), context(1, leader_id=1))
+    assert (answer.error_code, answer.brokers) == (ErrorCode.MISMATCHED_ENDPOINT_TYPE, [])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -297,3 +298,12 @@ def test_partitions_with_data_go_to_the_end() -> None:
     assert [key for key, _ in news] == [("a", 0)]
     plan = sessions.plan(request("", (session, 2)), uses_topic_ids=False)
     assert [key for key, _ in plan.partitions] == [("b", 0), ("a", 0)]
+
+
+def test_a_session_gets_an_id_that_no_other_has() -> None:
+    drawn = [5.0, 5.0, 6.0]
+    chance = SimpleNamespace(uniform=lambda low, high: drawn.pop(0))
+    sessions = FetchSessions(clock=ManualClock(), chance=cast("Any", chance), slots=10)
+    first = sessions._new_id()
+    sessions._sessions[first] = object()  # type: ignore[assignment]
+    assert (first, sessions._new_id()) == (5, 6)

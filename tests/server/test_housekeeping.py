@@ -8,13 +8,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
+import pytest
+
 from kwire.log.config import LogConfig
 from kwire.log.errors import CorruptLogError
+from kwire.log.flushing import FlushJob
 from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import PartitionLog
 from kwire.server.housekeeping import FIRST_SCRUB_SECONDS, SCRUB_BYTES_PER_SECOND, SCRUB_PAUSE_SECONDS, Housekeeping
 from tests.cluster.world import InlineWorkers
-from tests.log.faults import FaultyDisk, broken
-from tests.log.support import batch, surroundings
+from tests.log.faults import FaultyDisk, broken, full
+from tests.log.support import ManualClock, batch, surroundings
+from tests.support.compiled import replaces_methods
 from tests.virtual_loop import virtual_loop
 
 SEGMENT_BYTES = 1024 * 1024
@@ -114,4 +119,73 @@ def test_checkpoints_that_are_due_at_once_do_not_take_each_others_files_away(tmp
         assert not logs.directories[0].is_offline
         for task in tasks:
             task.cancel()
+    logs.close(clean=False)
+
+
+def housekeeping_of(logs: LogManager, **parts: Any) -> Housekeeping:
+    return Housekeeping(
+        config=cast("Any", {"producer.id.expiration.ms": 1000}),
+        image=lambda: cast("Any", None),
+        partitions=cast("Any", ()),
+        logs=logs,
+        workers=parts.pop("workers", InlineWorkers()),
+        **parts,
+    )
+
+
+def test_producers_that_are_silent_are_forgotten(tmp_path: Path) -> None:
+    clock = ManualClock()
+    logs = LogManager([str(tmp_path / "d")], surroundings(clock=clock))
+    log = logs.get_or_create("t", 0, LogConfig(), None)
+    log.append(batch(b"x", timestamp=clock.now_ms, producer_id=7, producer_epoch=0, sequence=0), leader_epoch=0)
+    housekeeping = housekeeping_of(logs)
+    housekeeping._expire_producers()
+    assert list(log.producers.entries) == [7]
+    clock.now_ms += 2000
+    housekeeping._expire_producers()
+    assert list(log.producers.entries) == []
+    logs.close(clean=False)
+
+
+@replaces_methods
+def test_a_flush_without_space_is_tried_again_and_a_log_that_goes_meanwhile_needs_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = LogManager([str(tmp_path / "d")], surroundings())
+    gone, kept = [logs.get_or_create(name, 0, LogConfig(flush_ms=0), None) for name in ("gone", "kept")]
+    for log in (gone, kept):
+        log.append(batch(b"x"), leader_epoch=0)
+    begin, failures = logs.begin_flush, [full("append", "the index")]
+
+    def without_space(log: PartitionLog) -> FlushJob | None:
+        if logs.get("gone", 0) is not None:
+            logs.delete("gone", 0)
+        if log is kept and failures:
+            raise failures.pop()
+        return begin(log)
+
+    monkeypatch.setattr(logs, "begin_flush", without_space)
+    with virtual_loop() as loop:
+        task = loop.create_task(housekeeping_of(logs)._flush())
+        loop.run_until_complete(asyncio.sleep(5))
+        assert not task.done()
+        task.cancel()
+    assert "cannot flush, the disk is full" in caplog.text
+    assert kept.recovery_point == 1
+    logs.close(clean=False)
+
+
+def test_memory_is_given_back_by_a_worker_when_it_is_due(tmp_path: Path) -> None:
+    logs = LogManager([str(tmp_path / "d")], surroundings())
+    given: list[float] = []
+    with virtual_loop() as loop:
+        memory = SimpleNamespace(is_due=True, give_back=lambda: given.append(loop.time()))
+        task = loop.create_task(housekeeping_of(logs, memory=cast("Any", memory))._return_memory())
+        loop.run_until_complete(asyncio.sleep(60))
+        assert given
+        memory.is_due = False
+        before = len(given)
+        loop.run_until_complete(asyncio.sleep(60))
+        assert len(given) == before
+        task.cancel()
     logs.close(clean=False)

@@ -343,3 +343,17 @@ def test_a_client_that_leaves_answers_unread_at_the_close_is_dropped(
 
             eventually(has_unsent, "an answer that does not fit into the socket")
             eventually(lambda: broker.connection_count == 0, "the connection to be closed, and then dropped")
+
+
+def test_a_reader_that_leaves_while_it_waits_is_not_passed_on_to() -> None:
+    memory = RequestMemory(100)
+    first, second, third, fourth = Reader(), Reader(), Reader(), Reader()
+    memory.take(first, 90)
+    memory.take(second, 90)
+    memory.take(third, 10)
+    memory.take(fourth, 10)
+    assert (second.paused, third.paused, fourth.paused) == (False, True, True)
+    memory.forget(third)
+    memory.give(second, 90)
+    memory.forget(second)
+    assert (third.paused, fourth.paused) == (True, False)

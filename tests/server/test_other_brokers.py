@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from kwire.cluster.image import NO_LEADER
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Unreachable
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
@@ -180,3 +181,26 @@ def test_a_verification_of_many_partitions_is_split() -> None:
 
     with virtual_loop() as loop:
         loop.run_until_complete(verify_large())
+
+
+def test_a_broker_without_the_listener_of_brokers_is_unreachable() -> None:
+    async def main() -> None:
+        channel = ThereChannel()
+        known = others(channel)
+        known._listener_name = "BROKERS"
+        for broker_id in (THERE, 77):
+            with pytest.raises(Unreachable, match=f"broker {broker_id} is not known to have a listener BROKERS"):
+                await known.send(broker_id, None)
+        assert channel.requests == []
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(main())
+
+
+def test_a_transactional_id_that_nobody_coordinates_now_is_asked_for_again() -> None:
+    known = others(ThereChannel())
+    known.image.topics[TRANSACTION_STATE_TOPIC].partitions[0].leader = NO_LEADER  # type: ignore[misc]
+    everywhere = TransactionsEverywhere(cast("Any", SimpleNamespace(partition_for=lambda _: 0)), known)
+    with pytest.raises(KafkaError) as refused:
+        everywhere.verify("x", Producer(1, 0), [("t", 0)])
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -128,3 +128,37 @@ def test_an_item_of_many_partitions_has_a_request_to_itself() -> None:
 
     with virtual_loop() as loop:
         loop.run_until_complete(large())
+
+
+def test_items_cancelled_while_their_request_is_under_way_get_nothing_and_the_others_theirs() -> None:
+    async def answer_both(error: Exception | None) -> None:
+        peers = Peers()
+        peers.error = error
+        batches: RequestBatches[int, int] = RequestBatches(peers.answer)
+        first, second = (asyncio.ensure_future(batches.add(7, key, key, 1)) for key in (1, 2))
+        await turn(lambda: len(peers.requests) == 1)
+        first.cancel()
+        await asyncio.sleep(0)
+        peers.may_answer.set()
+        outcomes = await asyncio.gather(first, second, return_exceptions=True)
+        assert isinstance(outcomes[0], asyncio.CancelledError)
+        assert outcomes[1] == (error or 4)
+
+    for error in (None, ValueError("broken")):
+        with virtual_loop() as loop:
+            loop.run_until_complete(answer_both(error))
+
+
+def test_a_batch_whose_items_were_all_cancelled_is_no_request() -> None:
+    async def cancel_at_once() -> None:
+        peers = Peers()
+        batches: RequestBatches[int, int] = RequestBatches(peers.answer)
+        waiting = asyncio.ensure_future(batches.add(7, 1, 1, 1))
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert peers.requests == []
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(cancel_at_once())

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pytest
 
-from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersTopicRequest
 from kwire.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.protocol.messages.end_txn import EndTxnRequest
@@ -18,7 +20,18 @@ from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 from kwire.protocol.messages.list_transactions import ListTransactionsRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -29,6 +42,7 @@ from tests.support.raw_client import RawClient
 from tests.support.requests import batch as plain_batch
 from tests.support.requests import create_topic, fetch, fetch_request, produce, unique, values_in
 from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 
 TRANSACTION = 1
 """FindCoordinator's type for transactional ids."""
@@ -401,3 +415,69 @@ def test_a_reader_of_committed_records_counts_what_it_may_see(client: RawClient,
         produce(client, topic, plain_batch(b"b", timestamp=now_ms))
         answer = reader.receive(asked, 11)
     assert values_in(answer.responses[0].partitions[0].records)[0::2] == [b"a", b"b"]
+
+
+def offsets_of(client: RawClient, group: str, version: int) -> list[Any]:
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+    found: list[Any] = client.ask(request, version).groups[0].topics
+    return found
+
+
+def test_offsets_in_a_transaction_for_a_topic_that_is_deleted_are_forgotten_with_it(client: RawClient) -> None:
+    producer = init(client)
+    kept, doomed = create_topic(client)[0], create_topic(client)[0]
+    group = unique("group")
+    client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
+    add_offsets = AddOffsetsToTxnRequest(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        group_id=group,
+    )
+    assert client.ask(add_offsets, 3).error_code == ErrorCode.NONE
+    commit = TxnOffsetCommitRequest(
+        transactional_id=producer.transactional_id,
+        group_id=group,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[
+            TxnOffsetCommitRequestTopic(name=name, partitions=[TxnOffsetCommitRequestPartition(committed_offset=5)])
+            for name in (kept, doomed)
+        ],
+    )
+    assert [topic.partitions[0].error_code for topic in client.ask(commit, 4).topics] == [0, 0]
+    client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=doomed)], timeout_ms=5000), 6)
+    ended(client, producer, commit=True)
+    shown = eventually(lambda: offsets_of(client, group, 9), "the offsets to be committed")
+    assert [each.name for each in shown] == [kept]
+
+
+def test_offsets_of_a_topic_that_went_while_they_were_loaded_have_no_topic_id_to_be_shown_by(
+    broker: RunningBroker, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions that name topics show them, as Kafka does."""
+    topic, _ = create_topic(client)
+    group = unique("group")
+    client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
+    asked = OffsetCommitRequestTopic(name=topic, partitions=[OffsetCommitRequestPartition(committed_offset=5)])
+    commit = OffsetCommitRequest(group_id=group, topics=[asked])
+    assert client.ask(commit, 8).topics[0].partitions[0].error_code == ErrorCode.NONE
+
+    runtime = broker.server.services.groups._runtime
+
+    def break_all() -> None:
+        for shard in runtime:
+            with suppress(KafkaError), shard:
+                raise AssertionError("a test breaks it")
+
+    def load_all() -> None:
+        for shard in runtime:
+            runtime._load_soon(shard)
+
+    monkeypatch.setattr("kwire.coordinator.runtime.RELOAD_PAUSE_S", 3600.0)
+    broker.call(break_all)
+    client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000), 6)
+    broker.call(load_all)
+    shown = eventually(lambda: offsets_of(client, group, 9), "the offsets to be loaded")
+    assert [each.name for each in shown] == [topic]
+    assert offsets_of(client, group, 10) == []

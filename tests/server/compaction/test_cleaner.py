@@ -6,7 +6,7 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -21,11 +21,12 @@ from kwire.server.compaction.cleaner import CHECKPOINT_FILE, CleanerParts, LogCl
 from kwire.server.compaction.rounds import InlineRounds, RoundFailedError
 from tests.cluster.world import InlineWorkers
 from tests.log.compaction.support import append
-from tests.log.faults import FaultyDisk, broken
-from tests.log.support import ManualClock, everything, surroundings
+from tests.log.faults import FaultyDisk, broken, full
+from tests.log.support import ManualClock, batch, everything, surroundings
 from tests.virtual_loop import virtual_loop
 
 CONFIG = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.1, file_delete_delay_ms=0)
+T = TypeVar("T")
 SETTINGS = {
     "log.cleaner.backoff.ms": 15000,
     "log.cleaner.dedupe.buffer.size": 134217728,
@@ -347,3 +348,119 @@ def test_a_broken_checkpoint_means_that_everything_is_dirty(world: World) -> Non
     world.logs.close(clean=True)
     (world.directory / CHECKPOINT_FILE).write_text("0\n1\nnonsense\n")
     assert World(world.directory).clean()
+
+
+class HeldAt(InlineWorkers):
+    """Holds one of its calls."""
+
+    def __init__(self, call: int) -> None:
+        super().__init__()
+        self._call = call
+
+    async def run(self, call: Callable[[], T]) -> T:
+        self.held = self.calls + 1 == self._call
+        return await super().run(call)
+
+
+DECIDE, SYNC = 1, 2
+"""Calls of workers in a round of one group."""
+
+
+def held_at(tmp_path: Path, call: int) -> World:
+    world = World(tmp_path / "d")
+    world.workers = world.cleaner._parts.workers = HeldAt(call)
+    return world
+
+
+def test_a_stop_while_a_swap_is_synced_finishes_it(tmp_path: Path) -> None:
+    world = held_at(tmp_path, SYNC)
+    log = world.log("orders")
+    with virtual_loop() as loop:
+        task = loop.create_task(world.cleaner.clean_dirtiest())
+        while world.workers.calls < SYNC:
+            loop.run_until_complete(asyncio.sleep(0))
+        assert list(Path(log.directory).glob("*.swap"))
+        task.cancel()
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+    assert task.cancelled()
+    assert offsets(log) == [8, 9]
+    assert not list(Path(log.directory).glob("*.swap"))
+
+
+def test_a_log_that_fails_while_a_swap_is_synced_is_left_as_it_is(tmp_path: Path) -> None:
+    world = held_at(tmp_path, SYNC)
+    log = world.log("orders")
+    with virtual_loop() as loop:
+        task = loop.create_task(world.cleaner.clean_dirtiest())
+        while world.workers.calls < SYNC:
+            loop.run_until_complete(asyncio.sleep(0))
+        log.damaged(CorruptLogError("found meanwhile"))
+        world.workers.release()
+        assert loop.run_until_complete(task)
+    assert not world.logs.directories[0].is_offline
+
+
+def test_a_full_disk_at_the_swap_leaves_the_log_and_nothing_behind(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    world = World(tmp_path / "d", disk=disk)
+    log = world.log("orders")
+    disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None
+    assert not world.clean()
+    assert len(offsets(log)) == 10
+    assert not list(Path(log.directory).glob("*.cleaned"))
+    disk.fail = lambda operation, path: None
+    assert world.clean()
+    assert offsets(log) == [8, 9]
+
+
+def test_a_full_disk_at_the_checkpoint_is_no_failure_of_the_directory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FaultyDisk()
+    world = World(tmp_path / "d", disk=disk)
+    log = world.log("orders")
+    disk.fail = lambda operation, path: full(operation, path) if path.endswith(CHECKPOINT_FILE) else None
+    assert world.clean()
+    assert "a start will clean more than it must" in caplog.text
+    assert not world.logs.directories[0].is_offline
+    assert offsets(log) == [8, 9]
+
+
+def test_a_failure_about_a_log_that_is_deleted_meanwhile_is_none_of_the_directory(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = world.log("orders")
+
+    def delete_and_fail() -> None:
+        world.logs.delete("orders", 0)
+        raise DiskFailure("read", "x", OSError(errno.ENOENT, "No such file or directory"))
+
+    world.rounds.between = delete_and_fail
+    with caplog.at_level("INFO"):
+        assert world.clean()
+    assert "The cleaning of orders-0 was overtaken" in caplog.text
+    assert (log.failure, world.logs.directories[0].failure) == (None, None)
+
+
+def test_records_without_a_key_are_counted_aloud(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """They were stored before their topic was compacted."""
+    log = world.log("orders", dirty=0, config=LogConfig())
+    log.append(batch(b"v", key=None), leader_epoch=0)
+    log.update_config(CONFIG)
+    world.log("orders")
+    assert world.clean()
+    assert "1 records of orders-0 had no key" in caplog.text
+    assert offsets(log) == [9, 10]
+
+
+def test_an_offline_directory_gets_no_checkpoint(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    world = World(tmp_path / "d", disk=disk)
+    world.log("orders")
+    assert world.clean()
+    (directory,) = world.logs.directories
+    world.logs.take_offline(directory, broken("fsync", directory.path))
+    disk.operations.clear()
+    with virtual_loop() as loop:
+        loop.run_until_complete(world.cleaner._write_checkpoint(directory))
+    assert disk.operations == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import json
 import signal
@@ -206,3 +207,70 @@ def test_a_process_that_waits_ends_with_its_broker(tmp_path: Path) -> None:
         return await process.wait()
 
     assert asyncio.run(acts()) == 0
+
+
+@pytest.mark.parametrize(
+    ("plan_of", "kind"),
+    [
+        (lambda plan: plan.to_json().replace(b"orders-0", b"nobody-0"), "disk"),
+        (lambda plan: plan.to_json().replace(b"orders-0", b"broken-0"), "corrupt"),
+    ],
+)
+def test_a_round_that_fails_is_told_and_the_next_plan_is_run(
+    tmp_path: Path, plan_of: Callable[[RoundPlan], bytes], kind: str
+) -> None:
+    plan, _ = filled(tmp_path / "orders-0")
+    filled(tmp_path / "broken-0")
+    path = tmp_path / "broken-0" / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    commands = [
+        json.dumps({"bytes_per_second": FAST, "plan": json.loads(each)}).encode() + b"\n"
+        for each in (plan_of(plan), plan.to_json())
+    ]
+    reports = io.BytesIO()
+    child.serve(io.BytesIO(b"".join(commands)), reports, RealDisk(), never)
+    told = [json.loads(line) for line in reports.getvalue().splitlines()]
+    assert [next(iter(each)) for each in told] == [kind, "group", "end"]
+    if kind == "disk":
+        failure = told[0]["disk"]
+        assert (failure["number"], failure["is_full"]) == (errno.ENOENT, False)
+
+
+def test_a_round_that_a_clients_records_fail_is_told(tmp_path: Path) -> None:
+    log = open_at(tmp_path / "orders-0")
+    broken = batch(b"a" * 50, b"b" * 50, codec=Codec.GZIP)
+    broken[BATCH_HEADER_BYTES] ^= 0xFF
+    log.append(with_crc(broken), leader_epoch=0)
+    log.update_config(CONFIG)
+    append(log, (b"a", b"x"))
+    log.roll()
+    candidate = candidate_of(log)
+    assert candidate is not None
+    plan = json.loads(candidate.plan(NOW_MS, MAP_BYTES).to_json())
+    command = json.dumps({"bytes_per_second": FAST, "plan": plan}).encode() + b"\n"
+    reports = io.BytesIO()
+    child.serve(io.BytesIO(command), reports, RealDisk(), never)
+    assert "gzip" in json.loads(reports.getvalue())["failed"]["message"]
+
+
+def test_a_pipe_that_is_closed_fails_the_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, _ = filled(tmp_path / "orders-0")
+
+    async def acts() -> None:
+        rounds = ProcessRounds()
+        try:
+            process = await rounds._living()
+            assert process.stdin is not None
+
+            def write(data: bytes) -> None:
+                raise RuntimeError("unable to perform operation; the handler is closed")
+
+            monkeypatch.setattr(process.stdin, "write", write)
+            with pytest.raises(RoundFailedError, match="the compacting process cannot be spoken to"):
+                await reports_of(rounds, plan)
+            assert process.returncode is not None, "it is not used again"
+            assert len(await reports_of(rounds, plan)) == 2
+        finally:
+            await rounds.close()
+
+    asyncio.run(acts())

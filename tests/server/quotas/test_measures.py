@@ -87,3 +87,10 @@ def test_the_table_of_clients_is_bounded() -> None:
         rates.record(kept, 0, 0)
     assert len(rates._by_client) == MEASURES_MAX
     assert rates.record(kept, 0, 0) > 0, "who is active is not forgotten"
+
+
+def test_a_client_without_a_limit_has_nothing_to_take_back() -> None:
+    rates = Rates(lambda: SampledRate(samples_max=11, window_ms=1000))
+    rates.take_back(("alice", "app"), 5_000, 0)
+    rates.set_limits(limits_of({(("user", None),): 1000.0}))
+    assert rates.record(("alice", "app"), 11_001, 0) > 0

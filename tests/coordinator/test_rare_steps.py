@@ -1,0 +1,188 @@
+"""Steps of groups and transactions that need an unlucky moment, as scripts (tests/coordinator/test_scripts.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.coordinator.test_scripts import run_script
+
+
+def check(kind: str, directory: Path, script: str) -> None:
+    """What is seen is what the script says."""
+    expected = "\n".join(line.strip() for line in script.strip().splitlines()) + "\n"
+    assert run_script(kind, expected, directory) == expected
+
+
+def test_offsets_of_members_that_read_what_is_not_known_do_not_expire(tmp_path: Path) -> None:
+    check(
+        "group",
+        tmp_path,
+        """
+        > config initial_rebalance_delay_ms=10 offsets_retention_ms=1000 retention_check_interval_ms=500
+        > join a version=3 type=connect session=60000
+        > wait 20
+        a join: generation 1 range leader=a#1 member=a#1 members=a#1
+        > sync a a=one
+        a sync: 'one'
+        > commit a t-0=5
+        a commit: NONE
+        > wait 5000
+        > fetch t-0
+        t-0: 5
+        > leave a
+        a leave: NONE
+        > wait 5000
+        > fetch t-0
+        t-0: -1
+        """,
+    )
+
+
+def test_an_id_that_was_given_to_a_dynamic_member_is_no_static_members(tmp_path: Path) -> None:
+    check(
+        "group",
+        tmp_path,
+        """
+        > join a version=4
+        a join: MEMBER_ID_REQUIRED member=a#1
+        > join a version=5 instance=i
+        a join: UNKNOWN_MEMBER_ID member=a#1
+        > describe
+        Empty type= protocol=
+        """,
+    )
+
+
+def test_a_group_deleted_before_its_first_record_is_committed_is_not_deleted_again(tmp_path: Path) -> None:
+    check(
+        "group",
+        tmp_path,
+        """
+        > hold-commits
+        > join a version=4
+        a join: MEMBER_ID_REQUIRED member=a#1
+        > delete-group
+        > commit - t-0=5
+        > restart
+        delete-group: NOT_COORDINATOR
+        - commit: NOT_COORDINATOR
+        > list
+        g Empty classic
+        > fetch t-0
+        t-0: 5
+        """,
+    )
+
+
+def test_the_metadata_of_an_offset_in_a_transaction_has_a_largest_size(tmp_path: Path) -> None:
+    check(
+        "transaction",
+        tmp_path,
+        """
+        > init p
+        p init: producer 1000 epoch 0
+        > add-offsets p g
+        p add-offsets: NONE
+        > commit-offsets p g t-0=5 metadata=LONG
+        p commit-offsets: OFFSET_METADATA_TOO_LARGE
+        > commit-offsets p g t-0=6
+        p commit-offsets: NONE
+        > commit p
+        p commit: goes on as producer 1000 epoch 1
+        > fetch-offsets g t-0
+        t-0: 6
+        """.replace("LONG", "m" * 4097),
+    )
+
+
+def test_a_transaction_with_the_last_epoch_that_times_out_brings_a_new_producer_id(tmp_path: Path) -> None:
+    check(
+        "transaction",
+        tmp_path,
+        """
+        > init p timeout=5000
+        p init: producer 1000 epoch 0
+        > epoch p 32766
+        > produce p t-0 v
+        p produce v: offset 0
+        > records
+        x Empty 1000/0
+        x Empty 1000/32766
+        x Ongoing 1000/32766 t-0
+        > wait 30000
+        > show t-0
+        t-0: end 2 stable 2 aborted 1000 0..1
+        > records
+        x PrepareAbort 1000/32767 before 1001 t-0
+        x CompleteAbort 1001/0 after 1000
+        > init p
+        p init: producer 1001 epoch 1
+        """,
+    )
+
+
+def test_a_coordinator_whose_topic_is_gone_sends_its_clients_away(tmp_path: Path) -> None:
+    check(
+        "transaction",
+        tmp_path,
+        """
+        > init p
+        p init: producer 1000 epoch 0
+        > add p t-0
+        p add: NONE
+        > add-offsets p g
+        p add-offsets: NONE
+        > delete-topic __consumer_offsets
+        > commit-offsets p g t-0=5
+        p commit-offsets: NOT_COORDINATOR
+        > delete-topic __transaction_state
+        > commit p
+        p commit: NOT_COORDINATOR
+        > init p
+        p init: NOT_COORDINATOR
+        > list
+        """,
+    )
+
+
+def test_a_batch_behind_a_refused_one_of_its_transaction_is_out_of_order(tmp_path: Path) -> None:
+    check(
+        "transaction",
+        tmp_path,
+        """
+        > init p
+        p init: producer 1000 epoch 0
+        > refuse-appends __transaction_state-0
+        > produce p t-0 first sequence=0
+        p produce first: NOT_ENOUGH_REPLICAS
+        > allow-appends __transaction_state-0
+        > produce p t-0 second sequence=1
+        p produce second: OUT_OF_ORDER_SEQUENCE_NUMBER
+        > produce p t-0 first sequence=0
+        p produce first: offset 0
+        > produce p t-0 second sequence=1
+        p produce second: offset 1
+        """,
+    )
+
+
+def test_a_topic_that_is_deleted_while_a_batch_waits_to_begin_its_transaction(tmp_path: Path) -> None:
+    check(
+        "transaction",
+        tmp_path,
+        """
+        > init p
+        p init: producer 1000 epoch 0
+        > refuse-appends t-0
+        > produce p t-0 a
+        p produce a: NOT_ENOUGH_REPLICAS
+        > commit p
+        p commit: goes on as producer 1000 epoch 1
+        > produce p t-0 b
+        > delete-topic t
+        > wait 1000
+        p produce b: UNKNOWN_TOPIC_OR_PARTITION
+        > show u-0
+        u-0: end 0 stable 0
+        """,
+    )

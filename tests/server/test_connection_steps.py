@@ -1,0 +1,214 @@
+"""A connection whose transport calls in an order that sockets seldom give."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Connection, Pending
+from kwire.server.network.connection_limits import limits_of
+from kwire.server.network.listener import ConnectionTable, Listener
+from kwire.server.network.listeners import Listeners
+from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.request_memory import RequestMemory
+from kwire.server.settings.config import SettingError, make_config
+from tests.support.raw_client import sized
+from tests.virtual_loop import VirtualLoop, virtual_loop
+
+
+class Transport:
+    """Notes what is asked of it; its output takes what a test says."""
+
+    def __init__(self, peer: tuple[str, int] | None = ("10.0.0.1", 99)) -> None:
+        self.peer = peer
+        self.asked: list[str] = []
+        self.unsent = 0
+
+    def get_extra_info(self, name: str) -> tuple[str, int] | None:
+        return self.peer
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: self.asked.append(name)
+
+
+class Door:
+    """A listener and one connection of it."""
+
+    def __init__(self, *, peer: tuple[str, int] | None = ("10.0.0.1", 99)) -> None:
+        self.judged: list[BaseException] = []
+        self.served: list[bytes] = []
+        self.outcome: Any = (None, 0)
+        self.table = ConnectionTable()
+        self.listener = Listener(
+            name="PLAINTEXT",
+            limits=limits_of(make_config({}).typed),
+            memory=RequestMemory(1 << 20),
+            output=OutputMemory(1 << 20),
+            table=self.table,
+            receive_buffer=bytearray(RECEIVE_BUFFER_BYTES),
+            judge=self.judged.append,
+        )
+        self.listener.handle = self._handle
+        self.transport = Transport(peer)
+        self.connection = Connection(self.listener)
+        self.connection.connection_made(cast("Any", self.transport))
+
+    def _handle(self, connection: Connection, frame: bytes) -> Any:
+        self.served.append(frame)
+        return self.outcome
+
+    def receive(self, data: bytes) -> None:
+        self.connection.get_buffer(len(data))[: len(data)] = data
+        self.connection.buffer_updated(len(data))
+
+    def asked(self, name: str) -> int:
+        return self.transport.asked.count(name)
+
+
+def play(act: Callable[[VirtualLoop], Awaitable[None]]) -> None:
+    with virtual_loop() as loop:
+
+        async def main() -> None:
+            await act(loop)
+
+        loop.run_until_complete(main())
+
+
+def test_a_client_that_has_left_before_it_is_accepted_has_no_address() -> None:
+    async def act(_: VirtualLoop) -> None:
+        door = Door(peer=None)
+        assert (door.connection.peer_host, door.connection.peer_port) == ("", 0)
+        door.connection.connection_lost(None)
+        assert not door.table.connections
+
+    play(act)
+
+
+def test_nothing_is_served_of_what_comes_after_the_close() -> None:
+    async def act(_: VirtualLoop) -> None:
+        door = Door()
+        door.receive(sized(b"one"))
+        door.connection.close("a test")
+        door.receive(sized(b"two"))
+        assert door.served == [b"one"]
+
+    play(act)
+
+
+def test_a_connection_is_closed_once_and_not_dropped_after_its_end() -> None:
+    async def act(_: VirtualLoop) -> None:
+        door = Door()
+        door.connection.close("a test")
+        door.connection.close("a test")
+        assert door.asked("close") == 1
+        door.connection.connection_lost(None)
+        door.connection.abort("a test")
+        assert door.asked("abort") == 0
+        door.listener.disconnected(door.connection)
+        assert not door.table.per_host
+
+    play(act)
+
+
+def test_the_time_that_a_client_takes_nothing_is_not_begun_again_by_a_close() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        door = Door()
+        door.transport.unsent = 100
+        door.connection.pause_writing()
+        began = loop.time()
+        await asyncio.sleep(5)
+        door.connection.close("a test")
+        assert door.connection.write_blocked_since == began
+        door.connection.resume_writing()
+        assert door.connection.write_blocked_since == began, "the rest of the output is still to go"
+        await asyncio.sleep(5)
+        assert door.connection.is_stalled(loop.time(), 9)
+
+    play(act)
+
+
+def test_a_connection_is_read_from_again_when_nothing_holds_it_back() -> None:
+    async def act(_: VirtualLoop) -> None:
+        door = Door()
+        door.connection.pause_for_memory()
+        door.connection.pause_writing()
+        assert door.asked("pause_reading") == 1
+        door.connection.resume_for_memory()
+        assert door.asked("resume_reading") == 0
+        door.connection.resume_writing()
+        assert door.asked("resume_reading") == 1
+
+    play(act)
+
+
+def test_the_longest_of_several_throttles_counts() -> None:
+    async def act(_: VirtualLoop) -> None:
+        door = Door()
+        door.connection.hold(1000)
+        door.connection.hold(500)
+        door.connection.hold(2000)
+        door.receive(sized(b"one"))
+        await asyncio.sleep(1.9)
+        assert door.served == []
+        await asyncio.sleep(0.2)
+        assert door.served == [b"one"]
+
+    play(act)
+
+
+@pytest.mark.parametrize("error", [None, ValueError("broken")])
+def test_an_error_of_a_request_whose_client_has_left_is_still_judged(error: Exception | None) -> None:
+    async def act(loop: VirtualLoop) -> None:
+        door = Door()
+        goes_on = loop.create_future()
+
+        async def work() -> None:
+            await goes_on
+
+        door.outcome = Pending(work(), lambda _: (None, 0), pipelined=False)
+        door.receive(sized(b"one"))
+        await asyncio.sleep(0)
+        door.connection.connection_lost(None)
+        if error is None:
+            goes_on.set_result(None)
+        else:
+            goes_on.set_exception(error)
+        await asyncio.sleep(0.1)
+        assert door.judged == ([] if error is None else [error])
+        assert door.listener.memory.used_bytes == 0
+
+    play(act)
+
+
+def test_a_listener_that_was_never_bound_may_be_stopped() -> None:
+    async def act(_: VirtualLoop) -> None:
+        Door().listener.stop_accepting()
+
+    play(act)
+
+
+def test_an_address_that_is_taken_between_bind_and_serve_is_named() -> None:
+    async def act(_: VirtualLoop) -> None:
+        config = make_config({"listeners": "PLAINTEXT://127.0.0.1:9092"})
+        listeners = Listeners(config, config.listeners, judge=lambda _: None)
+        error = OSError(98, "Address already in use")
+
+        async def serve(handle: Any) -> None:
+            raise error
+
+        listeners._listeners = [cast("Any", SimpleNamespace(serve=serve))]
+        with pytest.raises(SettingError, match="9092") as refused:
+            await listeners.serve(lambda _: cast("Any", None))
+        assert refused.value.__cause__ is error
+
+    play(act)

@@ -1,0 +1,351 @@
+"""Parts of a broker and odd answers: from the active controller, from their disk, or from nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
+from kwire.cluster.image import MetadataImage, PartitionImage
+from kwire.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from kwire.log.disk import DiskFailure
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
+from kwire.protocol.messages.alter_partition import (
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from kwire.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
+from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
+from kwire.protocol.messages.controller_registration import ControllerRegistrationResponse
+from kwire.server.active_controller import NoController
+from kwire.server.background import Background
+from kwire.server.broker_lifecycle import BrokerLifecycle
+from kwire.server.controller_registration import ControllerRegistration
+from kwire.server.coordinators import Coordinators
+from kwire.server.cordoned_directories import CordonedDirectories
+from kwire.server.current_leaders import current_leader
+from kwire.server.directory_assignments import DirectoryAssignments
+from kwire.server.in_sync_changes import InSyncChanges
+from kwire.server.internal_topics import WANTED_MAX, TopicCreator
+from kwire.server.long_answers import LongAnswers
+from kwire.server.lost_replicas import LostReplicas
+from kwire.server.network.node_connection import NodeConnection
+from kwire.server.quorum_settings import refuse_other_voters
+from kwire.server.settings.config import SettingError
+from tests.virtual_loop import VirtualLoop, virtual_loop
+
+E = ErrorCode
+TOPIC_ID = UUID(int=7)
+HERE, THERE = UUID(int=11), UUID(int=12)
+
+
+class Asked:
+    """An active controller that answers as a test says; what it raises, it raises."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.requests: list[Any] = []
+
+    async def ask(self, request: Any) -> Any:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    ask_until_answered = ask
+
+
+def play(act: Callable[[VirtualLoop], Awaitable[None]]) -> None:
+    with virtual_loop() as loop:
+
+        async def main() -> None:
+            await act(loop)
+
+        loop.run_until_complete(main())
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def replica(directory: str = "/here/t-0", *, said: UUID = HERE) -> Any:
+    image = PartitionImage(replicas=(1,), directories=(said,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
+    log = SimpleNamespace(directory=directory, failure=None, lacks_space=False)
+    return SimpleNamespace(topic="t", topic_id=TOPIC_ID, index=0, image=image, log=log, is_removed=False)
+
+
+# --- where replicas are
+
+
+def assignments(*answers: Any) -> tuple[DirectoryAssignments, Asked]:
+    asked = Asked(*answers)
+    known = DirectoryAssignments(
+        broker_id=1,
+        broker_epoch=lambda: 5,
+        directory_ids={"/here": HERE, "/there": THERE},
+        active_controller=cast("Any", asked),
+    )
+    return known, asked
+
+
+def test_where_a_replica_is_is_told_until_the_controller_takes_note(caplog: pytest.LogCaptureFixture) -> None:
+    async def act(loop: VirtualLoop) -> None:
+        refused = AssignReplicasToDirsResponse(error_code=E.STALE_BROKER_EPOCH)
+        known, asked = assignments(KafkaError(E.REQUEST_TIMED_OUT), refused, AssignReplicasToDirsResponse())
+        running = loop.create_task(known.run())
+        known.note(replica("/there/t-0"))
+        await asyncio.sleep(60)
+        assert [request.directories[0].id for request in asked.requests] == [THERE] * 3
+        assert "the controller could not be told of log directories" in caplog.text
+        assert "the controller refused log directories: STALE_BROKER_EPOCH" in caplog.text
+        running.cancel()
+
+    play(act)
+
+
+def test_a_promotion_to_where_the_controller_has_the_replica_already_needs_no_wait() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        known, asked = assignments(AssignReplicasToDirsResponse())
+        awaited = known.begin_promotion(replica("/here/t-0", said=THERE), "/there")
+        assert awaited.done()
+        assert asked.requests == []
+
+    play(act)
+
+
+def test_a_replica_that_was_given_up_is_not_told_again_because_the_metadata_change() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        known, asked = assignments(AssignReplicasToDirsResponse())
+        running = loop.create_task(known.run())
+        partition = replica()
+        known.lose((TOPIC_ID, 0), partition.image)
+        await settle()
+        told = len(asked.requests)
+        known.look(partition)
+        await settle()
+        assert len(asked.requests) == told
+        known.note(partition)
+        await settle()
+        assert len(asked.requests) == told + 1, "its log is open again"
+        running.cancel()
+
+    play(act)
+
+
+# --- who is in sync
+
+
+class Proposal(SimpleNamespace):
+    """What a leader proposes."""
+
+
+def in_sync_changes(*answers: Any) -> tuple[InSyncChanges, Asked, Any]:
+    asked = Asked(*answers)
+    changes = InSyncChanges(broker_id=1, broker_epoch=lambda: 5, active_controller=cast("Any", asked))
+    partition = replica()
+    proposal = Proposal(isr=(1, 2), broker_epochs=(5, 6), leader_epoch=0, partition_epoch=3)
+    partition.in_sync = SimpleNamespace(
+        proposal=proposal, refused=lambda _: setattr(partition.in_sync, "proposal", None)
+    )
+    return changes, asked, partition
+
+
+def test_a_change_is_proposed_again_while_the_controller_takes_none() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        decided = AlterPartitionResponsePartitionData(partition_index=0, partition_epoch=3)
+        done = AlterPartitionResponse(topics=[AlterPartitionResponseTopicData(topic_id=TOPIC_ID, partitions=[decided])])
+        changes, asked, partition = in_sync_changes(AlterPartitionResponse(error_code=E.STALE_BROKER_EPOCH), done)
+        running = loop.create_task(changes.run())
+        changes.note(partition)
+        await asyncio.sleep(10)
+        assert len(asked.requests) == 2
+        assert partition.in_sync.proposal is None, "nothing has changed: it was so already"
+        running.cancel()
+
+    play(act)
+
+
+# --- disks
+
+
+def lost_replicas(disk: Any) -> LostReplicas:
+    lost = LostReplicas.__new__(LostReplicas)
+    lost._disk = disk
+    lost._full = {}
+    lost._woken = asyncio.Event()
+    return lost
+
+
+def test_a_disk_that_does_not_tell_its_space_has_none(caplog: pytest.LogCaptureFixture) -> None:
+    def space(path: str) -> tuple[int, int]:
+        raise DiskFailure("statvfs", path, OSError(5, "Input/output error"))
+
+    async def act(loop: VirtualLoop) -> None:
+        lost = lost_replicas(SimpleNamespace(space=space))
+        full, offline = replica(), replica()
+        offline.log.failure = DiskFailure("fsync", "x", OSError(5, "Input/output error"))
+        offline.index = 1
+        lost._full = {(TOPIC_ID, each.index): each for each in (full, offline)}
+        lost._take_back()
+        assert list(lost._full.values()) == [full], "what is offline is waited for no more"
+        assert "statvfs of /here/t-0 failed" in caplog.text
+
+    play(act)
+
+
+def test_a_replica_that_is_removed_is_in_no_trouble() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        lost = lost_replicas(None)
+        partition = replica()
+        partition.is_removed = True
+        lost._in_trouble(partition)
+        assert lost._full == {}
+
+    play(act)
+
+
+# --- other answers
+
+
+def test_a_controller_that_is_not_registered_says_why_and_tries_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def act(loop: VirtualLoop) -> None:
+        asked = Asked(ControllerRegistrationResponse(error_code=E.UNSUPPORTED_VERSION))
+        registration = ControllerRegistration(
+            node_id=3,
+            incarnation_id=UUID(int=1),
+            endpoints=(),
+            metadata_log=cast("Any", SimpleNamespace(image=MetadataImage())),
+            active_controller=cast("Any", asked),
+        )
+        running = loop.create_task(registration.run())
+        await asyncio.sleep(30)
+        assert len(asked.requests) > 1
+        assert "cannot register the controller: UNSUPPORTED_VERSION" in caplog.text
+        running.cancel()
+
+    play(act)
+
+
+def test_producer_ids_that_the_controller_refuses_are_asked_for_again_by_clients() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        coordinators = Coordinators.__new__(Coordinators)
+        coordinators._node = cast("Any", SimpleNamespace(config=SimpleNamespace(node_id=1)))
+        coordinators._broker_epoch = lambda: 5
+        refused = AllocateProducerIdsResponse(error_code=E.STALE_BROKER_EPOCH)
+        given = AllocateProducerIdsResponse(producer_id_start=1000, producer_id_len=10)
+        coordinators._active_controller = cast("Any", Asked(refused, given))
+        with pytest.raises(KafkaError, match="STALE_BROKER_EPOCH") as raised:
+            await coordinators._allocate_producer_ids()
+        assert raised.value.code is E.COORDINATOR_NOT_AVAILABLE
+        assert await coordinators._allocate_producer_ids() == range(1000, 1010)
+
+    play(act)
+
+
+@pytest.mark.parametrize(("level", "told"), [(METADATA_VERSION_4_3_IV0 - 1, None), (METADATA_VERSION_4_3_IV0, [HERE])])
+def test_cordoned_directories_are_told_to_controllers_that_can_store_them(level: int, told: list[UUID] | None) -> None:
+    directories = [SimpleNamespace(path=path, is_cordoned=False) for path in ("/here", "/there")]
+    cordoned = CordonedDirectories(
+        config=cast("Any", {"cordoned.log.dirs": ["/here"]}),
+        logs=cast("Any", SimpleNamespace(directories=directories)),
+        directory_ids={"/here": HERE, "/there": THERE},
+        changed=lambda: None,
+    )
+    assert cordoned.told(MetadataImage(features={METADATA_VERSION: level})) == told
+
+
+def test_a_broker_that_no_controller_registers_in_time_does_not_start() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        lifecycle = BrokerLifecycle.__new__(BrokerLifecycle)
+        lifecycle._active_controller = cast("Any", Asked(NoController("node 3 does not answer")))
+        request = BrokerRegistrationRequest()
+        assert await lifecycle._try_to_register(request, is_last=False) is None
+        with pytest.raises(SettingError, match="no controller has registered this broker: node 3 does not answer"):
+            await lifecycle._try_to_register(request, is_last=True)
+
+    play(act)
+
+
+def test_a_connection_that_was_never_opened_may_be_closed() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        connection = NodeConnection(client_id="test", software_version="1")
+        waiting = connection.send(BrokerRegistrationRequest())
+        connection.close(ConnectionResetError("this node is stopping"))
+        with pytest.raises(ConnectionResetError):
+            await waiting
+
+    play(act)
+
+
+def test_nobody_leads_a_partition_that_is_not_there() -> None:
+    context = cast("Any", SimpleNamespace(services=SimpleNamespace(image=MetadataImage())))
+    assert current_leader("t", 0, context) is None
+
+
+def test_a_warning_of_the_loop_without_an_error_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        background = Background("broker")
+        loop = asyncio.get_running_loop()
+        loop.call_exception_handler({"message": "an odd thing"})
+        loop.call_exception_handler({"message": "a failed timer", "exception": ValueError("x")})
+        assert not background.failed.done()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(main())
+    assert "an odd thing" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("voters", "why"),
+    [((), "the metadata log has no voters"), ((1, 2), "are the nodes 1, 2"), ((9,), "are the nodes 9")],
+)
+def test_a_node_without_a_quorum_does_not_lead_the_log_of_others_alone(voters: tuple[int, ...], why: str) -> None:
+    found = VoterSet(Voter(key=ReplicaKey(node, UUID(int=node))) for node in voters)
+    history = SimpleNamespace(voters=found)
+    log = SimpleNamespace(node=SimpleNamespace(quorum=SimpleNamespace(history=history)))
+    quorum = SimpleNamespace(key=ReplicaKey(1, UUID(int=1)))
+    with pytest.raises(DirectoryRefused, match=why):
+        refuse_other_voters(cast("Any", log), cast("Any", quorum))
+    history.voters = VoterSet([Voter(key=quorum.key)])
+    refuse_other_voters(cast("Any", log), cast("Any", quorum))
+
+
+def test_so_many_topics_are_wanted_at_once(tmp_path: Path) -> None:
+    async def act(loop: VirtualLoop) -> None:
+        creator = TopicCreator(cast("Any", None), cast("Any", None), cast("Any", {}))
+        creator.create_soon(f"topic-{number}" for number in range(WANTED_MAX + 5))
+        assert list(creator._wanted)[-1] == f"topic-{WANTED_MAX - 1}"
+
+    play(act)
+
+
+def test_a_client_that_leaves_before_the_turn_of_its_long_answer_leaves_nothing_to_do() -> None:
+    def pieces() -> Generator[None, None, str]:
+        yield
+        return "made"
+
+    async def act(loop: VirtualLoop) -> None:
+        answers = LongAnswers()
+        quotas = SimpleNamespace(active=False, begin=lambda: None)
+        clock = SimpleNamespace(monotonic_ms=lambda: 0.0)
+        context = cast("Any", SimpleNamespace(services=SimpleNamespace(quotas=quotas, clock=clock)))
+        first, second = answers.make(pieces(), context), answers.make(pieces(), context)
+        second.cancel()
+        assert await first == "made"
+        await settle()
+        assert not answers._waiting
+        assert await answers.make(pieces(), context) == "made"
+
+    play(act)

@@ -1,0 +1,207 @@
+"""Answers that wait for partitions, over partitions that do what a test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kwire.log.disk import DiskFailure
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
+from kwire.server.delayed_fetch import DelayedFetch
+from kwire.server.durable_answers import DurableAnswer
+from tests.support.compiled import replaces_methods
+from tests.virtual_loop import virtual_loop
+
+E = ErrorCode
+READ_COMMITTED = 1
+ACKS_ALL = -1
+
+
+def play(act: Callable[[], Awaitable[None]]) -> None:
+    with virtual_loop() as loop:
+
+        async def main() -> None:
+            await act()
+
+        loop.run_until_complete(main())
+
+
+class Partition:
+    """A partition with those who wait for it."""
+
+    def __init__(self, index: int = 0) -> None:
+        self.topic = "t"
+        self.index = index
+        self.in_sync = None
+        self.log = SimpleNamespace(failure=None)
+        self.is_led = self.has_enough_in_sync = True
+        self.high_watermark = self.stable_offset = 0
+        self.waiters: list[Any] = []
+
+    def is_answered(self, last_offset: int, acks: int) -> bool:
+        return self.high_watermark > last_offset
+
+    def end_offset(self, isolation_level: int) -> int:
+        return self.stable_offset if isolation_level == READ_COMMITTED else self.high_watermark
+
+    def wait(self, waiter: Any, *, for_tail: bool = False) -> None:
+        self.waiters.append(waiter)
+
+    def stop_waiting(self, waiter: Any) -> None:
+        self.waiters.remove(waiter)
+
+    def tell(self, size: int) -> None:
+        for waiter in list(self.waiters):
+            waiter.more_data(size)
+
+
+# --- produce
+
+
+class Produced:
+    """A request with a batch in each of two partitions, which are not committed yet."""
+
+    def __init__(self) -> None:
+        self.partitions = [Partition(0), Partition(1)]
+        self.data = [ProducedPartition(index, b"") for index in (0, 1)]
+        for data in self.data:
+            data.base_offset = 0
+        exchange = ProduceExchange(None, ACKS_ALL, 5000)
+        appends = [(cast("Any", each), data, 0) for each, data in zip(self.partitions, self.data, strict=True)]
+        known = SimpleNamespace(get=lambda topic, index: self.partitions[index])
+        self.answer = DurableAnswer(exchange, appends, cast("Any", known)).future
+
+    def commit(self, index: int) -> None:
+        self.partitions[index].high_watermark = 1
+        self.partitions[index].tell(1)
+
+    def outcomes(self) -> list[tuple[int, int]]:
+        return [(data.error_code, data.base_offset) for data in self.data]
+
+
+def test_an_answer_waits_for_the_last_of_its_partitions() -> None:
+    async def act() -> None:
+        produced = Produced()
+        produced.commit(0)
+        assert not produced.answer.done()
+        produced.commit(1)
+        await produced.answer
+        assert produced.outcomes() == [(E.NONE, 0), (E.NONE, 0)]
+        assert [each.waiters for each in produced.partitions] == [[], []]
+
+    play(act)
+
+
+def test_too_few_replicas_after_the_append_are_told() -> None:
+    async def act() -> None:
+        produced = Produced()
+        produced.partitions[0].has_enough_in_sync = False
+        produced.commit(0)
+        produced.commit(1)
+        await produced.answer
+        assert produced.outcomes() == [(E.NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1), (E.NONE, 0)]
+
+    play(act)
+
+
+def test_a_disk_that_fails_before_the_commit_is_told() -> None:
+    async def act() -> None:
+        produced = Produced()
+        produced.partitions[0].log.failure = DiskFailure("fsync", "x", OSError(5, "Input/output error"))
+        produced.partitions[0].tell(0)
+        produced.commit(1)
+        await produced.answer
+        assert produced.outcomes() == [(E.KAFKA_STORAGE_ERROR, -1), (E.NONE, 0)]
+
+    play(act)
+
+
+# --- fetch
+
+
+class Fetch:
+    """A fetch of committed records that finds what a test says."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partitions = [partition]
+        self.request = SimpleNamespace(isolation_level=READ_COMMITTED, max_wait_ms=60_000)
+        self.replica_id = -1
+        self.bytes_min, self.size, self.answer_bytes = 1, 0, 100
+        self.output = SimpleNamespace(promise=lambda size: None, fulfil=lambda size: None)
+        self.reads = 0
+        self.error: Exception | None = None
+
+    def will_wait(self) -> None:
+        pass
+
+    goes_on = will_wait
+
+    @property
+    def need_not_wait(self) -> bool:
+        return self.size >= self.bytes_min
+
+    def read(self) -> list[Any]:
+        self.reads += 1
+        if self.error is not None:
+            raise self.error
+        return []
+
+    def conclude(self, answers: list[Any]) -> str:
+        return "answer"
+
+
+def delayed(partition: Partition) -> tuple[Fetch, DelayedFetch]:
+    fetch = Fetch(partition)
+    waiting = DelayedFetch(cast("Any", fetch))
+    waiting.wait()
+    return fetch, waiting
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@replaces_methods
+def test_a_read_that_fails_after_a_wait_is_handed_to_the_connection() -> None:
+    async def act() -> None:
+        partition = Partition()
+        fetch, waiting = delayed(partition)
+        fetch.error = ValueError("broken")
+        partition.stable_offset = partition.high_watermark = 1
+        partition.tell(100)
+        with pytest.raises(ValueError, match="broken"):
+            await waiting.future
+        assert partition.waiters == []
+
+    play(act)
+
+
+@replaces_methods
+def test_a_reader_of_committed_records_looks_when_what_it_may_see_has_grown_and_only_then() -> None:
+    async def act() -> None:
+        partition = Partition()
+        partition.high_watermark = 5  # a transaction is open from the start on
+        fetch, waiting = delayed(partition)
+        partition.high_watermark = 6
+        partition.tell(100)
+        await settle()
+        assert fetch.reads == 0, "it may see no more than before"
+        partition.stable_offset = 3
+        partition.tell(100)
+        partition.stable_offset = 4
+        partition.tell(100)
+        await settle()
+        assert fetch.reads == 1, "two steps in one turn are one look"
+        assert not waiting.future.done()
+        fetch.size = 10
+        partition.stable_offset = 6
+        partition.tell(100)
+        assert await waiting.future == "answer"  # type: ignore[comparison-overlap]
+
+    play(act)
