@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import resource
 import shutil
@@ -18,6 +17,7 @@ from kwire.cli.log_lines import LineLimit, OneLineFormatter
 from kwire.cli.stopping import Stopping
 from kwire.cluster.directory import DirectoryRefused
 from kwire.invariants import failure_reason, is_broken_invariant
+from kwire.kept_objects import KeptObjects
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
 from kwire.server.broker import BrokerServer
@@ -127,7 +127,7 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     stopping = Stopping(with_stdin=stop_with_stdin)
     server: BrokerServer | ControllerServer
     if config.is_broker:
-        server = BrokerServer(config, keep=gc.freeze)
+        server = BrokerServer(config, loaded=KeptObjects().loaded)
     else:
         from kwire.server.controller_server import ControllerServer  # noqa: PLC0415 a broker starts without it
 

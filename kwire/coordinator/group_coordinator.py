@@ -75,7 +75,7 @@ class GroupCoordinator:
         image: Callable[[], MetadataImage],
         clock: Clock,
         chance: Chance,
-        keep: Callable[[], None] = lambda: None,
+        loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._config = config
         self._partitions = partitions
@@ -83,7 +83,7 @@ class GroupCoordinator:
         self._clock = clock
         self._chance = chance
         self._runtime: CoordinatorRuntime[GroupRecord, GroupMachine] = CoordinatorRuntime(
-            make=self._make_machine, clock=clock, write_timeout_ms=config.commit_timeout_ms, keep=keep
+            make=self._make_machine, clock=clock, write_timeout_ms=config.commit_timeout_ms, loaded=loaded
         )
         self._memory = GroupMemory(config.memory_bytes_max, self._weighed_groups, clock)
 

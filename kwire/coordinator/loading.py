@@ -27,15 +27,15 @@ RECORDS_BETWEEN_LOOKS = 64
 class Loader:
     """Loads one shard; `run` ends at the next pause after the shard was closed, and may be cancelled at any pause."""
 
-    def __init__(self, shard: Shard[Any, Any], clock: Clock, *, keep: Callable[[], None] = lambda: None) -> None:
-        """Call `keep` at each pause: all that is there stays, and need not be searched for garbage again."""
+    def __init__(self, shard: Shard[Any, Any], clock: Clock, *, loaded: Callable[[int], None] = lambda _: None) -> None:
+        """`loaded` is told at each pause how many records more there are: what is made of them stays."""
         self._shard = shard
         self._partition = shard.partition
         self._machine: Machine[Any] = shard.machine
         self._clock = clock
-        self._keep = keep
+        self._loaded = loaded
         self._slice_started_ms = clock.monotonic_ms()
-        self._records = 0
+        self._records = self._told = 0
         self._unknown: Counter[str] = Counter()
         """What could not be decoded, and how often."""
 
@@ -97,6 +97,7 @@ class Loader:
         if self._records % RECORDS_BETWEEN_LOOKS:
             return
         if self._clock.monotonic_ms() - self._slice_started_ms >= SLICE_MS:
-            self._keep()
+            self._loaded(self._records - self._told)
+            self._told = self._records
             await asyncio.sleep(0)
             self._slice_started_ms = self._clock.monotonic_ms()

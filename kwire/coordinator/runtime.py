@@ -39,13 +39,13 @@ class CoordinatorRuntime(Generic[R, M]):
         make: Callable[[Timers[Step[R]]], M],
         clock: Clock,
         write_timeout_ms: int,
-        keep: Callable[[], None] = lambda: None,
+        loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """kwire.coordinator.shard tells what `write_timeout_ms` is, kwire.coordinator.loading what `keep` is for."""
+        """kwire.coordinator.shard tells what `write_timeout_ms` is, kwire.coordinator.loading what `loaded` is for."""
         self._write_timeout_ms = write_timeout_ms
         self._make = make
         self._clock = clock
-        self._keep = keep
+        self._loaded = loaded
         self._shards: dict[int, Shard[R, M]] = {}
         self._to_load: deque[Shard[R, M]] = deque()
         self._loading: asyncio.Task[None] | None = None
@@ -152,7 +152,7 @@ class CoordinatorRuntime(Generic[R, M]):
             return
         started_ms = self._clock.monotonic_ms()
         try:
-            records = await Loader(shard, self._clock, keep=self._keep).run()
+            records = await Loader(shard, self._clock, loaded=self._loaded).run()
             if shard.state is ShardState.LOADING:
                 shard.activate()
                 took_ms = self._clock.monotonic_ms() - started_ms

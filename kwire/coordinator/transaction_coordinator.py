@@ -77,7 +77,7 @@ class TransactionCoordinator:
         next_producer_id: Callable[[], Awaitable[int]],
         version: Callable[[], int],
         channel: MarkerChannel,
-        keep: Callable[[], None] = lambda: None,
+        loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Version is the cluster's transaction.version; channel leads to the brokers that markers are written by."""
         self._config = config
@@ -87,7 +87,7 @@ class TransactionCoordinator:
         self._next_producer_id = next_producer_id
         self._version = version
         self._runtime: CoordinatorRuntime[TransactionRecord, TransactionMachine] = CoordinatorRuntime(
-            make=self._make_machine, clock=clock, write_timeout_ms=config.write_timeout_ms, keep=keep
+            make=self._make_machine, clock=clock, write_timeout_ms=config.write_timeout_ms, loaded=loaded
         )
         self._memory = TransactionMemory(config.memory_bytes_max)
         self._spare_producer_ids: list[int] = []

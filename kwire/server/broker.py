@@ -71,15 +71,17 @@ class BrokerServer:
         workers: Workers | None = None,
         rounds: Rounds | None = None,
         memory: MemoryReturn | None = None,
-        keep: Callable[[], None] = lambda: None,
+        loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Keep is called while much is made that stays; a process that is only a broker gives `gc.freeze`."""
+        """`loaded` is told how many records coordinators load, which stay; a process that is only a broker gives
+        `KeptObjects.loaded`.
+        """
         self.config = config
         self._node = Node(config, what="broker", clock=clock, chance=chance, disk=disk, workers=workers)
         self._controller = ControllerRole(self._node) if config.is_controller else None
         self._rounds = rounds or ProcessRounds()
         self._memory = memory
-        self._keep = keep
+        self._loaded = loaded
         self._listeners = Listeners(config, config.listeners, judge=self._node.background.judge)
         self.failed = self._node.background.failed
         """Resolved when the broker cannot go on."""
@@ -122,7 +124,7 @@ class BrokerServer:
             self._partitions,
             self._active_controller,
             broker_epoch=lambda: self._lifecycle.broker_epoch,
-            keep=self._keep,
+            loaded=self._loaded,
         )
         self._services = self._make_services()
         # A leadership comes with being unfenced; from then on its watchers hear of every one.

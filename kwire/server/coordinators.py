@@ -30,7 +30,7 @@ class Coordinators:
         active_controller: ActiveController,
         *,
         broker_epoch: Callable[[], int],
-        keep: Callable[[], None],
+        loaded: Callable[[int], None],
     ) -> None:
         self._node = node
         self._active_controller = active_controller
@@ -49,7 +49,7 @@ class Coordinators:
             image=self._image,
             clock=node.clock,
             chance=node.chance,
-            keep=keep,
+            loaded=loaded,
         )
         self.markers = MarkerWriter(partitions=partitions, offsets=self.groups, clock=node.clock)
         self._markers_everywhere = MarkersEverywhere(self.markers, others)
@@ -61,7 +61,7 @@ class Coordinators:
             next_producer_id=self.producer_ids.next,
             version=lambda: self._image().features.get(TRANSACTION_VERSION, 0),
             channel=self._markers_everywhere,
-            keep=keep,
+            loaded=loaded,
         )
         self._transactions_everywhere = TransactionsEverywhere(self.transactions, others)
         self.gate = TransactionGate(

@@ -192,7 +192,9 @@ def test_an_error_of_a_request_whose_client_has_left_is_still_judged(error: Exce
 
 def test_a_listener_that_was_never_bound_may_be_stopped() -> None:
     async def act(_: VirtualLoop) -> None:
-        Door().listener.stop_accepting()
+        door = Door()
+        door.listener.stop_accepting()
+        assert door.listener.port == 0
 
     play(act)
 

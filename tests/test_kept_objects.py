@@ -1,0 +1,42 @@
+"""When loaded objects are kept from the garbage collector."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from kwire.kept_objects import RECORDS_BETWEEN, KeptObjects
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+def test_what_a_broker_loads_now_and_then_is_not_kept() -> None:
+    """Whenever it begins to lead: what is in flight then would never be searched for cycles again."""
+    kept = KeptObjects()
+    for _ in range(9):
+        kept.loaded(RECORDS_BETWEEN // 10)
+    assert gc.get_freeze_count() == 0
+    kept.loaded(RECORDS_BETWEEN // 10)
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
+    kept.loaded(RECORDS_BETWEEN // 2)
+    assert gc.get_freeze_count() == 0
+
+
+def test_garbage_is_not_kept() -> None:
+    class Cycle:
+        """Finds itself."""
+
+    cycle = Cycle()
+    setattr(cycle, "itself", cycle)  # noqa: B010 # it has no such attribute
+    del cycle
+    KeptObjects().loaded(RECORDS_BETWEEN)
+    gc.unfreeze()
+    assert not [each for each in gc.get_objects() if type(each) is Cycle]
