@@ -160,7 +160,7 @@ class Partitions:
         counts on what this replica had.
         """
         self._image = image
-        self._is_directory_lost = is_directory_lost and not self._logs.any_offline
+        self._is_directory_lost = is_directory_lost
         config_of = cache(partial(self.config_of, image=image))
         self._logs.load_all(config_of, partial(_topic_id, image))
         for log in list(self._logs.logs()):
@@ -270,7 +270,8 @@ class Partitions:
         """Begin to lead or follow a partition; None if its log stays closed."""
         image = topic.partitions[index]
         is_led = image.leader == self._broker_id
-        begins_anew = self._is_directory_lost and not _is_counted_on(image, self._broker_id)
+        may_begin_anew = self._is_directory_lost and not self._logs.any_offline
+        begins_anew = may_begin_anew and not _is_counted_on(image, self._broker_id)
         log = self._open_log(topic, index, config, may_be_new=may_be_new, begins_anew=begins_anew)
         if log is None:
             return None

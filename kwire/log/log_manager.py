@@ -10,6 +10,7 @@ removal. Other directories are left alone and named in the broker's log.
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 import uuid
@@ -71,7 +72,7 @@ class LogManager:
     ) -> None:
         """Open the directories; locks that the caller took already (to format a directory) become this object's.
 
-        One of several whose device fails is offline from the start.
+        One of several whose device fails is offline from the start, and so is one that the caller could not lock.
         """
         self._surroundings = surroundings
         self._disk = surroundings.disk
@@ -83,15 +84,18 @@ class LogManager:
         self.closed = ClosedLogs(self, surroundings)
         try:
             for path in paths:
-                self.directories.append(self._open_or_offline(path, (locks or {}).get(path)))
+                self.directories.append(self._open_or_offline(path, locks))
             if self.directories and all(directory.is_offline for directory in self.directories):
                 raise LogDirectoryError("log.dirs: every log directory is offline")
         except BaseException:
             self._release()
             raise
 
-    def _open_or_offline(self, path: str, lock: DiskLock | None) -> LogDirectory:
+    def _open_or_offline(self, path: str, locks: Mapping[str, DiskLock] | None) -> LogDirectory:
+        lock = None if locks is None else locks.get(path)
         try:
+            if locks is not None and lock is None:  # whose directory it is was not read: it may be well by now
+                raise DiskFailure("open", path, OSError(errno.EIO, "it failed before"))
             return self._open_directory(path, lock)
         except DiskFailure as failure:
             logger.error("The log directory %s is offline: %s", path, failure)  # noqa: TRY400 the failure says all

@@ -342,3 +342,31 @@ def test_a_stray_that_cannot_be_set_aside_keeps_nobody_from_starting(
     disk.fail = lambda operation, path: None
     partitions._logs.checkpoint({})
     assert read_offsets(RealDisk(), f"{paths[0]}/{RECOVERY_POINT_FILE}") == {("stray", 0): 1}
+
+
+@pytest.mark.parametrize("operation", ["list", "read"])
+def test_a_directory_that_fails_at_a_start_is_waited_for_beside_one_that_is_missing(
+    tmp_path: Path, operation: str
+) -> None:
+    """A replica in it is not made anew elsewhere, though nobody counts on it: there would be two of it."""
+    paths = [str(tmp_path / "d0"), str(tmp_path / "d1")]
+    before = LogManager(paths[1:], surroundings())
+    log = before.get_or_create("t", 0, LogConfig(), OURS.topic_id)
+    log.append(batch(b"a"), leader_epoch=0)
+    before.close(clean=operation == "list")
+    other = BROKER_ID + 1
+    followed = dataclasses.replace(OURS.partitions[0], replicas=(BROKER_ID, other), isr=(other,), leader=other)
+    image = dataclasses.replace(
+        MetadataImage(), topics={"t": dataclasses.replace(OURS, partitions=(followed, OURS.partitions[1]))}
+    )
+    disk = FaultyDisk()
+    partitions = partitions_in(tmp_path, disk, paths=paths)
+    disk.fail = lambda done, path: broken(done, path) if done == operation and path.startswith(paths[1]) else None
+    partitions.start(image, is_directory_lost=True)
+    assert partitions.get("t", 0) is None
+    partitions._logs.close(clean=True)
+    again = partitions_in(tmp_path, paths=paths)
+    again.start(image, is_directory_lost=True)
+    found = again.get("t", 0)
+    assert found is not None
+    assert (found.log.directory, found.log.log_end_offset) == (f"{paths[1]}/t-0", 1)

@@ -10,6 +10,7 @@ import pytest
 
 from kwire.cluster.directory_ids import UNASSIGNED
 from kwire.cluster.image import PartitionImage
+from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -251,3 +252,30 @@ def test_a_partition_that_was_moved_behind_a_link_is_served_whole(data_dir: Path
         assert [value[:1] for value in read] == [b"%d" % number for number in range(9)]
         client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000), 6)
         assert not (data_dir / "t-0").is_symlink()
+
+
+@pytest.mark.parametrize("operation", ["lock", "list"])
+def test_a_directory_that_failed_once_at_a_start_is_offline_until_the_next(
+    data_dir: Path, config: dict[str, str], disk: FaultyDisk, directories: list[str], operation: str
+) -> None:
+    """Nobody has read whose it is, and the controller does not know of it."""
+    with RunningBroker(data_dir, config) as running, running.client() as client:
+        create_topic(client, PARTITIONS, name="t")
+        assert codes(client) == [ErrorCode.NONE] * PARTITIONS
+    failed: list[str] = []
+
+    def fail_once(done: str, path: str) -> DiskFailure | None:
+        if done != operation or not path.startswith(directories[0]) or failed:
+            return None
+        failed.append(path)
+        return broken(done, path)
+
+    disk.fail = fail_once
+    with RunningBroker(data_dir, config, disk=disk) as running, running.client() as client:
+        assert failed
+        assert sorted(codes(client)) == [ErrorCode.NONE] * 2 + [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        create_topic(client, PARTITIONS, name="u")
+        assert codes(client, "u") == [ErrorCode.NONE] * PARTITIONS
+        assert running.call(lambda: running.server._logs.directories[0].is_offline)
+    with RunningBroker(data_dir, config) as running, running.client() as client:
+        assert codes(client) == [ErrorCode.NONE] * PARTITIONS
