@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import gc
+import time
+from collections.abc import Callable
 from typing import Final
 
-RECORDS_BETWEEN: Final = 1_000_000
-"""What is in flight when the collector is told to forget is never searched for cycles again: it is told seldom, and not
-for what a broker loads whenever it begins to lead."""
+RECORDS_BETWEEN: Final = 250_000
+"""What is in flight when the collector is told to forget is never searched for cycles again: it is told when much is
+loaded at once, and not whenever a broker begins to lead."""
+BURST_SECONDS: Final = 10.0
+"""Loads that are further apart are not at once."""
 
 
 class KeptObjects:
     """Counts what coordinators load."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._records = 0
+        self._last = now()
 
     def loaded(self, count: int) -> None:
         """So many records more were loaded. Much garbage is not kept with them: it is collected first."""
+        now = self._now()
+        if now - self._last > BURST_SECONDS:
+            self._records = 0
+        self._last = now
         self._records += count
         if self._records >= RECORDS_BETWEEN:
             self._records = 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kwire.kept_objects import RECORDS_BETWEEN, KeptObjects
+from kwire.kept_objects import BURST_SECONDS, RECORDS_BETWEEN, KeptObjects
 
 
 @pytest.fixture(autouse=True)
@@ -19,11 +19,19 @@ def thawed() -> Iterator[None]:
 
 def test_what_a_broker_loads_now_and_then_is_not_kept() -> None:
     """Whenever it begins to lead: what is in flight then would never be searched for cycles again."""
-    kept = KeptObjects()
+    now = 0.0
+    kept = KeptObjects(lambda: now)
     for _ in range(9):
-        kept.loaded(RECORDS_BETWEEN // 10)
+        kept.loaded(RECORDS_BETWEEN - 1)
+        now += BURST_SECONDS + 1
     assert gc.get_freeze_count() == 0
-    kept.loaded(RECORDS_BETWEEN // 10)
+
+
+def test_what_is_loaded_at_once_is_kept() -> None:
+    kept = KeptObjects(lambda: 0.0)
+    kept.loaded(RECORDS_BETWEEN // 2)
+    assert gc.get_freeze_count() == 0
+    kept.loaded(RECORDS_BETWEEN // 2)
     assert gc.get_freeze_count() > 0
     gc.unfreeze()
     kept.loaded(RECORDS_BETWEEN // 2)
