@@ -56,9 +56,9 @@ class LogDirectory:
     lock: DiskLock | None
     """None if the directory could not be opened."""
     was_clean_shutdown: bool
-    recovery_points: dict[TopicPartition, int]
-    log_starts: dict[TopicPartition, int]
-    high_watermarks: dict[TopicPartition, int]
+    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
+    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
+    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
     """What the file says now."""
     logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
     futures: dict[TopicPartition, PartitionLog] = field(default_factory=dict)

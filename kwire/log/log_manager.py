@@ -103,9 +103,6 @@ class LogManager:
                 path=path,
                 lock=lock,
                 was_clean_shutdown=False,
-                recovery_points={},
-                log_starts={},
-                high_watermarks={},
                 failure=failure,
             )
 
