@@ -11,12 +11,15 @@ from typing import Final
 
 from kwire.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     RECOVERY_POINT_FILE,
     CheckpointJob,
+    CorruptCheckpointError,
     TopicPartition,
     parse_clean_shutdown,
+    read_offsets,
 )
 from kwire.log.disk import Disk, DiskFailure, DiskFullError, DiskLock
 from kwire.log.partition_log import PartitionLog
@@ -46,6 +49,18 @@ def previous_broker_epoch(disk: Disk, paths: Iterable[str]) -> int:
         return -1
     epoch = epochs.pop() if len(epochs) == 1 else None
     return -1 if epoch is None else epoch
+
+
+def offsets_unless_broken(disk: Disk, path: str) -> dict[TopicPartition, int] | None:
+    """What a checkpoint file says.
+
+    Without it recovery scans more, the leader epochs tell the log starts, and the high watermark is learnt again.
+    """
+    try:
+        return read_offsets(disk, path)
+    except CorruptCheckpointError as error:
+        logger.warning("Ignoring a broken checkpoint: %s", error)
+        return None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,6 +116,8 @@ class LogDirectory:
         """What a checkpoint file should say now; of high watermarks, what it says already."""
         if name == HIGH_WATERMARK_FILE:
             return dict(self.high_watermarks)
+        if name == CLEANER_FILE:
+            return {key: log.first_dirty_offset for key, log in self.logs.items() if log.first_dirty_offset > 0}
         return self.recovery_points_now() if name == RECOVERY_POINT_FILE else self.log_starts_now()
 
     def forget(self, key: TopicPartition) -> None:

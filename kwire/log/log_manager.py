@@ -24,14 +24,13 @@ from typing import Final, TypeVar
 from kwire.log import leftovers
 from kwire.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     RECOVERY_POINT_FILE,
     CheckpointJob,
-    CorruptCheckpointError,
     TopicPartition,
     format_clean_shutdown,
-    read_offsets,
     write_offsets,
 )
 from kwire.log.closed_logs import ClosedLogs
@@ -41,7 +40,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.log.files import PendingDeletion
 from kwire.log.flushing import FlushJob
 from kwire.log.future_logs import FutureLogs
-from kwire.log.log_directory import LOADED_FILES, LogDirectory, clean_shutdown_epoch
+from kwire.log.log_directory import LOADED_FILES, LogDirectory, clean_shutdown_epoch, offsets_unless_broken
 from kwire.log.partition_log import PartitionLog
 from kwire.log.progress import Progress
 from kwire.log.recovery import Surroundings, open_log
@@ -119,7 +118,7 @@ class LogManager:
             disk.unlink(f"{path}/{CLEAN_SHUTDOWN_FILE}")
             disk.sync_directory(path)
         leftovers.make_room(disk, path)
-        found = {name: self._checkpoint(path, name) for name in LOADED_FILES}
+        found = {name: offsets_unless_broken(disk, f"{path}/{name}") for name in LOADED_FILES}
         directory = LogDirectory(
             path=path,
             lock=lock,
@@ -135,14 +134,6 @@ class LogManager:
             partial(self._write_recovery_points, directory),
         )
         return directory
-
-    def _checkpoint(self, path: str, name: str) -> dict[TopicPartition, int] | None:
-        try:
-            return read_offsets(self._disk, f"{path}/{name}")
-        except CorruptCheckpointError as error:
-            # Recovery scans more, the leader epochs tell the log starts, and the high watermark is learnt again.
-            logger.warning("Ignoring a broken checkpoint: %s", error)
-            return None
 
     # Logs
 
@@ -331,6 +322,8 @@ class LogManager:
                     changed[directory.path] = directory
         for directory in changed.values():
             with suppress(DiskFailure):
+                if not directory.logs.keys() >= directory.named.get(CLEANER_FILE, frozenset()):
+                    self.guard(directory, partial(self.write_checkpoints, directory, (CLEANER_FILE,)))
                 self.guard(directory, partial(self._disk.sync_directory, directory.path))
 
     def set_aside(self, topic: str, partition: int) -> str:
@@ -453,9 +446,10 @@ class LogManager:
             self.finish_checkpoint(job)
 
     def _write_recovery_points(self, directory: LogDirectory) -> None:
-        """At once: what is cut next must not look damaged after a crash. Without space, nothing is cut."""
+        """At once: what is cut next must not look damaged, or clean, after a crash. Without space, nothing is cut."""
         if not directory.is_offline:
-            self.guard(directory, partial(self.write_checkpoints, directory, (RECOVERY_POINT_FILE,)))
+            names = (RECOVERY_POINT_FILE, CLEANER_FILE) if directory.named.get(CLEANER_FILE) else (RECOVERY_POINT_FILE,)
+            self.guard(directory, partial(self.write_checkpoints, directory, names))
 
     def write_checkpoints(self, directory: LogDirectory, names: Iterable[str]) -> None:
         directory.checkpoints_written += 1

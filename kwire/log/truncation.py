@@ -17,7 +17,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
 
     Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
     """
-    _note(log, offset)
+    _note(log, offset, cleaned_to=log.segments.from_offset(offset)[0].base_offset)
     newest = log.segments.active
     while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
         log.remove_last_segment()
@@ -31,7 +31,6 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     log.log_end_offset = active.next_offset()
     log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
     log.recovery_point = min(log.recovery_point, log.log_end_offset)
-    log.first_dirty_offset = min(log.first_dirty_offset, log.log_end_offset)
     log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.snapshots.remove_from(log.log_end_offset)
     log.unsynced_paths.add(log.directory)  # a snapshot that came back would be of batches that are gone
@@ -41,7 +40,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
 def truncate_fully(log: PartitionLog, offset: int) -> None:
     """Remove everything and begin again at offset."""
     _settle_topic_id(log)
-    _note(log, 0)
+    _note(log, 0, cleaned_to=0)
     while len(log.segments):
         log.remove_last_segment()
     try:
@@ -51,7 +50,6 @@ def truncate_fully(log: PartitionLog, offset: int) -> None:
     except DiskFullError as full:  # although all of the log was removed: there is nothing to go back to
         raise DiskFailure(full.operation, full.path, full.error) from full
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
-    log.first_dirty_offset = 0
     log.leader_epochs.clear()
     log.producers.clear(offset)
 
@@ -71,14 +69,18 @@ def _settle_names(log: PartitionLog) -> None:
     log.disk.sync_directory(log.directory)
 
 
-def _note(log: PartitionLog, offset: int) -> None:
-    """Before anything is cut: what lies behind offset is no longer durable, and no flush under way makes it so."""
+def _note(log: PartitionLog, offset: int, *, cleaned_to: int) -> None:
+    """Before anything is cut: what lies behind offset is no longer durable, and no flush under way makes it so.
+
+    What comes in its place has not been compacted either; the checkpoints must not say so after a restart.
+    """
     log.truncations += 1
-    if offset < log.recovery_point:
-        durable_end, log.recovery_point = log.recovery_point, offset
-        if log.before_truncation is not None:
-            try:
-                log.before_truncation()
-            except DiskFailure:  # nothing is cut, and the next attempt has to store it
-                log.recovery_point = durable_end
-                raise
+    before = log.recovery_point, log.first_dirty_offset
+    after = min(offset, log.recovery_point), min(cleaned_to, log.first_dirty_offset)
+    log.recovery_point, log.first_dirty_offset = after
+    if after != before and log.before_truncation is not None:
+        try:
+            log.before_truncation()
+        except DiskFailure:  # nothing is cut, and the next attempt has to store it
+            log.recovery_point, log.first_dirty_offset = before
+            raise

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from kwire.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets, write_offsets
+from kwire.log.checkpoints import CLEANER_FILE, CorruptCheckpointError, read_offsets, write_offsets
 from kwire.log.compaction.candidates import Candidate, dirtiest
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd
 from kwire.log.compaction.swap import Swap
@@ -30,7 +30,6 @@ from kwire.server.settings.config import BrokerConfig
 
 logger = logging.getLogger("kwire.server.compaction.cleaner")
 
-CHECKPOINT_FILE: Final = "cleaner-offset-checkpoint"
 MAP_BYTES_MAX: Final = 2**31 - 1
 ROUNDS_TRIED: Final = 3
 """One process may be killed for its memory, or not be begun for want of it. A log that ends each is left alone then."""
@@ -60,8 +59,6 @@ class LogCleaner:
 
     def __init__(self, parts: CleanerParts) -> None:
         self._parts = parts
-        self._named: dict[str, frozenset[TopicPartition]] = {}
-        """By log directory, what its checkpoint names."""
         self._failures: dict[PartitionLog, int] = {}
         """How often in a row the round of a log failed for no reason that is known; ROUNDS_TRIED are the last."""
         self._wake = asyncio.Event()
@@ -219,20 +216,20 @@ class LogCleaner:
         for directory in self._parts.logs.directories:
             if directory.is_offline:
                 continue
-            path = f"{directory.path}/{CHECKPOINT_FILE}"
+            path = f"{directory.path}/{CLEANER_FILE}"
             try:
                 offsets = read_offsets(self._parts.disk, path)
             except CorruptCheckpointError as error:
                 logger.warning("Ignoring a broken checkpoint: %s", error)  # all logs are cleaned from their start
                 offsets = {}
-            self._named[directory.path] = frozenset(offsets)
+            directory.named[CLEANER_FILE] = frozenset(offsets)
             for key, log in directory.logs.items():
                 log.first_dirty_offset = offsets.get(key, 0)
 
     async def _forget_deleted(self) -> None:
         """A topic of the same name may come: the old one's checkpoint must not be taken for its own."""
         for directory in self._parts.logs.directories:
-            if not self._named.get(directory.path, frozenset()).issubset(_offsets(directory)):
+            if not directory.named.get(CLEANER_FILE, frozenset()) <= directory.offsets_of(CLEANER_FILE).keys():
                 await self._write_checkpoint(directory)
         self._failures = {log: count for log, count in self._failures.items() if self._holds(log)}
 
@@ -240,16 +237,14 @@ class LogCleaner:
         """Make durable how far the logs of a directory were cleaned; one that fails at it goes offline."""
         if directory.is_offline:
             return
-        offsets = _offsets(directory)
-        path = f"{directory.path}/{CHECKPOINT_FILE}"
+        path = f"{directory.path}/{CLEANER_FILE}"
+        written = -1
         try:
-            await self._parts.workers.run(partial(write_offsets, self._parts.disk, path, offsets))
-            self._named[directory.path] = frozenset(offsets)
+            while written != directory.checkpoints_written:  # a log was cut or deleted while a worker wrote
+                written, offsets = directory.checkpoints_written, directory.offsets_of(CLEANER_FILE)
+                await self._parts.workers.run(partial(write_offsets, self._parts.disk, path, offsets))
+                directory.named[CLEANER_FILE] = frozenset(offsets)
         except DiskFullError as full:
             logger.warning("The disk is full: %s; a start will clean more than it must", full)
         except DiskFailure as failure:
             self._parts.logs.take_offline(directory, failure)
-
-
-def _offsets(directory: LogDirectory) -> dict[TopicPartition, int]:
-    return {key: log.first_dirty_offset for key, log in directory.logs.items() if log.first_dirty_offset > 0}

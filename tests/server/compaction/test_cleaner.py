@@ -10,14 +10,14 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from kwire.log.checkpoints import read_offsets
+from kwire.log.checkpoints import CLEANER_FILE, read_offsets
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError, RealDisk
 from kwire.log.errors import CorruptLogError
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
-from kwire.server.compaction.cleaner import CHECKPOINT_FILE, CleanerParts, LogCleaner
+from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
 from kwire.server.compaction.rounds import InlineRounds, RoundFailedError
 from tests.cluster.world import InlineWorkers
 from tests.log.compaction.support import append
@@ -90,7 +90,7 @@ class World:
             return bool(loop.run_until_complete(self.cleaner.clean_dirtiest()))
 
     def checkpoint(self) -> dict[tuple[str, int], int]:
-        return read_offsets(RealDisk(), str(self.directory / CHECKPOINT_FILE))
+        return read_offsets(RealDisk(), str(self.directory / CLEANER_FILE))
 
 
 @pytest.fixture
@@ -255,8 +255,8 @@ def test_a_checkpoint_that_cannot_be_written_after_a_deletion_takes_its_director
     world = World(tmp_path / "d", disk=disk)
     world.log("orders")
     assert world.clean()
+    disk.fail = lambda operation, path: broken(operation, path) if path.endswith(CLEANER_FILE) else None
     world.logs.delete("orders", 0)
-    disk.fail = lambda operation, path: broken(operation, path) if path.endswith(CHECKPOINT_FILE) else None
     with virtual_loop() as loop:
         task = loop.create_task(world.cleaner.run())
         loop.run_until_complete(asyncio.sleep(1))
@@ -346,7 +346,7 @@ def test_a_broken_checkpoint_means_that_everything_is_dirty(world: World) -> Non
     world.log("orders")
     world.clean()
     world.logs.close(clean=True)
-    (world.directory / CHECKPOINT_FILE).write_text("0\n1\nnonsense\n")
+    (world.directory / CLEANER_FILE).write_text("0\n1\nnonsense\n")
     assert World(world.directory).clean()
 
 
@@ -419,7 +419,7 @@ def test_a_full_disk_at_the_checkpoint_is_no_failure_of_the_directory(
     disk = FaultyDisk()
     world = World(tmp_path / "d", disk=disk)
     log = world.log("orders")
-    disk.fail = lambda operation, path: full(operation, path) if path.endswith(CHECKPOINT_FILE) else None
+    disk.fail = lambda operation, path: full(operation, path) if path.endswith(CLEANER_FILE) else None
     assert world.clean()
     assert "a start will clean more than it must" in caplog.text
     assert not world.logs.directories[0].is_offline

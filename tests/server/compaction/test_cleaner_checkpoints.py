@@ -1,0 +1,52 @@
+"""How far logs were compacted, as a start finds it after logs were cut or deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.log.compaction.support import append
+from tests.server.compaction.test_cleaner import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "d")
+
+
+def test_a_deleted_topic_leaves_the_checkpoint_while_another_log_is_cleaned(world: World) -> None:
+    """A round may take hours, and end with the broker: a topic of the name would be taken for clean."""
+    world.log("orders")
+    assert world.clean()
+    assert world.checkpoint() == {("orders", 0): 10}
+    world.log("others")
+    seen: list[dict[tuple[str, int], int]] = []
+
+    def delete() -> None:
+        world.rounds.between = lambda: None
+        world.logs.delete("orders", 0)
+        seen.append(world.checkpoint())
+
+    world.rounds.between = delete
+    assert world.clean()
+    assert seen == [{}]
+    assert world.checkpoint() == {("others", 0): 10}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_what_comes_where_a_log_was_cut_is_dirty_after_a_restart(tmp_path: Path, is_clean: bool) -> None:
+    """Else its keys are never looked at: older values stay, and come back when tombstones go."""
+    world = World(tmp_path / "d")
+    log = world.log("orders")
+    assert world.clean()
+    assert world.checkpoint() == {("orders", 0): 10}
+    log.truncate_to(5)
+    assert world.checkpoint() == {}
+    for _ in range(8):
+        append(log, (b"k", None))
+    log.flush()
+    world.logs.close(clean=is_clean)
+    again = World(tmp_path / "d").logs.get("orders", 0)
+    assert again is not None
+    assert (again.first_dirty_offset, again.log_end_offset) == (0, log.log_end_offset)
