@@ -7,6 +7,7 @@ get their names when they are whole and durable, and files of unfinished ones ar
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -44,6 +45,8 @@ class RaftLog:
         self._clock = clock
         self._snapshots = snapshots.snapshots_in(disk, log.directory)
         self._begun_epoch = load_quorum_state(disk, log.directory).leader_epoch
+        self._noting = threading.Lock()
+        """Held while the recovery point's file is written: a worker does so, and the loop."""
         self._part: tuple[OffsetAndEpoch, DiskFile] | None = None
         """The file of the snapshot that is being fetched."""
         self.held_up_since_ms: float | None = None
@@ -229,20 +232,23 @@ class RaftLog:
         """Take what a job has made durable."""
         self._log.finish_flush(job)
 
-    def note_durable(self, end_offset: int) -> None:
-        """Tell the next start how far damage cannot be a crash's. May be called on a worker."""
-        with suppress(DiskFullError):  # the recovery point of before is as true
-            self._store_recovery_point(end_offset)
+    def note_durable(self, job: FlushJob) -> None:
+        """Tell the next start how far damage cannot be a crash's. May be called on a worker, when the job has run."""
+        with suppress(DiskFullError), self._noting:  # the recovery point of before is as true
+            if job.truncations == self._log.truncations:  # else what is about to come in its place is not durable
+                self._store_recovery_point(job.end_offset)
 
     def begin_epoch(self, epoch: int) -> None:
         """Note a new epoch durably, before quorum-state names it: what a power cut tears then is not damage."""
         if epoch > self._begun_epoch:
-            self._begun_epoch = epoch
-            self._store_recovery_point(self._log.recovery_point, sync=True)
+            with self._noting:
+                self._begun_epoch = epoch
+                self._store_recovery_point(self._log.recovery_point, sync=True)
 
     def _lower_recovery_point(self) -> None:
         """What is about to be cut must not look like damage to a start after a crash."""
-        self._store_recovery_point(self._log.recovery_point, sync=True)
+        with self._noting:
+            self._store_recovery_point(self._log.recovery_point, sync=True)
 
     def _store_recovery_point(self, offset: int, *, sync: bool = False) -> None:
         directory, last_epoch = self._log.directory, self.last_epoch
@@ -252,8 +258,10 @@ class RaftLog:
 
     def flush(self) -> None:
         """Make all of it durable, here and now."""
-        self._log.flush()
-        self.note_durable(self._log.recovery_point)
+        job = self._log.begin_flush()
+        job.run()
+        self._log.finish_flush(job)
+        self.note_durable(job)
 
     # --- snapshots
 

@@ -426,7 +426,7 @@ class RaftNode:
         """A worker's part of a flush."""
         job.run()
         if job.failure is None:
-            self.log.note_durable(job.end_offset)
+            self.log.note_durable(job)
 
     def _fail(self, error: BaseException) -> None:
         if not self.failed.done():
