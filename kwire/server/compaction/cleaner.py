@@ -11,10 +11,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
-from kwire.log.checkpoints import CLEANER_FILE, CorruptCheckpointError, read_offsets, write_offsets
+from kwire.log.checkpoints import CLEANER_FILE, CorruptCheckpointError, read_offsets
 from kwire.log.compaction.candidates import Candidate, dirtiest
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd
 from kwire.log.compaction.swap import Swap
@@ -235,16 +234,9 @@ class LogCleaner:
 
     async def _write_checkpoint(self, directory: LogDirectory) -> None:
         """Make durable how far the logs of a directory were cleaned; one that fails at it goes offline."""
-        if directory.is_offline:
-            return
-        path = f"{directory.path}/{CLEANER_FILE}"
-        written = -1
-        try:
-            while written != directory.checkpoints_written:  # a log was cut or deleted while a worker wrote
-                written, offsets = directory.checkpoints_written, directory.offsets_of(CLEANER_FILE)
-                await self._parts.workers.run(partial(write_offsets, self._parts.disk, path, offsets))
-                directory.named[CLEANER_FILE] = frozenset(offsets)
-        except DiskFullError as full:
-            logger.warning("The disk is full: %s; a start will clean more than it must", full)
-        except DiskFailure as failure:
-            self._parts.logs.take_offline(directory, failure)
+        while not directory.is_offline:
+            job = directory.checkpoint_job(self._parts.disk, CLEANER_FILE, {})
+            await self._parts.workers.run(job.run)
+            self._parts.logs.finish_checkpoint(job)
+            if job.number == directory.checkpoints_written:  # no log was cut or deleted while a worker wrote
+                return
