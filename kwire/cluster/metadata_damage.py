@@ -42,14 +42,21 @@ class _Noted(NamedTuple):
 
 
 def store_recovery_point(
-    disk: Disk, directory: str, offset: int, *, last_epoch: int, begun_epoch: int = 0, sync: bool = False
+    disk: Disk,
+    directory: str,
+    offset: int,
+    *,
+    last_epoch: int,
+    begun_epoch: int = 0,
+    sync: bool = False,
+    name: str = RECOVERY_POINT_FILE,
 ) -> None:
-    """Note that all below offset is durable. May be called on a worker. Durably only before the log is cut.
+    """Note that all below offset is durable. A worker uses another name. Durably only before the log is cut.
 
     `last_epoch` is the leader epoch of the log's last record, `begun_epoch` the newest that this node knows.
     """
     noted = {_KEY: offset, _EPOCH_KEY: last_epoch, _BEGUN_KEY: begun_epoch}
-    write_offsets(disk, f"{directory}/{RECOVERY_POINT_FILE}", noted, sync=sync)
+    write_offsets(disk, f"{directory}/{name}", noted, sync=sync)
 
 
 def refuse_damage(disk: Disk, directory: str) -> None:

@@ -7,7 +7,6 @@ get their names when they are whole and durable, and files of unfinished ones ar
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -21,6 +20,7 @@ from kwire.cluster.quorum.state import load_quorum_state
 from kwire.cluster.record_versions import NO_FEATURES, encode_record
 from kwire.cluster.snapshots import Snapshot, decode_snapshot
 from kwire.log.batch_validation import AppendOrigin
+from kwire.log.checkpoints import RECOVERY_POINT_FILE, STAGED_SUFFIX
 from kwire.log.disk import Disk, DiskFile, DiskFullError
 from kwire.log.flushing import FlushJob
 from kwire.log.partition_log import PartitionLog
@@ -33,6 +33,7 @@ from kwire.seams import Clock
 logger = logging.getLogger("kwire.cluster.metadata_log")
 
 PART_SUFFIX = ".part"
+STAGED_RECOVERY_POINT = RECOVERY_POINT_FILE + STAGED_SUFFIX
 
 
 class RaftLog:
@@ -40,13 +41,13 @@ class RaftLog:
 
     def __init__(self, log: PartitionLog, *, disk: Disk, clock: Clock) -> None:
         self._log = log
-        log.before_truncation = self._lower_recovery_point
+        log.before_truncation = self._store_recovery_point
         self._disk = disk
         self._clock = clock
         self._snapshots = snapshots.snapshots_in(disk, log.directory)
         self._begun_epoch = load_quorum_state(disk, log.directory).leader_epoch
-        self._noting = threading.Lock()
-        """Held while the recovery point's file is written: a worker does so, and the loop."""
+        self._noted: tuple[int, int] | None = None
+        """Begun epoch and truncations of a recovery point that is written and not in its place yet."""
         self._part: tuple[OffsetAndEpoch, DiskFile] | None = None
         """The file of the snapshot that is being fetched."""
         self.held_up_since_ms: float | None = None
@@ -233,35 +234,47 @@ class RaftLog:
         self._log.finish_flush(job)
 
     def note_durable(self, job: FlushJob) -> None:
-        """Tell the next start how far damage cannot be a crash's. May be called on a worker, when the job has run."""
-        with suppress(DiskFullError), self._noting:  # the recovery point of before is as true
-            if job.truncations == self._log.truncations:  # else what is about to come in its place is not durable
-                self._store_recovery_point(job.end_offset)
+        """Write how far damage cannot be a crash's, beside what says so now. A worker may, when the job has run."""
+        begun_epoch, directory = self._begun_epoch, self._log.directory
+        with suppress(DiskFullError):  # the recovery point of before is as true
+            store_recovery_point(
+                self._disk,
+                directory,
+                job.end_offset,
+                last_epoch=self.last_epoch,
+                begun_epoch=begun_epoch,
+                name=STAGED_RECOVERY_POINT,
+            )
+            self._noted = begun_epoch, job.truncations
+
+    def finish_noting(self) -> None:
+        """Tell the next start what was written, unless the log was cut or an epoch began meanwhile."""
+        noted, self._noted = self._noted, None
+        staged = self._path(STAGED_RECOVERY_POINT)
+        if noted == (self._begun_epoch, self._log.truncations):
+            with suppress(DiskFullError):
+                self._disk.rename(staged, self._path(RECOVERY_POINT_FILE))
+        elif noted is not None:
+            self._disk.unlink(staged)
 
     def begin_epoch(self, epoch: int) -> None:
         """Note a new epoch durably, before quorum-state names it: what a power cut tears then is not damage."""
         if epoch > self._begun_epoch:
-            with self._noting:
-                self._begun_epoch = epoch
-                self._store_recovery_point(self._log.recovery_point, sync=True)
+            self._begun_epoch = epoch
+            self._store_recovery_point()
 
-    def _lower_recovery_point(self) -> None:
-        """What is about to be cut must not look like damage to a start after a crash."""
-        with self._noting:
-            self._store_recovery_point(self._log.recovery_point, sync=True)
-
-    def _store_recovery_point(self, offset: int, *, sync: bool = False) -> None:
-        directory, last_epoch = self._log.directory, self.last_epoch
+    def _store_recovery_point(self, *, sync: bool = True) -> None:
+        """Before a cut as well: what is about to be cut must not look like damage to a start after a crash."""
+        directory, last_epoch, begun_epoch = self._log.directory, self.last_epoch, self._begun_epoch
         store_recovery_point(
-            self._disk, directory, offset, last_epoch=last_epoch, begun_epoch=self._begun_epoch, sync=sync
+            self._disk, directory, self._log.recovery_point, last_epoch=last_epoch, begun_epoch=begun_epoch, sync=sync
         )
 
     def flush(self) -> None:
         """Make all of it durable, here and now."""
-        job = self._log.begin_flush()
-        job.run()
-        self._log.finish_flush(job)
-        self.note_durable(job)
+        self._log.flush()
+        with suppress(DiskFullError):
+            self._store_recovery_point(sync=False)
 
     # --- snapshots
 

@@ -417,6 +417,7 @@ class RaftNode:
             return
         await self._workers.run(partial(self._make_durable, job))
         self.log.finish_flush(job)
+        self.log.finish_noting()
         self.lacks_space = False
         if not self.is_away:
             self._quorum.flushed(self._now)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from kwire.cluster.snapshots import encode_snapshot
 from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, read_offsets
 from kwire.log.config import LogConfig
-from kwire.log.disk import Data, DiskFullError, RealDisk
+from kwire.log.disk import DiskFullError, RealDisk
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.metadata_records import NoOpRecord, TopicRecord
 from kwire.protocol.records import iterate_headers
@@ -308,46 +306,37 @@ def test_a_snapshot_that_was_there_stays_when_there_is_no_space_to_begin_behind_
     log.close()
 
 
-class GatedDisk(RealDisk):
-    """Holds the first replacement of a file up until it is let through."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_gated = False
-        self.entered, self.opened = threading.Event(), threading.Event()
-        self.writers = 0
-
-    def replace(self, path: str, data: Data, *, sync: bool) -> None:
-        self.writers += 1
-        assert self.writers == 1, "two write the same file"
-        if self.is_gated:
-            self.is_gated = False
-            self.entered.set()
-            assert self.opened.wait(10)
-        super().replace(path, data, sync=sync)
-        self.writers -= 1
+def noted_of(tmp_path: Path) -> dict[tuple[str, int], int]:
+    return read_offsets(RealDisk(), str(tmp_path / DIRECTORY / RECOVERY_POINT_FILE))
 
 
-def test_a_new_epoch_waits_for_the_recovery_point_that_a_worker_writes(tmp_path: Path) -> None:
-    disk = GatedDisk()
-    log = opened(tmp_path, disk=disk)
+def test_a_worker_writes_the_recovery_point_beside_the_one_that_counts(tmp_path: Path) -> None:
+    """The loop may write that meanwhile: for a new epoch, or before the log is cut."""
+    log = opened(tmp_path)
     log.append([NoOpRecord()], 1)
     job = log.begin_flush()
     job.run()
-    disk.is_gated = True
-    with ThreadPoolExecutor(2) as workers:
-        noted = workers.submit(log.note_durable, job)
-        assert disk.entered.wait(10)
-        begun = workers.submit(log.begin_epoch, 9)
-        disk.opened.set()
-        assert (noted.result(10), begun.result(10)) == (None, None)
+    before = noted_of(tmp_path)
+    log.note_durable(job)
+    assert noted_of(tmp_path) == before
     log.finish_flush(job)
-    path = str(tmp_path / DIRECTORY / RECOVERY_POINT_FILE)
-    assert read_offsets(RealDisk(), path)["begun-leader-epoch", 0] == 9
-    log.append([NoOpRecord()], 9)
-    late = log.begin_flush()
-    late.run()
-    log.truncate_to(1)
-    log.note_durable(late)
-    assert read_offsets(RealDisk(), path)[METADATA_TOPIC, 0] == 1, "a flush of before a cut says nothing"
+    log.finish_noting()
+    assert noted_of(tmp_path)[METADATA_TOPIC, 0] == 1
+    log.close()
+
+
+def test_a_recovery_point_of_before_an_epoch_or_a_cut_is_dropped(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    for change in (lambda: log.begin_epoch(9), lambda: log.truncate_to(0)):
+        log.append([NoOpRecord()], 1)
+        job = log.begin_flush()
+        job.run()
+        log.note_durable(job)
+        change()
+        changed = noted_of(tmp_path)
+        log.finish_flush(job)
+        log.finish_noting()
+        assert noted_of(tmp_path) == changed
+        assert changed["begun-leader-epoch", 0] == 9
+        assert not list((tmp_path / DIRECTORY).glob("*.staged"))
     log.close()
