@@ -22,7 +22,7 @@ FREE = "PLAINTEXT://127.0.0.1:0"
 CONTROLLER = "CONTROLLER://127.0.0.1:0"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_it_cleanly(tmp_path: Path, number: int) -> None:
     data = tmp_path / "data"
     with server(data) as running, RawClient(running.bootstrap_server) as client:

@@ -30,6 +30,8 @@ class Stopping:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.wanted.set)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup; else its terminal is gone
+            loop.add_signal_handler(signal.SIGHUP, self.wanted.set)
         if with_stdin:
             loop.add_reader(sys.stdin.fileno(), self._hear)
 

@@ -14,7 +14,7 @@ from kwire.server.apis.describe_cluster import BROKERS, CONTROLLERS, handle_at_c
 LISTENER = "CONTROLLER"
 
 
-def context(*registered: int, leader_id: int, listener: str = LISTENER) -> Any:
+def context(*registered: int, leader_id: int, listener: str = LISTENER, version: int = 2) -> Any:
     controllers = {
         controller_id: SimpleNamespace(
             controller_id=controller_id,
@@ -26,7 +26,7 @@ def context(*registered: int, leader_id: int, listener: str = LISTENER) -> Any:
     services = SimpleNamespace(
         cluster_id="c", metadata_log=metadata_log, image=SimpleNamespace(controllers=controllers)
     )
-    return SimpleNamespace(services=services, listener_name=LISTENER)
+    return SimpleNamespace(services=services, listener_name=LISTENER, version=version)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,8 @@ def test_no_controller_is_named_before_the_leader_has_an_address(
     assert [each.broker_id for each in answer.brokers] == listed
 
 
-def test_a_controller_does_not_answer_for_brokers() -> None:
-    answer = handle_at_controller(DescribeClusterRequest(endpoint_type=BROKERS), context(1, leader_id=1))
-    assert (answer.error_code, answer.brokers) == (ErrorCode.MISMATCHED_ENDPOINT_TYPE, [])
+@pytest.mark.parametrize(("version", "code"), [(0, ErrorCode.INVALID_REQUEST), (1, ErrorCode.MISMATCHED_ENDPOINT_TYPE)])
+def test_a_controller_does_not_answer_for_brokers(version: int, code: ErrorCode) -> None:
+    asked = DescribeClusterRequest(endpoint_type=BROKERS)
+    answer = handle_at_controller(asked, context(1, leader_id=1, version=version))
+    assert (answer.error_code, answer.brokers) == (code, [])

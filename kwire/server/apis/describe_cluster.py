@@ -17,13 +17,14 @@ from kwire.server.dispatch import Api
 
 BROKERS, CONTROLLERS = 1, 2
 NO_CONTROLLER = -1
+ENDPOINT_TYPE_SINCE = 1
 NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     """As a broker: any one takes what is for the controller."""
     if request.endpoint_type != BROKERS:
-        return _mismatch(request, BROKERS)
+        return _mismatch(request, BROKERS, context.version)
     response = DescribeClusterResponse(
         cluster_id=context.services.cluster_id,
         controller_id=context.services.node_id,
@@ -35,7 +36,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
 def handle_at_controller(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     """As a controller: who leads, and where the controllers are (KIP-919)."""
     if request.endpoint_type != CONTROLLERS:
-        return _mismatch(request, CONTROLLERS)
+        return _mismatch(request, CONTROLLERS, context.version)
     controllers = [
         DescribeClusterBroker(broker_id=controller.controller_id, host=end.host, port=end.port, rack=None)
         for controller in context.services.image.controllers.values()
@@ -56,10 +57,14 @@ def handle_at_controller(request: DescribeClusterRequest, context: RequestContex
     return _with_operations(response, request, context)
 
 
-def _mismatch(request: DescribeClusterRequest, here: int) -> DescribeClusterResponse:
-    is_known = request.endpoint_type in NAMES
+def _mismatch(request: DescribeClusterRequest, here: int, version: int) -> DescribeClusterResponse:
+    code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    if request.endpoint_type not in NAMES:
+        code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+    elif version < ENDPOINT_TYPE_SINCE:  # whose clients do not know the code
+        code = ErrorCode.INVALID_REQUEST
     return DescribeClusterResponse(
-        error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+        error_code=code,
         error_message=f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of type "
         f"{NAMES.get(request.endpoint_type, request.endpoint_type)}",
     )
