@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-RECORDS_BETWEEN: Final = 250_000
-"""What is in flight when the collector is told to forget is never searched for cycles again: it is told when much is
-loaded at once, and not whenever a broker begins to lead."""
+RECORDS_MANY: Final = 50_000
+"""What is in flight when the collector is told to forget is never searched for cycles again: it is told when so many
+records are loaded at once, and not whenever a broker begins to lead."""
 BURST_SECONDS: Final = 10.0
 """Loads that are further apart are not at once."""
 
@@ -23,13 +23,11 @@ class KeptObjects:
         self._last = now()
 
     def loaded(self, count: int) -> None:
-        """So many records more were loaded. Much garbage is not kept with them: it is collected first."""
+        """So many records more were loaded, within a few milliseconds."""
         now = self._now()
         if now - self._last > BURST_SECONDS:
             self._records = 0
         self._last = now
         self._records += count
-        if self._records >= RECORDS_BETWEEN:
-            self._records = 0
-            gc.collect()
+        if self._records >= RECORDS_MANY:
             gc.freeze()

@@ -5,7 +5,6 @@ The log is what a broker has after a million first commits: nothing in it can be
 
 import asyncio
 import contextlib
-import gc
 import json
 import tempfile
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.coordinator.group.records import OffsetAndMetadata, encode_group_record, offset_commit_record
+from kwire.kept_objects import KeptObjects
 from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.log.recovery import Surroundings, open_log
@@ -71,7 +71,7 @@ async def longest_hold(held: list[float]) -> None:
 
 
 async def load(directory: str) -> dict[str, float]:
-    server = BrokerServer(make_config(settings(directory)), keep=gc.freeze)
+    server = BrokerServer(make_config(settings(directory)), loaded=KeptObjects().loaded)
     held: list[float] = []
     started = time.perf_counter()
     await server.start()  # while this runs nobody is served, and nobody is held up
