@@ -16,6 +16,7 @@ of quorum-state, the file says nothing of what lies behind the recovery point ei
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from kwire.cluster.directory import DirectoryRefused
@@ -33,12 +34,22 @@ _BEGUN_KEY = ("begun-leader-epoch", 0)
 
 
 class _Noted(NamedTuple):
-    """What the file says of the log."""
+    """What recovery-point-offset-checkpoint tells about the log."""
 
-    torn_from: int | None
-    """From this offset on a flaw is a crash's; None if nothing says where."""
+    torn_from: float
+    """From this offset on a power cut may have torn the log; infinite if the file does not tell."""
     is_all_there: bool
-    """Whether the log reaches as far, and is whole."""
+    """Whether every batch below that offset must be in the log, and whole."""
+
+
+class _Flaw(NamedTuple):
+    """Where the log's batches end, or stop to follow one another."""
+
+    offset: int
+    what: str
+    """What is wrong there; empty at the end of the log."""
+    is_before_end: bool
+    """Whether whole batches, or segments, lie behind."""
 
 
 def store_recovery_point(
@@ -63,26 +74,28 @@ def refuse_damage(disk: Disk, directory: str) -> None:
     """Raise DirectoryRefused when the log in this directory is not what was durable."""
     if not disk.exists(directory):
         return
-    torn_from, is_all_there = _noted(disk, directory)
+    noted, flaw = _noted(disk, directory), _flaw(disk, directory)
+    if flaw.offset >= noted.torn_from:
+        return
+    if noted.is_all_there:
+        what = f"{flaw.what}, below" if flaw.what else f"{directory} ends at offset {flaw.offset}, before"
+        raise _refusal(f"{what} its recovery point {noted.torn_from}")
+    if flaw.is_before_end:
+        raise _refusal(f"{flaw.what}, before its end")
+
+
+def _flaw(disk: Disk, directory: str) -> _Flaw:
     names = [name for name in disk.list(directory) if name.endswith(".log")]
     end_offset = int(names[0][:20]) if names else 0
     for name in names:
-        what, data, flaw = f"{directory} has nothing at offset {end_offset}, and {name} behind it", b"", -1
-        if end_offset == int(name[:20]):
-            data = disk.read(f"{directory}/{name}")
-            flaw, end_offset = _first_flaw(data, end_offset)
-            if flaw == len(data):
-                continue
-            what = f"{directory}/{name} is damaged at byte {flaw}"
-        if torn_from is not None and end_offset >= torn_from:
-            return
-        if is_all_there:
-            raise _refusal(f"{what}, below its recovery point {torn_from}")
-        if flaw < 0 or name != names[-1] or _has_batch_behind(data, flaw):
-            raise _refusal(f"{what}, before its end")
-        return
-    if is_all_there and torn_from is not None and end_offset < torn_from:
-        raise _refusal(f"{directory} ends at offset {end_offset}, before its recovery point {torn_from}")
+        if int(name[:20]) != end_offset:
+            return _Flaw(end_offset, f"{directory} has nothing at offset {end_offset}, and {name} behind it", True)
+        data = disk.read(f"{directory}/{name}")
+        position, end_offset = _first_flaw(data, end_offset)
+        if position < len(data):
+            is_before_end = name != names[-1] or _has_batch_behind(data, position)
+            return _Flaw(end_offset, f"{directory}/{name} is damaged at byte {position}", is_before_end)
+    return _Flaw(end_offset, "", False)
 
 
 def _refusal(what: str) -> DirectoryRefused:
@@ -95,7 +108,7 @@ def _noted(disk: Disk, directory: str) -> _Noted:
     """A crash may have torn the file, or kept it from its name: the log's end may be torn, too, wherever that is."""
     path = f"{directory}/{RECOVERY_POINT_FILE}"
     if not disk.exists(path):
-        return _Noted(0, is_all_there=True) if disk.exists(f"{path}.tmp") else _Noted(None, is_all_there=False)
+        return _Noted(0, is_all_there=True) if disk.exists(f"{path}.tmp") else _Noted(math.inf, is_all_there=False)
     try:
         noted = read_offsets(disk, path)
     except CorruptCheckpointError:
@@ -104,7 +117,7 @@ def _noted(disk: Disk, directory: str) -> _Noted:
     epoch = load_quorum_state(disk, directory).leader_epoch
     if last_epoch is None or epoch <= last_epoch:
         return _Noted(recovery_point, is_all_there=True)
-    return _Noted(recovery_point if epoch <= noted.get(_BEGUN_KEY, 0) else None, is_all_there=False)
+    return _Noted(recovery_point if epoch <= noted.get(_BEGUN_KEY, 0) else math.inf, is_all_there=False)
 
 
 def _first_flaw(data: bytes, end_offset: int) -> tuple[int, int]:

@@ -152,7 +152,6 @@ class BrokerServer:
         await self._lifecycle.await_metadata()
         registered = self._image().brokers.get(self.config.node_id)
         lost = self._absent(registered.directories if registered else ())
-        self._tell_of_absent(self._absent({*lost, *self._named_directories()}))
         await self._lifecycle.register([*node.storage.directory_ids.values(), *lost])
         return lost
 
@@ -181,8 +180,9 @@ class BrokerServer:
             peers=peers,
             settings_of=node.dynamic_configs.settings_of,
         )
-        is_directory_lost = bool(lost or self._absent(self._named_directories()))
-        self._partitions.start(node.metadata_log.image, is_directory_lost=is_directory_lost)
+        absent = self._absent({*lost, *self._named_directories()})
+        self._tell_of_absent(absent)
+        self._partitions.start(node.metadata_log.image, is_directory_lost=bool(absent))
         node.background.run(PartitionOpening(self._partitions).run())
         node.metadata_log.watch(self._partitions.follow)
         self._replication = Replication(node, self._partitions, peers)
