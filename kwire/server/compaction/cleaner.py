@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kwire.log.checkpoints import CLEANER_FILE, CorruptCheckpointError, read_offsets
+from kwire.log.checkpoints import CLEANER_FILE
 from kwire.log.compaction.candidates import Candidate, dirtiest
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd
 from kwire.log.compaction.swap import Swap
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
 from kwire.log.errors import CorruptLogError
-from kwire.log.log_directory import LogDirectory
+from kwire.log.log_directory import LogDirectory, offsets_unless_broken
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
@@ -215,12 +215,8 @@ class LogCleaner:
         for directory in self._parts.logs.directories:
             if directory.is_offline:
                 continue
-            path = f"{directory.path}/{CLEANER_FILE}"
-            try:
-                offsets = read_offsets(self._parts.disk, path)
-            except CorruptCheckpointError as error:
-                logger.warning("Ignoring a broken checkpoint: %s", error)  # all logs are cleaned from their start
-                offsets = {}
+            # Without it all logs are cleaned from their start.
+            offsets = offsets_unless_broken(self._parts.disk, f"{directory.path}/{CLEANER_FILE}") or {}
             directory.named[CLEANER_FILE] = frozenset(offsets)
             for key, log in directory.logs.items():
                 log.first_dirty_offset = offsets.get(key, 0)

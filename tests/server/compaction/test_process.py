@@ -44,6 +44,20 @@ def filled(directory: Path) -> tuple[RoundPlan, object]:
     return candidate.plan(NOW_MS, MAP_BYTES), log
 
 
+def wrongly_compressed(directory: Path) -> RoundPlan:
+    """Of a log with a batch that was stored before its topic was compacted, and that cannot be opened."""
+    log = open_at(directory)
+    broken = batch(b"a" * 50, b"b" * 50, codec=Codec.GZIP)
+    broken[BATCH_HEADER_BYTES] ^= 0xFF
+    log.append(with_crc(broken), leader_epoch=0)
+    log.update_config(CONFIG)
+    append(log, (b"a", b"x"))
+    log.roll()
+    candidate = candidate_of(log)
+    assert candidate is not None
+    return candidate.plan(NOW_MS, MAP_BYTES)
+
+
 async def reports_of(rounds: ProcessRounds, plan: RoundPlan) -> list[CleanedGroup | RoundEnd]:
     return [report async for report in rounds.run(plan, FAST)]
 
@@ -94,17 +108,7 @@ def test_damage_is_told_as_damage(tmp_path: Path) -> None:
 
 
 def test_records_that_a_client_compressed_wrongly_fail_the_round(tmp_path: Path) -> None:
-    """They were stored before their topic was compacted."""
-    log = open_at(tmp_path / "orders-0")
-    broken = batch(b"a" * 50, b"b" * 50, codec=Codec.GZIP)
-    broken[BATCH_HEADER_BYTES] ^= 0xFF
-    log.append(with_crc(broken), leader_epoch=0)
-    log.update_config(CONFIG)
-    append(log, (b"a", b"x"))
-    log.roll()
-    candidate = candidate_of(log)
-    assert candidate is not None
-    plan = candidate.plan(NOW_MS, MAP_BYTES)
+    plan = wrongly_compressed(tmp_path / "orders-0")
 
     async def acts() -> None:
         rounds = ProcessRounds()
@@ -237,16 +241,7 @@ def test_a_round_that_fails_is_told_and_the_next_plan_is_run(
 
 
 def test_a_round_that_a_clients_records_fail_is_told(tmp_path: Path) -> None:
-    log = open_at(tmp_path / "orders-0")
-    broken = batch(b"a" * 50, b"b" * 50, codec=Codec.GZIP)
-    broken[BATCH_HEADER_BYTES] ^= 0xFF
-    log.append(with_crc(broken), leader_epoch=0)
-    log.update_config(CONFIG)
-    append(log, (b"a", b"x"))
-    log.roll()
-    candidate = candidate_of(log)
-    assert candidate is not None
-    plan = json.loads(candidate.plan(NOW_MS, MAP_BYTES).to_json())
+    plan = json.loads(wrongly_compressed(tmp_path / "orders-0").to_json())
     command = json.dumps({"bytes_per_second": FAST, "plan": plan}).encode() + b"\n"
     reports = io.BytesIO()
     child.serve(io.BytesIO(command), reports, RealDisk(), never)
