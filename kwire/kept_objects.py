@@ -1,4 +1,4 @@
-"""What is loaded and stays, out of the garbage collector's sight, which would look through it again and again."""
+"""Excludes what coordinators have loaded from garbage collection, which would traverse it again and again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 RECORDS_MANY: Final = 50_000
-"""What is in flight when the collector is told to forget is never searched for cycles again: it is told when so many
-records are loaded at once, and not whenever a broker begins to lead."""
+"""Records loaded in one burst before gc.freeze is called. It is not called for fewer: objects that are in use at that
+moment, and are part of a reference cycle when they are dropped, are never collected."""
 BURST_SECONDS: Final = 10.0
 """Loads that are further apart are not at once."""
 

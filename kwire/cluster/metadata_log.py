@@ -148,7 +148,7 @@ class MetadataLog:
     async def caught_up(self) -> None:
         """Return when the image stands for all that a leader says is committed. Raises what ends the log.
 
-        Looked at again and again: that a leader commits nothing new is told by no change.
+        Polls, as no change is reported when the leader has committed nothing new.
         """
         while not self._is_caught_up(self.image):
             with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""Where an internal topic keeps a group or a transactional id."""
+"""Maps a group id or a transactional id to its partition of an internal topic."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Loader:
     """Loads one shard; `run` ends at the next pause after the shard was closed, and may be cancelled at any pause."""
 
     def __init__(self, shard: Shard[Any, Any], clock: Clock, *, loaded: Callable[[int], None] = lambda _: None) -> None:
-        """`loaded` is told at each pause how many records more there are: what is made of them stays."""
+        """`loaded` is called at each pause with the number of records that were loaded since the one before."""
         self._shard = shard
         self._partition = shard.partition
         self._machine: Machine[Any] = shard.machine

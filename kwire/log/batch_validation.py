@@ -42,7 +42,7 @@ from kwire.protocol.records import (
 
 COPIED_BYTES_MAX: Final = 4096
 LENGTH_LEAST: Final = 14
-"""Of the oldest format's batch without a record."""
+"""The smallest batch length of any format: magic 0 without a record."""
 
 _NOT_PLAIN_FLAGS: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | CONTROL_FLAG
 
