@@ -72,6 +72,15 @@ def test_runs_add_to_the_evidence_of_earlier_ones(ran: list[tuple[str, str]], tm
     assert [(row[0], row[2:4]) for row in rows] == [(f"| {name}", ["1", "1"]) for name in sorted(CLASSES)]
 
 
+def test_classes_without_a_row_come_first_and_new_rows_last(ran: list[tuple[str, str]], tmp_path: Path) -> None:
+    page = tmp_path / "kafka-tests.md"
+    results, _ = prove(resume=True)
+    evidence.write(results[:2], page, families=())
+    page.write_text(page.read_text().replace("| a.SecondTest | ", "| a.SecondTest | of-another-clone-"))
+    assert evidence.oldest_first(CLASSES, page) == ["a.ThirdTest", "a.SecondTest", "a.FirstTest"]
+    assert evidence.oldest_first(CLASSES, tmp_path / "none.md") == CLASSES
+
+
 def test_without_resume_only_the_control_is_kept(ran: list[tuple[str, str]]) -> None:
     prove()
     prove()

@@ -62,9 +62,9 @@ def main(given: list[str] | None = None) -> int:
 
 def _wanted(arguments: argparse.Namespace) -> list[str]:
     if arguments.all:
-        return all_tests()
+        return evidence.oldest_first(all_tests())
     if arguments.family:
-        return list(family_tests(arguments.family))
+        return evidence.oldest_first(family_tests(arguments.family))
     return [each for name in arguments.only or ROW for each in named(name)]
 
 

@@ -1,6 +1,7 @@
 """docs/evidence/kafka-tests.md: what runs of all classes gave, class by class, each with the commit that it ran at.
 
-A run replaces the rows of its classes and keeps those of others, so that the table grows with runs of limited time.
+A run replaces the rows of its classes and keeps those of others, and takes those first that have no row or an old one,
+so that the table grows, and is renewed, with runs of limited time.
 """
 
 import collections
@@ -29,6 +30,21 @@ def write(results: Sequence[Result], path: Path = PATH, families: Sequence[str] 
         said = ", ".join(f"{what} {count}" for what, count in wanted.most_common())
         rows[result.selector] = [result.selector, commit, *cells(result), said]
     path.write_text("".join(f"{line}\n" for line in _page(rows, families)))
+
+
+def oldest_first(selectors: Sequence[str], path: Path = PATH) -> list[str]:
+    """Return the selectors in the order in which runs of limited time take them: those without a row come first."""
+    rows = _read(path)
+    commits = {rows[each][HEADINGS.index("commit")] for each in selectors if each in rows}
+    times = {commit: _time(commit) for commit in commits}
+    return sorted(selectors, key=lambda each: times[rows[each][HEADINGS.index("commit")]] if each in rows else -1)
+
+
+def _time(commit: str) -> int:
+    """Return when a commit was made, in seconds; 0 for one that is not in this clone."""
+    command = ["git", "show", "--no-patch", "--format=%ct", commit]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return int(shown.stdout) if shown.returncode == 0 else 0
 
 
 def _page(rows: dict[str, list[str]], families: Sequence[str]) -> Iterator[str]:
