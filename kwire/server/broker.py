@@ -139,10 +139,11 @@ class BrokerServer:
         What is missed of its log directories is registered as well, and returned.
         """
         node = self._node
+        node.broker_incarnation_id = node.chance.uuid()
         self._lifecycle = BrokerLifecycle(
             config=self.config,
             cluster_id=node.storage.cluster_id,
-            incarnation_id=node.chance.uuid(),
+            incarnation_id=node.broker_incarnation_id,
             previous_broker_epoch=previous_broker_epoch(node.disk, self.config.log_dirs),
             active_controller=self._active_controller,
             metadata_log=node.metadata_log,

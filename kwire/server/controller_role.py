@@ -73,6 +73,7 @@ class ControllerRole:
             settings=lambda: config.typed,
             controller_id=config.node_id,
             cluster_id=node.storage.cluster_id,
+            incarnation_beside=lambda: node.broker_incarnation_id,
         )
         self._services = ControllerServices(
             config=config,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import version
+from uuid import UUID
 
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.snapshotting import Snapshotting
@@ -57,6 +58,8 @@ class Node:
         self._channels: list[NodeChannel] = []
         self.channel = self.open_channel(timeout_ms=config["request.timeout.ms"])
         """To brokers and controllers, for all but the quorum's own messages."""
+        self.broker_incarnation_id: UUID | None = None
+        """What the broker of this process registers with, as soon as there is one."""
         self.storage: Storage
         self.metadata_log: MetadataLog
         self.dynamic_configs: DynamicConfigs

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+from uuid import UUID
 
 from kwire.cluster.controller.broker_changes import plan_unregistration
 from kwire.cluster.controller.heartbeats import BrokerSessions, plan_expiry, plan_heartbeat
@@ -59,12 +60,15 @@ class BrokerControl:
         settings: Callable[[], Mapping[str, Any]],
         controller_id: int,
         cluster_id: str,
+        incarnation_beside: Callable[[], UUID | None] = lambda: None,
     ) -> None:
+        """`incarnation_beside` tells what the broker of this very process registers with; None if there is none."""
         self._log = metadata_log
         self._clock = clock
         self._settings = settings
         self._controller_id = controller_id
         self._cluster_id = cluster_id
+        self._incarnation_beside = incarnation_beside
         self._sessions: BrokerSessions | None = None
         self._sessions_epoch = -1
         """The leader epoch that they belong to."""
@@ -83,7 +87,7 @@ class BrokerControl:
             next_offset=self._log.next_offset,
             # An earlier process of the broker beside this controller is gone: the directories were locked anew.
             has_session=existing is not None
-            and request.broker_id != self._controller_id
+            and request.incarnation_id != self._incarnation_beside()
             and sessions.has_session(request.broker_id, existing.broker_epoch, now_ms=self._now),
             kraft_version=self._log.node.quorum.history.kraft_version,
         )

@@ -1,0 +1,54 @@
+"""A combined node: nobody else registers with the id of its broker while that lives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+from kwire.cluster.features import REGISTERED
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.broker_registration import (
+    BrokerRegistrationFeature,
+    BrokerRegistrationListener,
+    BrokerRegistrationRequest,
+)
+from tests.support.raw_client import RawClient
+from tests.support.running import RunningBroker
+
+
+def registration(running: RunningBroker) -> BrokerRegistrationRequest:
+    """Of a stranger: the ids are those of the node."""
+    server = running.server
+    return BrokerRegistrationRequest(
+        broker_id=server.config.node_id,
+        cluster_id=server._node.storage.cluster_id,
+        incarnation_id=UUID(int=7),
+        listeners=[BrokerRegistrationListener(name="PLAINTEXT", host="h", port=9092)],
+        features=[
+            BrokerRegistrationFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in REGISTERED.items()
+        ],
+        log_dirs=[UUID(int=5007)],
+    )
+
+
+def test_a_stranger_does_not_get_the_id_of_the_broker_beside(tmp_path: Path) -> None:
+    running = RunningBroker(
+        tmp_path / "data",
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+            "controller.listener.names": "CONTROLLER",
+            "advertised.listeners": "PLAINTEXT://127.0.0.1:0",
+        },
+    )
+    try:
+        controller = running.server._controller
+        assert controller is not None
+        broker_epoch = running.server._lifecycle.broker_epoch
+        with RawClient(controller.addresses[0]) as client:
+            answer = client.ask(registration(running), 4)
+        assert answer.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        [broker] = running.server._node.metadata_log.image.brokers.values()
+        assert (broker.broker_epoch, broker.fenced) == (broker_epoch, False)
+    finally:
+        running.stop()
