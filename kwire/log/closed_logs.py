@@ -51,21 +51,31 @@ class ClosedLogs:
         self.set_aside(directory, key, f"it belongs to topic id {found}, not to {topic_id}")
         return True
 
-    def set_other_topic_aside(self, directory: LogDirectory, other: PartitionLog, topic_id: uuid.UUID | None) -> bool:
-        """Set aside the one of two logs of a partition that has another topic id; return False if neither has.
+    def settle_pair(self, directory: LogDirectory, other: PartitionLog, topic_id: uuid.UUID | None) -> bool:
+        """Set aside the one of two logs of a partition that is not its log; return False if that is neither.
 
-        `other` is open, the other log is in `directory`. Such a pair exists when a log directory returns after
-        its topic was deleted and created again. Raises DiskFailure.
+        `other` is open, the second log is in `directory`. One has another topic id when a log directory returns after
+        its topic was deleted and created again. One has none when its device failed while it was made, so that the
+        log was made in the other directory. Raises DiskFailure.
         """
         key = (other.topic, other.partition)
         if self.set_foreign_aside(directory, key, topic_id):
             return True
-        if other.topic_id in (None, topic_id):
+        has_topic_id = self.has_topic_id(directory, key)
+        if other.topic_id not in (None, topic_id):
+            self._set_open_aside(other, f"it belongs to topic id {other.topic_id}")
+        elif other.topic_id is None and (has_topic_id or other.log_end_offset == 0):
+            self._set_open_aside(other, "it was never finished")
+        elif other.topic_id is not None and not has_topic_id:
+            self.set_aside(directory, key, "it was never finished")
+        else:
             return False
-        was = other.directory
-        path = self._manager.set_aside(*key)
-        logger.warning("%s: set aside as %s: it belongs to topic id %s", was, path, other.topic_id)
         return True
+
+    def _set_open_aside(self, log: PartitionLog, why: str) -> None:
+        was = log.directory
+        path = self._manager.set_aside(log.topic, log.partition)
+        logger.warning("%s: set aside as %s: %s", was, path, why)
 
     def set_aside(self, directory: LogDirectory, key: TopicPartition, why: str) -> None:
         """Rename a partition's directory; it stays under its new name. Raises DiskFailure."""

@@ -197,12 +197,12 @@ class LogManager:
         if other is None or other.directory == path:
             return topic_partition
         try:
-            if topic_id_of is not None and self.closed.set_other_topic_aside(directory, other, topic_id_of(match[1])):
-                return topic_partition if self.get(*topic_partition) is None else None
-        except DiskFailure:
-            if directory.is_offline:
-                return None
-        raise LogDirectoryError(f"log.dirs: {path} and {other.directory} are logs of the same partition")
+            is_settled = topic_id_of is not None and self.closed.settle_pair(directory, other, topic_id_of(match[1]))
+        except DiskFailure as failure:  # which took the directory of one of the two offline, unless it is full
+            is_settled = not isinstance(failure, DiskFullError)
+        if not is_settled:
+            raise LogDirectoryError(f"log.dirs: {path} and {other.directory} are logs of the same partition")
+        return topic_partition if not directory.is_offline and self.get(*topic_partition) is None else None
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         for directory in self.directories:

@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 
+from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogDirectoryError
 from tests.log.faults import FaultyDisk, broken
 from tests.log.managed import CONFIG, config_of, managed
@@ -57,3 +58,45 @@ def test_a_returned_directory_that_fails_goes_offline_and_the_broker_starts(tmp_
     assert [directory.is_offline for directory in manager.directories] == [False, True]
     assert [log.directory for log in manager.logs()] == [str(tmp_path / "d0" / "t-0")]
     manager.close(clean=False)
+
+
+def made_while_devices_failed(path, *failing):
+    """A partition whose log was made anew in the next directory whenever one failed to create its segment."""
+    disk = FaultyDisk()
+    manager = managed(path, surroundings(disk), count=2)
+    if failing[0] == "/d1/":
+        manager.get_or_create("u", 0, CONFIG, uuid.UUID(int=2))  # so that the second directory has the fewest logs
+    disk.fail = lambda operation, path: (
+        broken(operation, path)
+        if operation == "create" and any(name in path for name in failing) and path.endswith(".log")
+        else None
+    )
+    for _ in failing:
+        with pytest.raises(DiskFailure):
+            manager.get_or_create("t", 0, CONFIG, uuid.UUID(int=2))
+    return manager
+
+
+@pytest.mark.parametrize("failing", ["/d0/", "/d1/"])
+def test_a_log_that_was_never_finished_gives_way_to_the_one_that_was_made_elsewhere(tmp_path, failing):
+    manager = made_while_devices_failed(tmp_path, failing)
+    manager.get_or_create("t", 0, CONFIG, uuid.UUID(int=2)).append(batch(b"a"), leader_epoch=0)
+    manager.close(clean=False)
+    again = managed(tmp_path, count=2)
+    again.load_all(config_of, lambda _: uuid.UUID(int=2))
+    log = again.get("t", 0)
+    assert (log.log_end_offset, failing in log.directory) == (1, False)
+    (stray,) = tmp_path.glob("d?/t-*-stray")
+    assert failing in str(stray)
+    again.close(clean=False)
+
+
+def test_of_two_logs_that_were_never_finished_one_is_left(tmp_path):
+    made_while_devices_failed(tmp_path, "/d0/", "/d1/").close(clean=False)
+    assert len(list(tmp_path.glob("d?/t-0"))) == 2
+    again = managed(tmp_path, count=2)
+    again.load_all(config_of, lambda _: uuid.UUID(int=2))
+    assert len(list(tmp_path.glob("d?/t-0"))) == 1
+    log = again.get_or_create("t", 0, CONFIG, uuid.UUID(int=2))
+    assert (log.topic_id, log.log_end_offset) == (uuid.UUID(int=2), 0)
+    again.close(clean=False)
