@@ -3,18 +3,19 @@
     python -m tests.campaign.soak --seconds 3600 --seed 1 --directory DIRECTORY
 
 One node is restarted every five minutes. Of the two others resident memory, descriptors, threads and objects are
-sampled, and their growth after the warm-up (ten minutes, or a third of a shorter run) may be 1 % an hour at most. A run
-that measures less than an hour is judged by its own growth: 1 % of the mean. --leak connections plants a leak, which
-must be found. A row of docs/evidence/soak.md is written at the end.
+sampled, and their growth after the warm-up (ten minutes, or a third of a shorter run) may be 1 % an hour at most, or one
+thread. A run that measures less than an hour is judged by its own growth: 1 % of the mean. --leak connections plants a
+leak, which must be found. A row of docs/evidence/soak.md is written at the end, and DIRECTORY/samples.jsonl meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 from collections import defaultdict
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from tests.campaign.evidence import EvidencePage, current_commit
@@ -32,6 +33,7 @@ WARM_UP_SECONDS = 600.0
 RESTART_SECONDS = 300.0
 SAMPLE_SECONDS = 5.0
 GROWTH_MAX = 0.01
+TYPES_SHOWN = 12
 STEADY, RESTARTED = (1, 2), 3
 QUANTITIES = tuple(field.name for field in fields(Sample))
 
@@ -39,9 +41,11 @@ QUANTITIES = tuple(field.name for field in fields(Sample))
 class Soak:
     """One run."""
 
-    def __init__(self, nodes: Nodes, load: Load) -> None:
+    def __init__(self, nodes: Nodes, samples: Path) -> None:
+        """What is sampled is kept in the file `samples`, a line each."""
         self._nodes = nodes
-        self._load = load
+        self._file = samples
+        self._types: dict[int, dict[str, int]] = {}
         self._samples: dict[int, list[tuple[float, Sample]]] = defaultdict(list)
 
     def run(self, seconds: float) -> None:
@@ -57,12 +61,28 @@ class Soak:
             for number in STEADY:
                 sample = self._nodes.sample(number)
                 if sample is not None:
-                    self._samples[number].append((now - begin, sample))
+                    self._note(number, now - begin, sample)
+            if not self._types and now - begin >= warm_up_seconds(seconds):
+                self._types = {number: self._nodes.types(number) for number in STEADY}
             time.sleep(SAMPLE_SECONDS)
+
+    def _note(self, number: int, seconds: float, sample: Sample) -> None:
+        self._samples[number].append((seconds, sample))
+        with self._file.open("a") as file:
+            file.write(json.dumps({"node": number, "seconds": round(seconds, 1), **asdict(sample)}) + "\n")
+
+    def grown_types(self) -> dict[int, dict[str, int]]:
+        """Return by how many objects the types of each steady node have grown since the warm-up, the most first."""
+        found = {}
+        for number, before in self._types.items():
+            now = self._nodes.types(number)
+            grown = {name: count - before.get(name, 0) for name, count in now.items() if name in before}
+            found[number] = dict(sorted(grown.items(), key=lambda each: -each[1])[:TYPES_SHOWN])
+        return found
 
     def growth(self, seconds: float) -> dict[str, float]:
         """Of each quantity, the larger one of the steady nodes, within an hour or the time measured if that is less."""
-        warm = min(WARM_UP_SECONDS, seconds / 3)
+        warm = warm_up_seconds(seconds)
         share = min(1.0, (seconds - warm) / HOUR_SECONDS)
         found = {}
         for quantity in QUANTITIES:
@@ -72,6 +92,16 @@ class Soak:
                 grown.append(growth_an_hour([at for at, _ in late], [value for _, value in late]) * share)
             found[quantity] = max(grown)
         return found
+
+    def growing(self, growth: dict[str, float]) -> list[str]:
+        """Return the quantities that have grown by more than is allowed: 1 %, or one thread."""
+        threads = [sample.threads for samples in self._samples.values() for _, sample in samples]
+        allowed = {"threads": max(GROWTH_MAX, len(threads) / sum(threads))}
+        return [quantity for quantity, share in growth.items() if share > allowed.get(quantity, GROWTH_MAX)]
+
+
+def warm_up_seconds(seconds: float) -> float:
+    return min(WARM_UP_SECONDS, seconds / 3)
 
 
 def main() -> None:
@@ -90,14 +120,13 @@ def main() -> None:
             nodes.start(number)
         load = Load(nodes.bootstrap, given.seed)
         load.start()
-        soak = Soak(nodes, load)
+        soak = Soak(nodes, directory / "samples.jsonl")
         soak.run(given.seconds)
         growth = soak.growth(given.seconds)
-        types = {number: nodes.types(number) for number in STEADY}
+        grows, types = soak.growing(growth), soak.grown_types()
         load.stop()
     finally:
         nodes.kill()
-    grows = [quantity for quantity, share in growth.items() if share > GROWTH_MAX]
     outcome = f"grows: {', '.join(grows)}" if grows else "flat"
     if load.errors:
         outcome += f"; {len(load.errors)} errors: {load.errors[0]}"

@@ -16,7 +16,7 @@ from tests.support.running_cluster import started
 STOP_SECONDS = 60
 SETTINGS = {
     "log.segment.bytes": 1 << 20,
-    "log.retention.bytes": 8 << 20,
+    "log.retention.bytes": 4 << 20,
     "log.retention.check.interval.ms": 5000,
     "log.cleaner.backoff.ms": 5000,
     "log.segment.delete.delay.ms": 1000,
