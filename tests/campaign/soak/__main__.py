@@ -3,9 +3,10 @@
     python -m tests.campaign.soak --seconds 3600 --seed 1 --directory DIRECTORY
 
 One node is restarted every five minutes. Of the two others resident memory, descriptors, threads and objects are
-sampled, and their growth after the warm-up (ten minutes, or a third of a shorter run) may be 1 % an hour at most, or one
-thread. A run that measures less than an hour is judged by its own growth: 1 % of the mean. --leak connections plants a
-leak, which must be found. A row of docs/evidence/soak.md is written at the end, and DIRECTORY/samples.jsonl meanwhile.
+sampled, and their growth after the warm-up (ten minutes, or a third of a shorter run) may be 1 % an hour at most, or
+one thread. A run that measures less than an hour is judged by its own growth: 1 % of the mean. --leak connections
+plants a leak, which must be found. A row of docs/evidence/soak.md is written at the end, and DIRECTORY/samples.jsonl
+meanwhile.
 """
 
 from __future__ import annotations
