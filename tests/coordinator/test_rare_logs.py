@@ -11,6 +11,8 @@ import pytest
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.log.batch_validation import AppendOrigin
 from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.delete_groups import DeletableGroupResult
 from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -100,5 +102,19 @@ def test_offsets_that_the_oldest_kafka_stored_are_known(tmp_path: Path) -> None:
             world.delete_topic(GROUP_OFFSETS_TOPIC)
             assert world.groups._runtime.find(0) is None
             world.stop()
+
+        loop.run_until_complete(main())
+
+
+def test_a_coordinator_that_has_stopped_deletes_no_group(tmp_path: Path) -> None:
+    with virtual_loop() as loop:
+        world = World(tmp_path, loop)
+
+        async def main() -> None:
+            await world.start()
+            world.stop()
+            answer = world.groups.delete_group("g")
+            assert isinstance(answer, DeletableGroupResult)
+            assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
         loop.run_until_complete(main())

@@ -104,6 +104,16 @@ def test_a_damaged_segment_is_refused_each_time_it_is_loaded(tmp_path: Path) -> 
     segment.close()
 
 
+def test_a_piece_that_ends_within_a_header_is_damage(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    data = Path(path_of(log, 0)).read_bytes()
+    segment = Segment(RealDisk(), str(tmp_path), 0, create=False, created_ms=NOW_MS)
+    first = struct.unpack_from(">i", data, 8)[0] + 12
+    with pytest.raises(CorruptLogError, match=f"no batch at position {first}"):
+        segment._verify(data[: first + 20], 0)
+    segment.close()
+
+
 def test_a_log_that_is_damaged_keeps_the_first_reason(tmp_path: Path) -> None:
     log = open_at(tmp_path)
     troubles: list[str] = []

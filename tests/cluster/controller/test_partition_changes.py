@@ -240,3 +240,9 @@ def test_the_leaders_epoch_grows_with_leaders_only() -> None:
 def test_the_leader_says_when_it_has_recovered() -> None:
     found = changed(Target(leader_recovery_state=RECOVERED), [1, 2], leader_recovery_state=RECOVERING)
     assert found == {"leader_recovery_state": RECOVERED}
+
+
+def test_a_broker_that_is_not_registered_has_no_replica_online() -> None:
+    view = one_partition([1, 2], brokers=[1])
+    partition = partition_of(view)
+    assert [view.has_online_replica(partition, broker) for broker in (1, 2, 3)] == [True, False, False]
