@@ -75,6 +75,8 @@ class LogDirectory:
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
     """What the file says now."""
+    cleaned: dict[TopicPartition, int] = field(default_factory=dict)
+    """How far logs that are not open were compacted."""
     logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
     futures: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
     """Logs on their way into this directory (kwire.log.future_logs); no checkpoint names them."""
@@ -117,12 +119,12 @@ class LogDirectory:
         if name == HIGH_WATERMARK_FILE:
             return dict(self.high_watermarks)
         if name == CLEANER_FILE:
-            return {key: log.first_dirty_offset for key, log in self.logs.items() if log.first_dirty_offset > 0}
+            return self.cleaned_now()
         return self.recovery_points_now() if name == RECOVERY_POINT_FILE else self.log_starts_now()
 
     def forget(self, key: TopicPartition) -> None:
         """The partition is gone; the files may still name it."""
-        for offsets in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks):
+        for offsets in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks, self.cleaned):
             offsets.pop(key, None)
 
     def keep_closed(self, key: TopicPartition) -> None:
@@ -131,6 +133,7 @@ class LogDirectory:
         if log is not None:
             self.recovery_points[key] = log.recovery_point
             self.log_starts[key] = log.log_start_offset
+            self.cleaned[key] = log.first_dirty_offset
 
     def close_logs(self, *, clean: bool) -> bool:
         """Give the files of all logs back; whether all that was in them is durable, which only a clean close asks."""
@@ -160,6 +163,11 @@ class LogDirectory:
         """Also those that the first segment's name tells: that the segments before it went may not be durable yet."""
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset > 0}
         return {key: offset for key, offset in self.log_starts.items() if key not in self.logs} | starts
+
+    def cleaned_now(self) -> dict[TopicPartition, int]:
+        """Up to where logs were compacted; those that were not are not named."""
+        opened = {key: log.first_dirty_offset for key, log in self.logs.items()}
+        return {key: offset for key, offset in (self.cleaned | opened).items() if offset > 0}
 
     def recovery_points_now(self) -> dict[TopicPartition, int]:
         """A log that is damaged and stays closed keeps its entry: the next start must not take it for unflushed."""

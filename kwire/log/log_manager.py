@@ -118,7 +118,8 @@ class LogManager:
             disk.unlink(f"{path}/{CLEAN_SHUTDOWN_FILE}")
             disk.sync_directory(path)
         leftovers.make_room(disk, path)
-        found = {name: offsets_unless_broken(disk, f"{path}/{name}") for name in LOADED_FILES}
+        names = (*LOADED_FILES, CLEANER_FILE)
+        found = {name: offsets_unless_broken(disk, f"{path}/{name}") for name in names}
         directory = LogDirectory(
             path=path,
             lock=lock,
@@ -126,6 +127,7 @@ class LogManager:
             recovery_points=found[RECOVERY_POINT_FILE] or {},
             log_starts=found[LOG_START_FILE] or {},
             high_watermarks=found[HIGH_WATERMARK_FILE] or {},
+            cleaned=found[CLEANER_FILE] or {},
             named={name: frozenset(offsets or ()) for name, offsets in found.items()},
             has_lost_log_starts=found[LOG_START_FILE] is None,
         )
@@ -261,13 +263,12 @@ class LogManager:
     ) -> PartitionLog:
         key = (topic, partition)
         path = f"{directory.path}/{topic}-{partition}"
-        if any(key in directory.named.get(name, ()) for name in LOADED_FILES) and not self.has_directory(
-            directory, f"{topic}-{partition}"
-        ):
+        naming = [name for name, keys in directory.named.items() if key in keys]
+        if naming and not self.has_directory(directory, f"{topic}-{partition}"):
             # An earlier topic of this name was deleted. After a crash its offsets would be taken for those of the new
             # one: its records below the old log start would be gone, and those below the old high watermark committed.
             directory.forget(key)
-            self.guard(directory, partial(self.write_checkpoints, directory, LOADED_FILES))
+            self.guard(directory, partial(self.write_checkpoints, directory, naming))
         log = self.guard(
             directory,
             lambda: open_log(
@@ -282,6 +283,9 @@ class LogManager:
                 was_clean_shutdown=directory.was_clean_shutdown,
             ),
         )
+        cleaned = directory.cleaned.pop(key, 0)
+        # What is appended where a crash tore the log has not been compacted.
+        log.first_dirty_offset = cleaned if cleaned <= log.log_end_offset else log.segments.active.base_offset
         log.on_failure, log.before_truncation = self.callbacks[directory.path]
         directory.logs[key] = log
         return log
@@ -322,7 +326,7 @@ class LogManager:
                     changed[directory.path] = directory
         for directory in changed.values():
             with suppress(DiskFailure):
-                if not directory.logs.keys() >= directory.named.get(CLEANER_FILE, frozenset()):
+                if not directory.cleaned_now().keys() >= directory.named.get(CLEANER_FILE, frozenset()):
                     self.guard(directory, partial(self.write_checkpoints, directory, (CLEANER_FILE,)))
                 self.guard(directory, partial(self._disk.sync_directory, directory.path))
 

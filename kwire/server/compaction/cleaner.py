@@ -19,7 +19,7 @@ from kwire.log.compaction.plan import CleanedGroup, RoundEnd
 from kwire.log.compaction.swap import Swap
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
 from kwire.log.errors import CorruptLogError
-from kwire.log.log_directory import LogDirectory, offsets_unless_broken
+from kwire.log.log_directory import LogDirectory
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
@@ -72,7 +72,6 @@ class LogCleaner:
 
     async def run(self) -> None:
         """Endless work, to be cancelled at the end."""
-        self.load_checkpoints()
         try:
             while True:
                 self._wake.clear()
@@ -210,21 +209,10 @@ class LogCleaner:
 
     # Checkpoints
 
-    def load_checkpoints(self) -> None:
-        """Tell every log how far it was cleaned before the last stop."""
-        for directory in self._parts.logs.directories:
-            if directory.is_offline:
-                continue
-            # Without it all logs are cleaned from their start.
-            offsets = offsets_unless_broken(self._parts.disk, f"{directory.path}/{CLEANER_FILE}") or {}
-            directory.named[CLEANER_FILE] = frozenset(offsets)
-            for key, log in directory.logs.items():
-                log.first_dirty_offset = offsets.get(key, 0)
-
     async def _forget_deleted(self) -> None:
         """A topic of the same name may come: the old one's checkpoint must not be taken for its own."""
         for directory in self._parts.logs.directories:
-            if not directory.named.get(CLEANER_FILE, frozenset()) <= directory.offsets_of(CLEANER_FILE).keys():
+            if not directory.named.get(CLEANER_FILE, frozenset()) <= directory.cleaned_now().keys():
                 await self._write_checkpoint(directory)
         self._failures = {log: count for log, count in self._failures.items() if self._holds(log)}
 

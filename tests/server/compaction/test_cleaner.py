@@ -75,7 +75,6 @@ class World:
                 last_stable_offset_of=lambda log: log.last_stable_offset(log.log_end_offset),
             )
         )
-        self.cleaner.load_checkpoints()
 
     def log(self, topic: str, *, dirty: int = 10, config: LogConfig = CONFIG) -> PartitionLog:
         log = self.logs.get_or_create(topic, 0, config, None)
@@ -451,41 +450,3 @@ def test_records_without_a_key_are_counted_aloud(world: World, caplog: pytest.Lo
     assert world.clean()
     assert "1 records of orders-0 had no key" in caplog.text
     assert offsets(log) == [9, 10]
-
-
-def test_an_offline_directory_gets_no_checkpoint(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    world = World(tmp_path / "d", disk=disk)
-    world.log("orders")
-    assert world.clean()
-    (directory,) = world.logs.directories
-    world.logs.take_offline(directory, broken("fsync", directory.path))
-    disk.operations.clear()
-    with virtual_loop() as loop:
-        loop.run_until_complete(world.cleaner._write_checkpoint(directory))
-    assert disk.operations == []
-
-
-def test_a_checkpoint_is_written_again_when_a_log_was_cut_meanwhile(tmp_path: Path) -> None:
-    world = World(tmp_path / "d")
-    log = world.log("orders")
-    assert world.clean()
-    (directory,) = world.logs.directories
-    path = f"{directory.path}/{CLEANER_FILE}"
-    before = read_offsets(RealDisk(), path)
-    assert before[("orders", 0)] > 0
-    run, runs = world.workers.run, 0
-
-    async def cut_then_run(call: Callable[[], T]) -> T:
-        nonlocal runs
-        runs += 1
-        if runs == 1:
-            log.first_dirty_offset = 1
-            directory.checkpoints_written += 1
-        return await run(call)
-
-    world.workers.run = cut_then_run  # type: ignore[method-assign]
-    with virtual_loop() as loop:
-        loop.run_until_complete(world.cleaner._write_checkpoint(directory))
-    assert runs == 2
-    assert read_offsets(RealDisk(), path) == {("orders", 0): 1}

@@ -1,0 +1,117 @@
+"""cleaner-offset-checkpoint: it never says of records that they are compacted which are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from kwire.log.checkpoints import CLEANER_FILE, read_offsets
+from kwire.log.disk import RealDisk
+from kwire.log.log_manager import LogManager
+from tests.log.compaction.support import append
+from tests.log.faults import FaultyDisk, broken
+from tests.log.support import surroundings
+from tests.server.compaction.test_cleaner import CONFIG, World
+from tests.virtual_loop import virtual_loop
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "d")
+
+
+def test_an_offline_directory_gets_no_checkpoint(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    world = World(tmp_path / "d", disk=disk)
+    world.log("orders")
+    assert world.clean()
+    (directory,) = world.logs.directories
+    world.logs.take_offline(directory, broken("fsync", directory.path))
+    disk.operations.clear()
+    with virtual_loop() as loop:
+        loop.run_until_complete(world.cleaner._write_checkpoint(directory))
+    assert disk.operations == []
+
+
+def test_a_checkpoint_is_written_again_when_a_log_was_cut_meanwhile(tmp_path: Path) -> None:
+    world = World(tmp_path / "d")
+    log = world.log("orders")
+    assert world.clean()
+    (directory,) = world.logs.directories
+    path = f"{directory.path}/{CLEANER_FILE}"
+    before = read_offsets(RealDisk(), path)
+    assert before[("orders", 0)] > 0
+    run, runs = world.workers.run, 0
+
+    async def cut_then_run(call: Callable[[], T]) -> T:
+        nonlocal runs
+        runs += 1
+        if runs == 1:
+            log.first_dirty_offset = 1
+            directory.checkpoints_written += 1
+        return await run(call)
+
+    world.workers.run = cut_then_run  # type: ignore[method-assign]
+    with virtual_loop() as loop:
+        loop.run_until_complete(world.cleaner._write_checkpoint(directory))
+    assert runs == 2
+    assert read_offsets(RealDisk(), path) == {("orders", 0): 1}
+
+
+def reopened(world: World) -> LogManager:
+    """The logs of a broker whose cleaner has not begun, or has log.cleaner.enable=false."""
+    world.logs.close(clean=False)
+    logs = LogManager([str(world.directory)], surroundings(RealDisk(), world.clock))
+    logs.load_all(lambda topic: CONFIG)
+    return logs
+
+
+def test_a_log_that_is_cut_before_the_cleaner_begins_is_clean_no_further(world: World) -> None:
+    world.log("orders")
+    assert world.clean()
+    assert world.checkpoint() == {("orders", 0): 10}
+    logs = reopened(world)
+    log = logs.get("orders", 0)
+    assert log is not None
+    log.truncate_to(9)
+    for _ in range(5):
+        append(log, (b"1", b"y"))
+    assert world.checkpoint().get(("orders", 0), 0) < 10
+    logs.close(clean=False)
+    again = World(world.directory)
+    found = again.logs.get("orders", 0)
+    assert found is not None
+    assert found.first_dirty_offset <= 9
+
+
+def test_a_topic_that_is_made_anew_before_the_cleaner_begins_is_dirty(world: World) -> None:
+    world.log("orders")
+    assert world.clean()
+    logs = reopened(world)
+    logs.delete("orders", 0)
+    assert world.checkpoint() == {}
+    log = logs.get_or_create("orders", 0, CONFIG, None)
+    assert log.first_dirty_offset == 0
+    logs.close(clean=False)
+
+
+def test_records_that_come_where_a_crash_tore_the_log_are_dirty(world: World) -> None:
+    log = world.log("orders")
+    assert world.clean()
+    path = Path(f"{log.directory}/{0:020}.log")
+    world.logs.close(clean=False)
+    for newer in world.directory.glob("orders-0/*.log"):
+        if newer != path:
+            newer.unlink()
+    path.write_bytes(path.read_bytes()[:-3])
+    logs = reopened(world)
+    found = logs.get("orders", 0)
+    assert found is not None
+    assert found.log_end_offset < 10
+    assert found.first_dirty_offset <= found.log_end_offset
+    logs.close(clean=False)
