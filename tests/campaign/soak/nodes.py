@@ -16,13 +16,14 @@ from tests.support.running_cluster import started
 STOP_SECONDS = 60
 SETTINGS = {
     "log.segment.bytes": 1 << 20,
-    "log.retention.bytes": 4 << 20,
+    "log.retention.bytes": 2 << 20,
     "log.retention.check.interval.ms": 5000,
     "log.cleaner.backoff.ms": 5000,
     "log.segment.delete.delay.ms": 1000,
     "auto.create.topics.enable": "false",
-    "offsets.topic.segment.bytes": 1 << 20,
-    "transaction.state.log.segment.bytes": 1 << 20,
+    "offsets.topic.segment.bytes": 1 << 17,
+    "transaction.state.log.segment.bytes": 1 << 18,
+    "metadata.log.max.record.bytes.between.snapshots": 1 << 18,
     "producer.id.expiration.ms": 60_000,
     "producer.id.expiration.check.interval.ms": 10_000,
 }
