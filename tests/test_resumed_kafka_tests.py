@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 # Not typed, and no part of what mypy checks.
+allowed: Any = importlib.import_module("compat_tests.kafka_tests.allowed")
 evidence: Any = importlib.import_module("compat_tests.kafka_tests.evidence")
 judging: Any = importlib.import_module("compat_tests.kafka_tests.judging")
 keeping: Any = importlib.import_module("compat_tests.kafka_tests.keeping")
@@ -21,7 +23,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str]
     """Which classes ran on which side; each run is one test that needs 100 seconds."""
     runs: list[tuple[str, str]] = []
 
-    def run(selector: str, side: str, _shard: int) -> list[dict[str, object]]:
+    def run(selector: str, side: str, _shard: int, _left_out: Sequence[str] = ()) -> list[dict[str, object]]:
         runs.append((selector, side))
         return [{"id": f"{selector}.test", "name": "test()", "status": "passed", "seconds": 100.0}]
 
@@ -49,8 +51,8 @@ def test_kafka_is_asked_about_failures_that_nothing_allows(
     failed = {"id": "SecondTest.test", "name": "test()", "status": "failed", "errors": ["no"], "seconds": 1.0}
     passing = keeping.run
 
-    def run(selector: str, side: str, shard: int) -> list[dict[str, object]]:
-        ours = passing(selector, side, shard)
+    def run(selector: str, side: str, shard: int, left_out: Sequence[str] = ()) -> list[dict[str, object]]:
+        ours = passing(selector, side, shard, left_out)
         return [failed] if (selector, side) == (CLASSES[1], "kwire") else list(ours)
 
     monkeypatch.setattr(keeping, "run", run)
@@ -101,6 +103,37 @@ def test_results_of_other_sources_are_not_used(ran: list[tuple[str, str]], monke
     assert keeping.expected_seconds(CLASSES[0]) == 100
     prove(resume=True)
     assert [side for _, side in ran].count("kwire") == 6
+
+
+def test_methods_that_need_a_capability_are_left_out_unless_all_is_rechecked(
+    ran: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {
+        "FirstTest.test": (judging.CAPABILITY, "SASL"),
+        "SecondTest.*": (judging.CAPABILITY, "TLS"),
+        "ThirdTest.test[Type=Raft-Combined]": (judging.CAPABILITY, "TLS"),
+        "ThirdTest.other": (judging.INSIDES, "BrokerServer.metrics"),
+    }
+    monkeypatch.setattr(allowed, "read", lambda: entries)
+    given: list[Sequence[str]] = []
+
+    def run(selector: str, side: str, _shard: int, left_out: Sequence[str] = ()) -> list[dict[str, object]]:
+        given.append(left_out)
+        name = selector.removeprefix("a.")
+        reason = {"status": "skipped", "reason": judging.NOT_SERVED_REASON} if left_out else {"status": "passed"}
+        return [{"id": f"{name}.test", "name": "test()", "seconds": 0.0, **reason}]
+
+    monkeypatch.setattr(keeping, "run", run)
+    results, _ = prove(resume=True, recheck=False)
+    assert given == [["FirstTest.test", "SecondTest.*"]] * 3
+    verdicts = [result.kwire[f"{result.selector.removeprefix('a.')}.test"] for result in results]
+    assert [each.what for each in verdicts] == ["SASL", "TLS", "unknown"]
+    control = [{"id": "FirstTest.test[Type=Raft-Isolated]", "status": "passed", "seconds": 1.0}]
+    left_out = [{**control[0], "id": "FirstTest.test", "status": "skipped", "name": "", "reason": "not served yet"}]
+    assert proving.complaints([proving.result_of(CLASSES[0], left_out, control)]) == []
+    given.clear()
+    prove()
+    assert given[0] == []
 
 
 def test_what_is_left_out_is_a_capability_and_needs_no_entry() -> None:

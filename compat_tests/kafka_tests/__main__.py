@@ -2,6 +2,7 @@
 
 Without arguments the classes of the row; `--only Class` or `--only Class#method` for development, `--family` or `--all`
 for a whole family or everything. Those two keep results: a class that has run with today's sources does not run again.
+They leave out methods that need a capability by the allow-list, unless there is `--recheck`.
 """
 
 import argparse
@@ -25,6 +26,7 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--only", action="append", metavar="CLASS[#METHOD]", help="this one; may be repeated")
     parser.add_argument("--family", choices=FAMILIES, help="every class of one family")
     parser.add_argument("--all", action="store_true", help="every class of all families")
+    parser.add_argument("--recheck", action="store_true", help="run also what the allow-list says needs a capability")
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no class that would end later")
     parser.add_argument("--side", choices=SIDES, help="run there only, and show each invocation")
     parser.add_argument("--jobs", type=int, default=JOBS, help="JVMs at a time")
@@ -40,12 +42,14 @@ def main(given: list[str] | None = None) -> int:
     wanted = _wanted(arguments)
     if arguments.side:
         return _show(wanted, arguments.side, console)
+    is_whole = arguments.all or bool(arguments.family)
     results, left = prove(
         wanted,
         jobs=arguments.jobs,
         say=lambda line: console.print(line, markup=False, highlight=False),
         minutes=arguments.minutes,
-        resume=arguments.all or bool(arguments.family),
+        resume=is_whole,
+        recheck=arguments.recheck or not is_whole,
     )
     console.print(table(results))
     if arguments.shrink:

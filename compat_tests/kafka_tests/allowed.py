@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+CAPABILITY = "needs a capability"
 PATH = Path(__file__).with_name("allowed.txt")
 HEAD = """\
 # What of Apache Kafka's tests fails on kwire and passes on Kafka: id | state | reason. This list only shrinks.
@@ -26,6 +27,11 @@ def names_of(invocation_id: str) -> list[str]:
         invocation_id.split("[", maxsplit=1)[0].split("#", maxsplit=1)[0],
         invocation_id.split(".", maxsplit=1)[0] + ".*",
     ]
+
+
+def needing_capabilities(entries: dict[str, tuple[str, str]]) -> list[str]:
+    """Return the methods and classes of which every invocation needs what is not served."""
+    return [name for name, (state, _) in entries.items() if state == CAPABILITY and "[" not in name]
 
 
 def covering(invocation_id: str, entries: dict[str, tuple[str, str]]) -> str | None:

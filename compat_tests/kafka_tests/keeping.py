@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -26,8 +27,8 @@ def digest() -> str:
     return found.hexdigest()[:16]
 
 
-def on_kwire(selector: str, shard: int = 0) -> list[dict]:
-    invocations = run(selector, "kwire", shard)
+def on_kwire(selector: str, shard: int = 0, left_out: Iterable[str] = ()) -> list[dict]:
+    invocations = run(selector, "kwire", shard, left_out)
     _write(RESULTS / digest() / f"{selector}.json", invocations)
     return invocations
 

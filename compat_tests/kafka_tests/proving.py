@@ -41,11 +41,13 @@ def prove(
     say: Callable[[str], None],
     minutes: float = math.inf,
     resume: bool = False,
+    recheck: bool = True,
 ) -> tuple[list[Result], list[str]]:
     """Run all, so many JVMs at a time; each class on kwire, and on Kafka when that is not known yet.
 
     With `resume`, a class that has run with today's sources does not run again, and Kafka is asked only about classes
-    of which something fails that the allow-list does not name. A class that would not end within the minutes is not
+    of which something fails that the allow-list does not name. Without `recheck`, methods that need a capability by the
+    allow-list are left out. A class that would not end within the minutes is not
     started, unless nothing has been: results of the others, and the classes that are left.
     """
     shards: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -53,6 +55,7 @@ def prove(
         shards.put(shard)
     lock = threading.Lock()
     begun = time.monotonic()
+    left_out = [] if recheck else allowed.needing_capabilities(allowed.read())
     fits = itertools.chain([True] * jobs, itertools.repeat(False))
 
     def one(selector: str) -> Result | None:
@@ -65,7 +68,7 @@ def prove(
             elapsed = time.monotonic() - begun
             if not next(fits) and elapsed + keeping.expected_seconds(selector) > minutes * 60:
                 return None
-            ours = keeping.on_kwire(selector, shard) if kept is None else kept
+            ours = keeping.on_kwire(selector, shard, left_out) if kept is None else kept
             if theirs is None and not (resume and is_as_allowed(ours)):
                 theirs = keeping.on_kafka(selector, shard)
             result = result_of(selector, ours, theirs or [])
@@ -120,8 +123,17 @@ def complaints(results: Sequence[Result]) -> list[str]:
                 found.append(f"{name}: {verdict.state} ({verdict.what}); on Kafka {control}")
             elif verdict.state == FAILED and entry and entries[entry][0] != FAILED:
                 found.append(f"{name}: failed ({verdict.what}), but the allow-list says: {entries[entry][0]}")
-        found += [f"{name}: not run on kwire" for name in result.kafka.keys() - result.kwire.keys()]
+        found += [
+            f"{name}: not run on kwire"
+            for name in result.kafka.keys() - result.kwire.keys()
+            if not _is_left_out(name, entries)
+        ]
     return found
+
+
+def _is_left_out(name: str, entries: dict[str, tuple[str, str]]) -> bool:
+    entry = allowed.covering(name, entries)
+    return entry is not None and entries[entry][0] == CAPABILITY
 
 
 def table(results: Sequence[Result]) -> Table:

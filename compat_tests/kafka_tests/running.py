@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from compat_tests.harness.paths import ROOT
@@ -26,8 +27,11 @@ SIDES = ("kwire", "kafka")
 _TAGS = re.compile(r",? ?(?:MetadataVersion|(?:Broker|Controller)(?:SecurityProtocol|ListenerName))=[^,]*(?=,|$)")
 
 
-def run(selector: str, side: str, shard: int = 0) -> list[dict]:
-    """Run a class or a method; return an invocation each, with `id`, unique in the class and the same on both sides."""
+def run(selector: str, side: str, shard: int = 0, left_out: Iterable[str] = ()) -> list[dict]:
+    """Run a class or a method; return an invocation each, with `id`, unique in the class and the same on both sides.
+
+    Of `left_out`, Class.method or Class.*, nothing is run on kwire; each method counts as one invocation.
+    """
     with tempfile.TemporaryDirectory(prefix="kafka-tests-") as scratch:
         report = Path(scratch) / "report.jsonl"
         settings = {
@@ -40,6 +44,7 @@ def run(selector: str, side: str, shard: int = 0) -> list[dict]:
         }
         if side == "kwire":
             settings["kwire.not.served"] = "|".join(NOT_SERVED.values())
+            settings["kwire.left.out"] = ",".join(left_out)
         command = ["java", HEAP[side], *JVM, *(f"-D{name}={value}" for name, value in settings.items())]
         command += ["-cp", class_path(side), "kwire.tests.Launch", str(report), selector]
         problem = _run_bounded(command)
