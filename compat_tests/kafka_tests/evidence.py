@@ -52,7 +52,8 @@ def _page(rows: dict[str, list[str]], families: Sequence[str]) -> Iterator[str]:
     yield ""
     yield "Written by `make campaign KAFKA_TESTS=1`. A test is one invocation; `compat_tests/kafka_tests/allowed.txt`"
     yield "names each that does not pass, with its reason; `NOT_SERVED` in `judging.py` names those that are left out"
-    yield "because a parameter asks for what is not served. Kafka's own cluster runs the classes of"
+    yield "because a parameter asks for what is not served. Methods that need a capability by the list are left out"
+    yield "and count once each. Kafka's own cluster runs the classes of"
     yield "`make compat ROW=kafka-tests`, and those of which something failed that the list did not name."
     yield ""
     yield _row(("family", "classes", "run", "tests", *STATES))
