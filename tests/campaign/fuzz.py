@@ -35,6 +35,7 @@ DRAWN: Final = {
     "partition log": "tests.log.test_partition_log_model.LogModel",
     "indexes": "tests.log.test_index_model.IndexModel",
     "compaction": "tests.log.compaction.test_compaction_model.CompactionModel",
+    "cleaner": "tests.server.compaction.test_cleaner_model.CleanerModel",
 }
 """State machines of hypothesis, by name: module and class."""
 EXAMPLES_AT_ONCE: Final = 25

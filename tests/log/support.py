@@ -43,8 +43,10 @@ class FixedChance:
         return high
 
 
-def surroundings(disk: RealDisk | None = None, clock: ManualClock | None = None) -> Surroundings:
-    return Surroundings(disk=disk or RealDisk(), clock=clock or ManualClock(), chance=FixedChance())
+def surroundings(
+    disk: RealDisk | None = None, clock: ManualClock | None = None, chance: FixedChance | None = None
+) -> Surroundings:
+    return Surroundings(disk=disk or RealDisk(), clock=clock or ManualClock(), chance=chance or FixedChance())
 
 
 def open_at(

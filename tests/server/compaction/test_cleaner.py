@@ -22,7 +22,7 @@ from kwire.server.compaction.rounds import InlineRounds, RoundFailedError
 from tests.cluster.world import InlineWorkers
 from tests.log.compaction.support import append
 from tests.log.faults import FaultyDisk, broken, full
-from tests.log.support import ManualClock, batch, everything, surroundings
+from tests.log.support import FixedChance, ManualClock, batch, everything, surroundings
 from tests.virtual_loop import virtual_loop
 
 CONFIG = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.1, file_delete_delay_ms=0)
@@ -57,12 +57,13 @@ class World:
     def __init__(self, directory: Path, **settings: Any) -> None:
         disk: RealDisk = settings.pop("disk", None) or RealDisk()
         more: list[str] = settings.pop("more_directories", [])
+        chance: FixedChance | None = settings.pop("chance", None)
         self.clock = ManualClock()
         self.settings: dict[str, Any] = SETTINGS | settings
         self.rounds = Rounds()
         self.workers = InlineWorkers()
         self.directory = directory
-        self.logs = LogManager([str(directory), *more], surroundings(disk, self.clock))
+        self.logs = LogManager([str(directory), *more], surroundings(disk, self.clock, chance))
         self.logs.load_all(lambda topic: CONFIG)
         self.cleaner = LogCleaner(
             CleanerParts(
