@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.log import retention
+from kwire.log import retention, truncation
 from kwire.log.compaction import candidates, filtering, swap
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.transactions import CleanedTransactions
@@ -142,3 +142,18 @@ def an_overtaken_round_is_swapped_in(patch: pytest.MonkeyPatch) -> None:
 def a_swap_settles_before_its_sources_are_gone(patch: pytest.MonkeyPatch) -> None:
     """The directory is not synced between the renames: a power cut may leave neither old nor new."""
     patch.setattr(swap.Swap, "sync", nothing)
+
+
+@_bug(
+    "S13",
+    "server/compaction/test_cleaner_checkpoint.py::"
+    "test_a_log_that_is_cut_before_the_cleaner_begins_is_clean_no_further",
+)
+def what_comes_where_a_log_was_cut_counts_as_compacted(patch: pytest.MonkeyPatch) -> None:
+    """Keys that were deleted come back."""
+    note = truncation._note
+
+    def note_nothing_of_cleaning(log: PartitionLog, offset: int, *, cleaned_to: int) -> None:
+        note(log, offset, cleaned_to=max(cleaned_to, log.first_dirty_offset))
+
+    patch.setattr(truncation, "_note", note_nothing_of_cleaning)
