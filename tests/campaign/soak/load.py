@@ -6,15 +6,21 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable
+from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support.raw_client import RawClient
 
 PARTITIONS = 6
 PLAIN, TRANSACTIONAL, COMPACTED = "soak-plain", "soak-transactions", "soak-compacted"
 SHORT_LIVED = "soak-short-"
 GROUPS_MAX = 4
 WAIT_SECONDS = 60
+TOPIC_IDS = 4096
+"""How many topic ids a node remembers (kwire.protocol.wire): as many are named at first, so that the memory is full."""
 
 
 class Load:
@@ -29,6 +35,10 @@ class Load:
         self.errors: list[str] = []
 
     def start(self) -> None:
+        unknown = [MetadataRequestTopic(topic_id=uuid4(), name=None) for _ in range(TOPIC_IDS)]
+        for address in str(self._client["bootstrap.servers"]).split(","):
+            with RawClient(address) as client:
+                assert len(client.ask(MetadataRequest(topics=unknown), 12).topics) == TOPIC_IDS
         admin = AdminClient({**self._client})
         compacted = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
         topics = [
