@@ -57,6 +57,7 @@ BY_NAME = {
 
 #: What a test looks at inside this JVM without asking a stub, to patterns of the tests' ids.
 INSIDES_BY_NAME = {
+    "a combined node whose broker alone is stopped": r"\.testDescribeConsumerGroupWithoutLeaders\[.*Raft-Combined",
     "the memory pool of a broker": r"\bSocketServerMemoryPoolTest\.",
     "metrics of the broker": r"\bBrokerMetricNamesTest\.|\bMetricsTest\.",
     "the configuration object of a broker": r"\bConfigCommandIntegrationTest\.testUpdateBrokerConfigNotAffected",

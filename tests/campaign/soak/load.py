@@ -6,6 +6,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -13,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.raw_client import RawClient
+from tests.support.waiting import eventually
 
 PARTITIONS = 6
 PLAIN, TRANSACTIONAL, COMPACTED = "soak-plain", "soak-transactions", "soak-compacted"
@@ -35,10 +37,6 @@ class Load:
         self.errors: list[str] = []
 
     def start(self) -> None:
-        unknown = [MetadataRequestTopic(topic_id=uuid4(), name=None) for _ in range(TOPIC_IDS)]
-        for address in str(self._client["bootstrap.servers"]).split(","):
-            with RawClient(address) as client:
-                assert len(client.ask(MetadataRequest(topics=unknown), 12).topics) == TOPIC_IDS
         admin = AdminClient({**self._client})
         compacted = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
         topics = [
@@ -48,6 +46,8 @@ class Load:
         ]
         for future in admin.create_topics(topics).values():
             future.result(WAIT_SECONDS)
+        for address in str(self._client["bootstrap.servers"]).split(","):
+            eventually(partial(_name_topic_ids, address), f"broker {address} answers", WAIT_SECONDS)
         work: list[Callable[[random.Random, int], None]] = [
             *[self._transactions] * 2,
             *[self._members] * 3,
@@ -157,3 +157,13 @@ class Load:
                 future.result(WAIT_SECONDS)
             self.done["topics"] += 1
             self._stop.wait(1)
+
+
+def _name_topic_ids(address: str) -> bool:
+    """Return False if the broker cannot be reached yet."""
+    unknown = [MetadataRequestTopic(topic_id=uuid4(), name=None) for _ in range(TOPIC_IDS)]
+    try:
+        with RawClient(address) as client:
+            return len(client.ask(MetadataRequest(topics=unknown), 12).topics) == TOPIC_IDS
+    except ConnectionRefusedError:
+        return False
