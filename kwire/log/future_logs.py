@@ -226,14 +226,17 @@ class FutureLogs:
         return moved
 
     def _note_in_checkpoints(self, key: TopicPartition, directory: LogDirectory, durable_end: int, start: int) -> None:
-        """Each of the files costs waiting for the disk: the one with log starts is written where it has to change."""
-        names = [RECOVERY_POINT_FILE]
+        """Each file costs waiting for the disk: written are those that change.
+
+        What a file says of the partition is of a log that was in the directory before, and may be of an earlier topic.
+        """
+        changing = {name for name, keys in directory.named.items() if key in keys} | {RECOVERY_POINT_FILE}
+        directory.forget(key)
         directory.recovery_points[key] = durable_end
         if start > 0:
             directory.log_starts[key] = start
-        if start > 0 or key in directory.named.get(LOG_START_FILE, ()):
-            names.append(LOG_START_FILE)
-        self._manager.guard(directory, lambda: self._manager.write_checkpoints(directory, names))
+            changing.add(LOG_START_FILE)
+        self._manager.guard(directory, lambda: self._manager.write_checkpoints(directory, sorted(changing)))
 
     # At start
 

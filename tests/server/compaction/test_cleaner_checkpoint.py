@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import pytest
 
-from kwire.log.checkpoints import CLEANER_FILE, read_offsets
+from kwire.log.checkpoints import CLEANER_FILE, HIGH_WATERMARK_FILE, read_offsets
 from kwire.log.disk import RealDisk
+from kwire.log.log_directory import LogDirectory
 from kwire.log.log_manager import LogManager
 from tests.log.compaction.support import append
 from tests.log.faults import FaultyDisk, broken
@@ -87,6 +88,34 @@ def test_a_log_that_is_cut_before_the_cleaner_begins_is_clean_no_further(world: 
     found = again.logs.get("orders", 0)
     assert found is not None
     assert found.first_dirty_offset <= 9
+
+
+def test_a_log_that_comes_back_to_a_directory_is_not_as_clean_as_the_one_that_was_there(tmp_path: Path) -> None:
+    """The files of the directory were not written between: they speak of a log of an earlier topic."""
+    world = World(tmp_path / "d", more_directories=[str(tmp_path / "e")])
+    first, second = world.logs.directories
+
+    def move_to(directory: LogDirectory) -> None:
+        log = world.logs.get("orders", 0)
+        assert log is not None
+        copying = world.logs.futures.begin(log, directory)
+        while copying.step(1000):
+            pass
+        world.logs.futures.replace(log)
+
+    world.log("orders")
+    assert world.clean()
+    world.logs.checkpoint({("orders", 0): 10})
+    move_to(second)
+    world.logs.delete("orders", 0)
+    log = world.logs.get_or_create("orders", 0, CONFIG, None)
+    if world.logs.directory_of(log) is first:
+        move_to(second)
+    append(world.logs.get("orders", 0), (b"1", b"x"))  # type: ignore[arg-type]
+    move_to(first)
+    names = (CLEANER_FILE, HIGH_WATERMARK_FILE)
+    assert [read_offsets(RealDisk(), f"{first.path}/{name}") for name in names] == [{}, {}]
+    world.logs.close(clean=False)
 
 
 def test_a_topic_that_is_made_anew_before_the_cleaner_begins_is_dirty(world: World) -> None:
