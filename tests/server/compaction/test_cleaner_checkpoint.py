@@ -104,17 +104,18 @@ def test_a_log_that_comes_back_to_a_directory_is_not_as_clean_as_the_one_that_wa
         world.logs.futures.replace(log)
 
     world.log("orders")
+    move_to(second)
     assert world.clean()
     world.logs.checkpoint({("orders", 0): 10})
-    move_to(second)
+    names = (CLEANER_FILE, HIGH_WATERMARK_FILE)
+    assert [read_offsets(RealDisk(), f"{second.path}/{name}") for name in names] == [{("orders", 0): 10}] * 2
+    move_to(first)
     world.logs.delete("orders", 0)
     log = world.logs.get_or_create("orders", 0, CONFIG, None)
-    if world.logs.directory_of(log) is first:
-        move_to(second)
-    append(world.logs.get("orders", 0), (b"1", b"x"))  # type: ignore[arg-type]
-    move_to(first)
-    names = (CLEANER_FILE, HIGH_WATERMARK_FILE)
-    assert [read_offsets(RealDisk(), f"{first.path}/{name}") for name in names] == [{}, {}]
+    assert world.logs.directory_of(log) is first
+    append(log, (b"1", b"x"))
+    move_to(second)
+    assert [read_offsets(RealDisk(), f"{second.path}/{name}") for name in names] == [{}, {}]
     world.logs.close(clean=False)
 
 
