@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,16 @@ FREE = "PLAINTEXT://127.0.0.1:0"
 CONTROLLER = "CONTROLLER://127.0.0.1:0"
 
 
+@pytest.fixture
+def heeded_hangups() -> Iterator[None]:
+    """Processes that a test begins heed SIGHUP, though the suite may run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("heeded_hangups")
 def test_a_signal_stops_it_cleanly(tmp_path: Path, number: int) -> None:
     data = tmp_path / "data"
     with server(data) as running, RawClient(running.bootstrap_server) as client:
