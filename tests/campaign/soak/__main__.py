@@ -126,6 +126,7 @@ def main() -> None:
         growth = soak.growth(given.seconds)
         grows, types = soak.growing(growth), soak.grown_types()
         load.stop()
+        load.note_what_was_not_done()
     finally:
         nodes.kill()
     outcome = f"grows: {', '.join(grows)}" if grows else "flat"

@@ -21,6 +21,7 @@ PLAIN, TRANSACTIONAL, COMPACTED = "soak-plain", "soak-transactions", "soak-compa
 SHORT_LIVED = "soak-short-"
 GROUPS_MAX = 4
 WAIT_SECONDS = 60
+KINDS = ("aborts", "commits", "keyed records", "members", "offset commits", "records", "topics")
 TOPIC_IDS = 4096
 """How many topic ids a node remembers (kwire.protocol.wire): as many are named at first, so that the memory is full."""
 
@@ -67,6 +68,10 @@ class Load:
             thread.join(2 * WAIT_SECONDS)
             if thread.is_alive():
                 self.errors.append("a client does not end")
+
+    def note_what_was_not_done(self) -> None:
+        """A soak without some kind of its work has shown nothing."""
+        self.errors += [f"no {what} in the whole run" for what in KINDS if not self.done[what]]
 
     def _guard(self, work: Callable[[random.Random, int], None], chance: random.Random, number: int) -> None:
         while not self._stop.is_set():
