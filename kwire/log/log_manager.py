@@ -159,6 +159,9 @@ class LogManager:
                     logger.error("Cannot open the log of %s-%s: %s", topic, partition, error)  # noqa: TRY400
                 if progress is not None:
                     progress.one_more()
+            if any(log.recovery_point < directory.recovery_points.get(key, 0) for key, log in directory.logs.items()):
+                with suppress(DiskFailure):  # which took it offline, unless it is full
+                    self._write_recovery_points(directory)  # what comes where records are missing is not durable
         return opened
 
     def _progress(self, path: str, count: int) -> Progress | None:

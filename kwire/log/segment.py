@@ -263,6 +263,16 @@ class Segment:
                 return position
         return self.size
 
+    def end_below(self, offset: int) -> int:
+        """The offset after the last batch that ends below offset; the base offset if there is none."""
+        self.load()
+        found = self.base_offset
+        for _, header in self.walk(self.offset_index.lookup_entry(offset - 1)[1]):
+            if header.last_offset >= offset:
+                break
+            found = header.next_offset
+        return found
+
     def offset_before_timestamp(self, timestamp: int) -> int:
         """An offset at or before the first record whose timestamp is at least this one."""
         self.load()

@@ -17,7 +17,8 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
 
     Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
     """
-    _note(log, offset, cleaned_to=log.segments.from_offset(offset)[0].base_offset)
+    end_offset = log.segments.from_offset(offset - 1)[0].end_below(offset)
+    _note(log, end_offset, cleaned_to=min(end_offset, log.segments.from_offset(offset)[0].base_offset))
     newest = log.segments.active
     while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
         log.remove_last_segment()
@@ -30,7 +31,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
         file.sync()  # when it is no longer the active segment no flush will do it
     log.log_end_offset = active.next_offset()
     log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
-    log.recovery_point = min(log.recovery_point, log.log_end_offset)
+    assert log.recovery_point <= log.log_end_offset, f"{log.directory} was cut below what is noted as durable"
     log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.snapshots.remove_from(log.log_end_offset)
     log.unsynced_paths.add(log.directory)  # a snapshot that came back would be of batches that are gone
@@ -69,14 +70,14 @@ def _settle_names(log: PartitionLog) -> None:
     log.disk.sync_directory(log.directory)
 
 
-def _note(log: PartitionLog, offset: int, *, cleaned_to: int) -> None:
-    """Before anything is cut: what lies behind offset is no longer durable, and no flush under way makes it so.
+def _note(log: PartitionLog, end_offset: int, *, cleaned_to: int) -> None:
+    """Before anything is cut: what lies behind the new end is no longer durable, and no flush under way makes it so.
 
     What comes in its place has not been compacted either; the checkpoints must not say so after a restart.
     """
     log.truncations += 1
     before = log.recovery_point, log.first_dirty_offset
-    after = min(offset, log.recovery_point), min(cleaned_to, log.first_dirty_offset)
+    after = min(end_offset, log.recovery_point), min(cleaned_to, log.first_dirty_offset)
     log.recovery_point, log.first_dirty_offset = after
     if after != before and log.before_truncation is not None:
         try:

@@ -156,18 +156,6 @@ def test_broken_checkpoints_cost_a_scan_and_no_record(tmp_path):
     again.close(clean=False)
 
 
-def test_a_truncation_is_checkpointed_before_it_happens(tmp_path):
-    manager = managed(tmp_path)
-    log = manager.get_or_create("t", 0, CONFIG, None)
-    for index in range(5):
-        log.append(batch(b"%d" % index), leader_epoch=0)
-    log.flush()
-    manager.checkpoint({})
-    log.truncate_to(2)
-    assert (tmp_path / "d0" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
-    manager.close(clean=False)
-
-
 def test_a_checkpoint_that_was_overtaken_is_dropped(tmp_path):
     manager = managed(tmp_path)
     log = manager.get_or_create("t", 0, CONFIG, None)

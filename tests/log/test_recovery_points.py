@@ -1,0 +1,64 @@
+"""What recovery-point-offset-checkpoint says when a log is cut, and when less is found than it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.log.faults import FaultyDisk, broken, full
+from tests.log.managed import CONFIG, config_of, managed
+from tests.log.support import batch, surroundings
+
+
+def test_a_truncation_is_checkpointed_before_it_happens(tmp_path):
+    manager = managed(tmp_path)
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    for index in range(5):
+        log.append(batch(b"%d" % index), leader_epoch=0)
+    log.flush()
+    manager.checkpoint({})
+    log.truncate_to(2)
+    assert (tmp_path / "d0" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
+    manager.close(clean=False)
+
+
+def test_a_truncation_inside_a_batch_is_checkpointed_at_the_start_of_the_batch(tmp_path):
+    manager = managed(tmp_path)
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    log.append(batch(b"a"), leader_epoch=0)
+    log.append(batch(b"b", b"c", b"d"), leader_epoch=0)
+    log.flush()
+    manager.checkpoint({})
+    log.truncate_to(3)
+    assert (tmp_path / "d0" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
+    assert (log.recovery_point, log.log_end_offset) == (1, 1)
+    manager.close(clean=False)
+
+
+def test_a_checkpoint_of_more_than_a_start_finds_is_lowered_at_once(tmp_path):
+    manager = managed(tmp_path)
+    for partition in range(2):
+        manager.get_or_create("t", partition, CONFIG, None).append(batch(b"a"), leader_epoch=0)
+    manager.checkpoint({})
+    manager.close(clean=False)
+    checkpoint = tmp_path / "d0" / "recovery-point-offset-checkpoint"
+    checkpoint.write_text("0\n2\nt 0 7\nt 1 0\n")
+    again = managed(tmp_path)
+    again.load_all(config_of)
+    assert checkpoint.read_text() == "0\n2\nt 0 1\nt 1 0\n"
+    again.close(clean=False)
+
+
+@pytest.mark.parametrize(("failure", "is_offline"), [(full, False), (broken, True)])
+def test_a_checkpoint_of_more_than_a_start_finds_stays_if_it_cannot_be_written(tmp_path, failure, is_offline):
+    manager = managed(tmp_path)
+    manager.get_or_create("t", 0, CONFIG, None).append(batch(b"a"), leader_epoch=0)
+    manager.close(clean=False)
+    checkpoint = tmp_path / "d0" / "recovery-point-offset-checkpoint"
+    checkpoint.write_text("0\n1\nt 0 7\n")
+    disk = FaultyDisk()
+    again = managed(tmp_path, surroundings(disk))
+    disk.fail = lambda operation, path: failure(operation, path) if operation + path == f"replace{checkpoint}" else None
+    assert again.load_all(config_of) == 1
+    assert again.directories[0].is_offline is is_offline
+    assert checkpoint.read_text() == "0\n1\nt 0 7\n"
+    again.close(clean=False)
