@@ -155,7 +155,7 @@ def an_overtaken_checkpoint_is_put_in_place(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CheckpointJob, "finish", finish_always)
 
 
-@_bug("S10", "log/test_log_manager.py::test_a_truncation_is_checkpointed_before_it_happens")
+@_bug("S10", "log/test_recovery_points.py::test_a_truncation_is_checkpointed_before_it_happens")
 def a_truncation_leaves_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
     """What is appended after a cut counts as durable; a crash makes the shorter log look damaged."""
     patch.setattr(truncation, "_note", nothing)

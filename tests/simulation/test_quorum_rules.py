@@ -77,7 +77,7 @@ async def fail_in_truncation(cluster: Cluster) -> tuple[SimulatedController, int
     await write(deposed, 50)
     end = deposed.server.metadata_log.node.log.flushed_end_offset
     await leader_other_than(cluster, deposed)
-    fault = deposed.host.device.fail("read", path=LOG)
+    fault = deposed.host.device.fail("fsync", path=LOG)
     cluster.simulation.network.heal(reason="test")
     assert isinstance(await failed(deposed), DiskFailure)
     deposed.host.device.heal(fault)
