@@ -48,6 +48,23 @@ def test_a_checkpoint_of_more_than_a_start_finds_is_lowered_at_once(tmp_path):
     again.close(clean=False)
 
 
+def test_a_checkpoint_stays_when_its_directory_goes_offline_while_it_is_loaded(tmp_path):
+    manager = managed(tmp_path)
+    for partition in range(2):
+        manager.get_or_create("t", partition, CONFIG, None).append(batch(b"a"), leader_epoch=0)
+    manager.close(clean=False)
+    checkpoint = tmp_path / "d0" / "recovery-point-offset-checkpoint"
+    checkpoint.write_text("0\n1\nt 0 7\n")
+    disk = FaultyDisk()
+    again = managed(tmp_path, surroundings(disk))
+    disk.fail = lambda operation, path: broken(operation, path) if operation == "read" and "/t-1/" in path else None
+    assert again.load_all(config_of) == 1
+    assert again.directories[0].is_offline
+    assert ("replace", str(checkpoint)) not in disk.operations
+    assert checkpoint.read_text() == "0\n1\nt 0 7\n"
+    again.close(clean=False)
+
+
 @pytest.mark.parametrize(("failure", "is_offline"), [(full, False), (broken, True)])
 def test_a_checkpoint_of_more_than_a_start_finds_stays_if_it_cannot_be_written(tmp_path, failure, is_offline):
     manager = managed(tmp_path)

@@ -105,6 +105,19 @@ def test_nothing_is_served_of_what_comes_after_the_close() -> None:
     play(act)
 
 
+def test_frames_that_follow_the_end_of_another_are_served_at_once() -> None:
+    async def act(_: VirtualLoop) -> None:
+        stream = sized(b"one") + sized(b"two") + sized(b"three")
+        for cut in range(1, len(sized(b"one"))):
+            door = Door()
+            door.receive(stream[:cut])
+            assert door.served == []
+            door.receive(stream[cut:])
+            assert door.served == [b"one", b"two", b"three"]
+
+    play(act)
+
+
 def test_a_connection_is_closed_once_and_not_dropped_after_its_end() -> None:
     async def act(_: VirtualLoop) -> None:
         door = Door()
