@@ -88,16 +88,17 @@ class Nodes:
     def sample(self, number: int) -> Sample | None:
         """None until the process has counted its objects."""
         pid = self._processes[number].pid
-        counted = self._samples / f"{pid}.json"
-        if not counted.exists():
+        written = self._samples / f"{pid}.json"
+        if not written.exists():
             return None
+        counted = json.loads(written.read_text())
         process = Path(f"/proc/{pid}")
         status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
         return Sample(
-            resident_bytes=int(status["VmRSS"].split()[0]) * 1024,
+            resident_bytes=counted["resident_bytes"],
             descriptors=len(list((process / "fd").iterdir())),
             threads=int(status["Threads"]),
-            objects=json.loads(counted.read_text())["objects"],
+            objects=counted["objects"],
         )
 
     def types(self, number: int) -> dict[str, int]:

@@ -1,8 +1,11 @@
-"""Loaded as sitecustomize by every node of a soak: writes the counts of the collector's objects, and plants a leak.
+"""Loaded as sitecustomize by every node of a soak: writes what the node holds, and plants a leak.
 
-SOAK_SAMPLES names the directory of the samples. SOAK_LEAK=connections keeps every connection that was ever made.
+Memory is that which is left when the C library has given back what it only keeps for later: a peak of what was once
+needed is no growth. SOAK_SAMPLES names the directory of the samples. SOAK_LEAK=connections keeps every connection that
+was ever made.
 """
 
+import ctypes
 import gc
 import json
 import os
@@ -17,8 +20,15 @@ TYPES_MAX = 40
 def write_counts(path: Path) -> None:
     objects = gc.get_objects()
     counts = Counter(type(each).__name__ for each in objects)
-    sample = {"objects": len(objects) + gc.get_freeze_count(), "types": dict(counts.most_common(TYPES_MAX))}
+    held = len(objects) + gc.get_freeze_count()
     del objects
+    ctypes.CDLL(None).malloc_trim(0)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    sample = {
+        "objects": held,
+        "resident_bytes": pages * os.sysconf("SC_PAGESIZE"),
+        "types": dict(counts.most_common(TYPES_MAX)),
+    }
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(sample))
     temporary.replace(path)
