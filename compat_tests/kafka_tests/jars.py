@@ -16,7 +16,8 @@ LIBRARIES = HOME / "lib"
 SOURCES = Path(__file__).with_name("java")
 KAFKA = "org.apache.kafka"
 PLAIN = (
-    *("kafka_2.13", "kafka-tools", "kafka-streams", "connect-runtime", "connect-mirror", "connect-file"),
+    *("kafka_2.13", "kafka-tools", "kafka-streams", "kafka-streams-scala_2.13", "connect-runtime", "connect-mirror"),
+    "connect-file",
     *("kafka-test-common-runtime", "kafka-test-common-internal-api", "kafka-test-common-util"),
 )
 WITH_TESTS = (
