@@ -17,7 +17,7 @@ IN_THIS_JVM = r"Unable to find metric|No such MBean|InstanceNotFoundException"
 """What a test says that looks for a broker's metrics in its own JVM."""
 #: Capability to patterns of the names of invocations that need it by a parameter; on kwire they are not run.
 NOT_SERVED = {
-    "streams groups": r"groupProtocol=streams|streamsProtocolEnabled=true|useNewProtocol=true|STREAMS protocol",
+    "streams groups": r"groupProtocol=streams|streams\w*ProtocolEnabled=true|useNewProtocol=true|STREAMS protocol",
     # The latter: whether the topic is made before the consumer fails is a matter of luck.
     "consumer groups (KIP-848)": r"groupProtocol=consumer|\btestAsyncConsumerTopicCreation",
 }
