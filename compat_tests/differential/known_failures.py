@@ -169,6 +169,16 @@ def _instance(found: Difference) -> bool:
     return theirs == UNKNOWN_SERVER_ERROR and (ours == UNKNOWN_MEMBER_ID or not found.step.request.group_instance_id)
 
 
+def _sync_of_who_left(found: Difference) -> bool:
+    """Kafka forgets the member, and that it asked."""
+    ours, theirs = found.whole
+    return (
+        found.api == "SyncGroup"
+        and ours.get("error_code") == UNKNOWN_MEMBER_ID
+        and str(theirs.get("outcome")).startswith("no answer")
+    )
+
+
 RULES_OF_FAILURES: tuple[Rule, ...] = (
     Rule(name="acks that are none", excuses=_refused_acks),
     Rule(name="no coordinator of share groups", excuses=_coordinators),
@@ -185,5 +195,6 @@ RULES_OF_FAILURES: tuple[Rule, ...] = (
     Rule(name="Kafka fails: half an owner of a token", excuses=_token),
     Rule(name="Kafka fails: a topic with an empty name", excuses=_empty_name, is_rare=True),
     Rule(name="Kafka fails: a cursor at the largest number", excuses=_cursor, is_rare=True),
+    Rule(name="Kafka fails: a SyncGroup that waits when its member leaves", excuses=_sync_of_who_left),
     Rule(name="Kafka fails: a group.instance.id that is empty or beside a member id that waits", excuses=_instance),
 )
