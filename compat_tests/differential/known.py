@@ -172,7 +172,7 @@ RULES: tuple[Rule, ...] = (
     Rule(name="something named twice is answered once", excuses=_answered_once),
     Rule(name="topics named by the same unknown id", excuses=_unknown_ids, is_rare=True),
     Rule(name="a topic named without partitions", excuses=_without_partitions),
-    Rule(name="loggers of a broker", excuses=_broker_logger),
+    Rule(name="loggers of a broker", excuses=_broker_logger, is_rare=True),
     Rule(name="a part of a batch at the end of a fetch", excuses=_half_a_batch),
     Rule(name="settings of the node, and defaults of its own", excuses=_broker_setting),
     Rule(name="APIs that are not served yet", excuses=_served),
