@@ -1,12 +1,29 @@
 r"""Properties files as java.util.Properties reads them: escapes, continued lines, `=`, `:` or a blank as separator.
 
-The library javaproperties reads them; compat_tests/configs/test_properties_files.py compares it with Java.
+Java judges it (compat_tests/configs/test_properties_files.py). Why it is no library: docs/decisions/0001-libraries.md.
 Files are UTF-8; Kafka takes them for ISO 8859-1, so that its users write `\uXXXX`, which is understood here too.
 """
 
 from __future__ import annotations
 
-import javaproperties
+import re
+from collections.abc import Iterator
+
+BLANK = r"[ \t\f]"
+LINE_END = r"(?:\r\n|\r|\n)"
+NOTHING = re.compile(rf"{BLANK}*(?:[#!][^\r\n]*|\\(?![\r\n]?\Z))?(?:{LINE_END}|\Z)")
+"""A line that says nothing: empty, a comment, which no backslash continues, or a backslash alone.
+
+In the last line Java takes a backslash alone for an empty key and value.
+"""
+LOGICAL_LINE = re.compile(rf"{BLANK}*((?:[^\\\r\n]|\\{LINE_END}|\\[^\r\n]|\\\Z)*)(?:{LINE_END}|\Z)")
+"""A setting, over as many lines as backslashes continue."""
+CONTINUATION = re.compile(rf"(\\[^\r\n])|\\{LINE_END}{BLANK}*|\\\Z")
+"""An escape, which stays, or a backslash that ends a line."""
+KEY_AND_VALUE = re.compile(rf"((?:[^\\=: \t\f]|\\.)*){BLANK}*[=:]?{BLANK}*(.*)", re.DOTALL)
+ESCAPE = re.compile(r"\\(?:u(.{0,4})|(.))", re.DOTALL)
+HEX_DIGITS = re.compile(r"[0-9a-fA-F]{4}")
+CONTROL_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(text: str) -> dict[str, str]:
@@ -14,10 +31,13 @@ def read_properties(text: str) -> dict[str, str]:
 
     Raises ValueError for a malformed \uXXXX escape, where Java raises IllegalArgumentException.
     """
-    try:
-        return dict(javaproperties.loads(text))
-    except javaproperties.InvalidUEscapeError as error:
-        raise ValueError(f"{error.escape} is no \\uXXXX escape") from None
+    properties = {}
+    for line in _logical_lines(text):
+        split = KEY_AND_VALUE.match(line)
+        assert split is not None, "any line has a key and a value, which may be empty"
+        key, value = split.groups()
+        properties[_unescape(key)] = _unescape(value)
+    return properties
 
 
 def escape_value(value: str) -> str:
@@ -25,3 +45,31 @@ def escape_value(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
     escaped = escaped.replace("\f", "\\f")
     return f"\\{escaped}" if escaped.startswith(" ") else escaped
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        if nothing := NOTHING.match(text, at):
+            at = nothing.end()
+            continue
+        line = LOGICAL_LINE.match(text, at)
+        assert line is not None, "whatever is not a line's end is part of a line"
+        at = line.end()
+        yield CONTINUATION.sub(lambda found: found[1] or "", line[1])
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    unescaped = ESCAPE.sub(_character, text)
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def _character(escape: re.Match[str]) -> str:
+    digits, character = escape.groups()
+    if digits is None:
+        return CONTROL_CHARACTERS.get(character, character)
+    if not HEX_DIGITS.fullmatch(digits):
+        raise ValueError(f"{escape[0]} is no \\uXXXX escape")
+    return chr(int(digits, 16))

@@ -22,6 +22,9 @@ from kwire.server.settings.config import SettingError, load_config
         ("a=one\\\\\nb=2", {"a": "one\\", "b": "2"}),
         ("# node.id=1\n! node.id=2\n\n", {}),
         ("a=1\na:2", {"a": "2"}),
+        ("\\\n# node.id=1", {}),  # a backslash alone says nothing, so that a comment may follow it,
+        ("node.id=1\n\\", {"node.id": "1", "": ""}),  # but in the last line
+        ("a=\\ud83d\\ude00", {"a": "\N{GRINNING FACE}"}),
     ],
 )
 def test_pairs_are_read_as_java_reads_them(text: str, pairs: dict[str, str]) -> None:
