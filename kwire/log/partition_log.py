@@ -191,7 +191,7 @@ class PartitionLog:
         first, last = headers[0][1], headers[-1][1]
         max_timestamp = max(header.max_timestamp for _, header in headers)
         if rolling.is_due(self._active, self.config, end, last.last_offset, max_timestamp, self._clock.wall_ms()):
-            self.roll(first.base_offset)
+            self.roll(rolling.base_offset(self.log_end_offset, first.base_offset, last.last_offset))
         start = self._active.size
         self._write(view[:end])
         for position, header in headers:

@@ -279,9 +279,11 @@ def _continues(log: PartitionLog, segment: Segment, following: Segment, end_offs
     """Whether a segment may follow on one whose batches end at end_offset.
 
     A power cut may take whole batches off the end of a segment, where no flaw shows, and leave the next segment. Only
-    compaction leaves such a gap for good (Apache Kafka's does), and then there are others before it. What is missing
-    below the recovery point is not for this start to judge.
+    compaction leaves such a gap for good (Apache Kafka's does), and then there are others before it; or it is wider
+    than a segment's offsets. What is missing below the recovery point is not for this start to judge.
     """
+    if following.base_offset - segment.base_offset > RELATIVE_OFFSET_MAX + 1:
+        return True
     if following.base_offset > end_offset >= log.recovery_point:
         return sum(header.record_count for _, header in segment.walk(0)) < end_offset - segment.base_offset
     return following.base_offset >= end_offset

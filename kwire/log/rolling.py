@@ -33,6 +33,15 @@ def is_due(segment: Segment, config: LogConfig, size: int, last_offset: int, max
     )
 
 
+def base_offset(log_end_offset: int, first_offset: int, last_offset: int) -> int:
+    """Where a segment begins that gets the batches first_offset..last_offset of a leader.
+
+    Compaction on the leader may leave a gap before them. It goes into the new segment, so that recovery takes a gap
+    between two segments for what it is, lost batches; unless it is wider than a segment's offsets, which no loss is.
+    """
+    return log_end_offset if last_offset - log_end_offset <= RELATIVE_OFFSET_MAX else first_offset
+
+
 def roll(log: PartitionLog, base_offset: int) -> None:
     """Close the active segment and begin one at base_offset."""
     active = log.segments.active

@@ -243,7 +243,8 @@ def test_offsets_that_are_too_far_from_the_base_begin_a_segment(tmp_path):
     log = open_at(tmp_path)
     log.append(replicated(0, b"a"), leader_epoch=0, origin=AppendOrigin.REPLICATION)
     log.append(replicated(2**31, b"b"), leader_epoch=0, origin=AppendOrigin.REPLICATION)
-    assert [segment.base_offset for segment in log.segments] == [0, 2**31]
+    log.append(replicated(2**32 + 1, b"c"), leader_epoch=0, origin=AppendOrigin.REPLICATION)
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 2**32 + 1]
     assert [header.base_offset for header in headers(log.read(1, 1000))] == [2**31]
 
 

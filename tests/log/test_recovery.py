@@ -314,3 +314,18 @@ def test_whole_batches_that_are_missing_at_the_end_are_told_of(tmp_path, caplog,
         path.unlink()
     assert open_at(tmp_path, SMALL, recovery_point=20).log_end_offset < 20
     assert "a checkpoint says that everything below offset 20 was durable" in caplog.text
+
+
+@pytest.mark.parametrize("gap", [20, 2**31 - 40, 2**31 + 40])
+def test_a_gap_that_compaction_left_on_the_leader_survives_a_kill(tmp_path, gap):
+    """What compaction took may lie between two segments of a follower, which rolls where its leader does not."""
+    log = open_at(tmp_path / "t-0", SMALL)
+    log.append(batch(b"before"), leader_epoch=0)
+    log.config = LogConfig(segment_bytes=log.size_in_bytes + 1)
+    for offset in (1 + gap, 2 + gap):
+        log.append(offset.to_bytes(8, "big") + batch(b"after")[8:], leader_epoch=0, origin=AppendOrigin.REPLICATION)
+    assert len(log.segments) == 3
+    log.close(clean=False)
+    again = open_at(tmp_path / "t-0", SMALL)
+    assert values(again) == [b"before", b"after", b"after"]
+    assert again.log_end_offset == 3 + gap
