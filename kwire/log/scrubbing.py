@@ -27,12 +27,13 @@ def one_pass(logs: Iterable[PartitionLog]) -> Iterator[int]:
 
 
 def _check(log: PartitionLog) -> Iterator[int]:
-    checked, position = log.segments.first, 0
+    checked, position, truncations = log.segments.first, 0, log.truncations
     while log.failure is None:
         index = log.segments.index_of(checked.base_offset)
         segment = log.segments[index]
-        if segment is not checked:
-            checked, position = segment, 0  # retention or compaction was here
+        if segment is not checked or log.truncations != truncations:
+            # Retention or compaction was here, or the segment was cut and has other batches now.
+            checked, position, truncations = segment, 0, log.truncations
         if segment is log.segments.active:
             return
         try:

@@ -83,3 +83,18 @@ def test_a_disk_that_fails_takes_the_log_offline(tmp_path: Path) -> None:
     disk.fail = lambda operation, path: broken(operation, path) if operation == "read" else None
     assert list(one_pass([log])) == []
     assert log.failure is not None
+
+
+def test_a_segment_that_is_cut_and_refilled_under_a_pass_is_sound(tmp_path: Path) -> None:
+    log = open_at(tmp_path, LogConfig())
+    for index in range(8):
+        log.append(batch(b"x" * (20_000 + index)), leader_epoch=0)
+    log.roll()
+    steps = one_pass([log])
+    next(steps)
+    log.truncate_to(2)
+    for index in range(20):
+        log.append(batch(b"new" * (3_000 + index)), leader_epoch=1)
+    log.roll()
+    assert sum(steps) == log.size_in_bytes
+    assert log.failure is None

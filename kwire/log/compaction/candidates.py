@@ -34,6 +34,8 @@ class Candidate:
     """Where the first segment begins that must not be touched."""
     dirty_ratio: float
     is_overdue: bool
+    truncations: int
+    """Of the log so far: one more, and what a round makes of it is of no use."""
 
     def plan(self, now_ms: int, offset_map_bytes: int) -> RoundPlan:
         """What a round must know of the log."""
@@ -120,6 +122,7 @@ def _candidate(log: PartitionLog, last_stable_offset: int, now_ms: int) -> Candi
         upper_bound_offset=upper_bound,
         dirty_ratio=ratio,
         is_overdue=is_overdue,
+        truncations=log.truncations,
     )
 
 

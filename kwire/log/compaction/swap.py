@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 
 
 class Swap:
-    """One group's way into its log. Steps are called in order; each may raise DiskFailure."""
+    """One group's way into its log, which had been truncated so often when its round began.
 
-    def __init__(self, log: PartitionLog, disk: Disk, group: CleanedGroup) -> None:
+    Steps are called in order; each may raise DiskFailure.
+    """
+
+    def __init__(self, log: PartitionLog, disk: Disk, group: CleanedGroup, truncations: int) -> None:
         self._log = log
+        self._truncations = truncations
         self._disk = disk
         self._directory = log.directory
         self._base_offset = group.sources[0]
@@ -40,6 +44,8 @@ class Swap:
         log = self._log
         if log.failure is not None or log.directory != self._directory or not self._sources:
             return True
+        if log.truncations != self._truncations:
+            return True  # a source may be the same segment, with other records
         current = log.segments.from_offset(self._base_offset)
         return current[: len(self._sources)] != self._sources or current[-1] in self._sources
 

@@ -146,14 +146,14 @@ class LogCleaner:
         try:
             async for report in reports:
                 if isinstance(report, CleanedGroup):
-                    await self._swap_in(log, report)
+                    await self._swap_in(candidate, report)
                     for base_offset in report.sources:
                         del waiting[base_offset]
                 else:
                     await self._finish(candidate, report)
-        except (CorruptLogError, DiskFailure) as error:
-            if not self._holds(log) or not set(waiting.values()).issubset(log.segments):
-                raise _OvertakenError from error  # no wonder that files were not there
+        except (CorruptLogError, DiskFailure, RoundFailedError) as error:
+            if self._is_overtaken(candidate) or not set(waiting.values()).issubset(log.segments):
+                raise _OvertakenError from error  # no wonder that files were not there, or cut
             raise
 
     def _map_bytes(self) -> int:
@@ -161,16 +161,16 @@ class LogCleaner:
         share = config["log.cleaner.dedupe.buffer.size"] // max(1, config["log.cleaner.threads"])
         return int(min(share, MAP_BYTES_MAX) * config["log.cleaner.io.buffer.load.factor"])
 
-    async def _swap_in(self, log: PartitionLog, group: CleanedGroup) -> None:
+    async def _swap_in(self, candidate: Candidate, group: CleanedGroup) -> None:
         parts = self._parts
-        swap = Swap(log, parts.disk, group)
+        swap = Swap(candidate.log, parts.disk, group, candidate.truncations)
         try:
             if not swap.is_overtaken():
                 await parts.workers.run(swap.decide)
         except DiskFullError:
             swap.discard()
             raise
-        if swap.is_overtaken() or not self._holds(log):
+        if swap.is_overtaken() or self._is_overtaken(candidate):
             swap.discard()
             raise _OvertakenError
         parts.logs.remove_later(swap.replace(parts.clock.wall_ms()))
@@ -184,7 +184,7 @@ class LogCleaner:
 
     async def _finish(self, candidate: Candidate, end: RoundEnd) -> None:
         log = candidate.log
-        if not self._holds(log):  # deleted since its last group
+        if self._is_overtaken(candidate):  # since its last group
             raise _OvertakenError
         log.first_dirty_offset = max(log.first_dirty_offset, end.end_offset)
         logger.info(
@@ -203,6 +203,9 @@ class LogCleaner:
         if end.keyless_records:
             logger.warning("%s records of %s-%s had no key", end.keyless_records, log.topic, log.partition)
         await self._write_checkpoint(self._parts.logs.directory_of(log))
+
+    def _is_overtaken(self, candidate: Candidate) -> bool:
+        return not self._holds(candidate.log) or candidate.log.truncations != candidate.truncations
 
     def _holds(self, log: PartitionLog) -> bool:
         return self._parts.logs.get(log.topic, log.partition) is log

@@ -109,7 +109,7 @@ def test_any_renames_that_a_power_cut_undoes_leave_old_or_new(tmp_path: Path) ->
     directory, before, work = tmp_path / "orders-0", tmp_path / "before", tmp_path / "work"
     log = fill(directory, disk)
     old = picture(log)
-    swap = Swap(log, disk, group_of(log, disk))
+    swap = Swap(log, disk, group_of(log, disk), log.truncations)
     shutil.copytree(directory, before)
     disk.since_sync.clear()
     disk.sync_directory = lambda path: None  # type: ignore[method-assign]
@@ -138,7 +138,7 @@ def test_any_renames_that_a_power_cut_undoes_leave_old_or_new(tmp_path: Path) ->
 def test_what_a_step_renamed_is_durable_before_the_next_one(tmp_path: Path) -> None:
     disk = Renames()
     log = fill(tmp_path / "orders-0", disk)
-    swap = Swap(log, disk, group_of(log, disk))
+    swap = Swap(log, disk, group_of(log, disk), log.truncations)
     swap.decide()
     assert disk.since_sync == []
     swap.replace(NOW_MS)
@@ -178,7 +178,7 @@ def test_a_round_that_was_overtaken_is_discarded(tmp_path: Path, when: str) -> N
     disk = RealDisk()
     log = fill(tmp_path / "orders-0", disk)
     old = picture(log)
-    swap = Swap(log, disk, group_of(log, disk))
+    swap = Swap(log, disk, group_of(log, disk), log.truncations)
     if when == "after decide":
         swap.decide()
     assert not swap.is_overtaken()
@@ -193,7 +193,7 @@ def test_a_round_that_was_overtaken_is_discarded(tmp_path: Path, when: str) -> N
 def test_retention_may_take_a_segment_that_has_not_settled(tmp_path: Path) -> None:
     disk = RealDisk()
     log = fill(tmp_path / "orders-0", disk)
-    swap = Swap(log, disk, group_of(log, disk))
+    swap = Swap(log, disk, group_of(log, disk), log.truncations)
     swap.decide()
     swap.replace(NOW_MS)
     log.delete_records_before(10)

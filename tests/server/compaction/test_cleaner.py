@@ -266,6 +266,47 @@ def test_a_checkpoint_that_cannot_be_written_after_a_deletion_takes_its_director
         loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
 
 
+def test_a_log_that_is_cut_and_refilled_meanwhile_keeps_its_new_records(world: World) -> None:
+    """An unclean election: the segment under the round has the same name, and the new leader's records."""
+    log = world.log("orders", dirty=20)
+
+    def cut() -> None:
+        world.rounds.between = lambda: None
+        log.truncate_to(4)
+        for index in range(4, 12):
+            log.append(batch(b"new", key=b"new %d" % index), leader_epoch=1)
+        log.roll()
+        append(log, (b"last", b"x"))
+
+    world.rounds.between = cut
+    assert world.clean()
+    assert offsets(log) == list(range(13))
+    assert log.first_dirty_offset == 0
+    log.flush()
+    assert world.clean()
+    assert offsets(log) == list(range(2, 13))
+
+
+@pytest.mark.parametrize("error", [CorruptLogError("a cut batch"), RoundFailedError("a cut batch")])
+def test_a_round_that_reads_what_is_cut_harms_nobody(world: World, error: Exception) -> None:
+    log = world.log("orders")
+
+    def cut() -> None:
+        log.truncate_to(4)
+        raise error
+
+    for _ in range(5):
+        world.rounds.between = cut
+        assert world.clean()
+        assert log.failure is None
+        append(log, *[(b"%d" % (index % 2), b"x") for index in range(6)])
+        log.roll()
+        log.flush()
+    world.rounds.between = lambda: None
+    assert world.clean()
+    assert offsets(log) == [8, 9]
+
+
 def test_retention_that_takes_sources_overtakes_the_round(world: World) -> None:
     log = world.log("orders")
 
