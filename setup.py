@@ -26,6 +26,7 @@ COMPILED = [
     "kwire/protocol/produce_exchange.py",
     "kwire/protocol/records.py",
     "kwire/protocol/wire.py",
+    "kwire/protocol/wrapping.py",
     "kwire/seams.py",
     "kwire/server/apis/fetch.py",
     "kwire/server/apis/offset_commit.py",

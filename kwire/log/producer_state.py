@@ -16,15 +16,8 @@ from typing import Final, NamedTuple
 from kwire.log.refused_batches import RefusedBatches
 from kwire.protocol.control_records import EndTransactionMarker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.records import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    SEQUENCE_MAX,
-    TRANSACTIONAL_FLAG,
-    BatchHeader,
-    next_sequence,
-)
+from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
+from kwire.protocol.wrapping import SEQUENCE_MAX, next_sequence
 
 logger = logging.getLogger(__name__)
 

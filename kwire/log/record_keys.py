@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from kwire.protocol.records import InvalidRecordsError
+from kwire.protocol.wrapping import as_int64
 
 _ALIKE_LEAST: Final = 8
 """Fewer records than this are taken faster one by one."""
@@ -158,7 +159,7 @@ def _column(body: bytes, start: int, end: int, count: int, stride: int) -> list[
     return [_varint(body, start + index * stride)[0] for index in range(count)]
 
 
-def largest_timestamp_delta(body: bytes, starts: list[int], chosen: list[int]) -> int:
+def largest_timestamp(body: bytes, starts: list[int], chosen: list[int], base_timestamp: int) -> int:
     """Of the records that are chosen by index; there is at least one."""
     largest = -(2**63)
     for index in chosen:
@@ -166,7 +167,7 @@ def largest_timestamp_delta(body: bytes, starts: list[int], chosen: list[int]) -
         while body[position] > 127:  # the record's length
             position += 1
         delta, _ = _varint(body, position + 2)
-        largest = max(largest, delta)
+        largest = max(largest, as_int64(base_timestamp + delta))
     return largest
 
 

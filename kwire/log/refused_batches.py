@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.records import NO_PRODUCER_ID, NO_SEQUENCE, SEQUENCE_MAX, BatchHeader
+from kwire.protocol.records import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
+from kwire.protocol.wrapping import SEQUENCE_MAX
 
 PRODUCERS_MAX: Final = 1_000
 """The one whose first refusal is the longest ago is forgotten for another."""

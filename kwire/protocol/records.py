@@ -36,6 +36,7 @@ from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, wr
 
 from kwire.protocol.compression import DECOMPRESSED_BYTES_MAX, Codec, CompressionError, compress, decompress
 from kwire.protocol.primitives import Buffer
+from kwire.protocol.wrapping import as_int64, next_sequence
 
 BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 BATCH_HEADER_BYTES: Final = 61
@@ -56,7 +57,6 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_PARTITION_LEADER_EPOCH: Final = -1
-SEQUENCE_MAX: Final = 2**31 - 1
 
 OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
 _OFFSET_LENGTH_EPOCH: Final = struct.Struct(">qii")
@@ -209,11 +209,6 @@ class Record:
 
     def __repr__(self) -> str:
         return f"Record{self._fields()}"
-
-
-def next_sequence(sequence: int, increment: int) -> int:
-    """Sequence numbers wrap from 2^31 - 1 to 0."""
-    return (sequence + increment) & SEQUENCE_MAX
 
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -461,7 +456,7 @@ def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int
 def encode_record(output: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
     """Append one record to a batch's body."""
     fields = bytearray(1)
-    append_varint(fields, timestamp_delta)
+    append_varint(fields, as_int64(timestamp_delta))
     append_varint(fields, offset_delta)
     _append_bytes(fields, record.key)
     _append_bytes(fields, record.value)
@@ -477,6 +472,8 @@ def _decode_record(body: bytes, position: int, end: int, header: BatchHeader) ->
     position += 1  # record attributes: no bit is in use
     timestamp_delta, position = _read_varint(body, position)
     offset_delta, position = _read_varint(body, position)
+    if not -(2**31) <= offset_delta < 2**31:
+        raise InvalidRecordsError(f"a record has offset delta {offset_delta}")
     key, position = _read_bytes(body, position, end)
     value, position = _read_bytes(body, position, end)
     header_count, position = _read_varint(body, position)
@@ -493,7 +490,7 @@ def _decode_record(body: bytes, position: int, end: int, header: BatchHeader) ->
         raise InvalidRecordsError("a record's length and its fields differ")
     return Record(
         offset=header.base_offset + offset_delta,
-        timestamp=header.base_timestamp + timestamp_delta,
+        timestamp=as_int64(header.base_timestamp + timestamp_delta),
         key=key,
         value=value,
         headers=headers,

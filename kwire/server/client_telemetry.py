@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -36,7 +36,15 @@ FORGET_INTERVALS = 3
 ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 """After these a client may ask for its subscription at once."""
 RESERVED = (ZERO_UUID, UUID(int=1))
-Subscriptions = tuple[Mapping[str, str], ...]
+
+
+@dataclass(slots=True, kw_only=True, frozen=True)
+class Subscription:
+    """One configuration of the CLIENT_METRICS type."""
+
+    match: str
+    metrics: tuple[str, ...]
+    interval_ms: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,10 +52,8 @@ class ClientInstance:
     """One client as the broker last told it."""
 
     subscription_id: int
-    configs: object
-    """All configurations when this was made, or last found to say the same of subscriptions."""
-    subscriptions: Subscriptions
-    """What this follows from; with any change of it the client counts as new, as in Kafka."""
+    subscriptions_version: int
+    """Of what this follows from; with any change of it the client counts as new, as in Kafka."""
     metrics: list[str]
     interval_ms: int
     last_seen_ms: float
@@ -59,14 +65,6 @@ class ClientInstance:
 
     def is_forgotten(self, now_ms: float) -> bool:
         return now_ms - self.last_seen_ms >= max(FORGET_MS_MIN, FORGET_INTERVALS * self.interval_ms)
-
-    def follows(self, image: MetadataImage) -> bool:
-        """Whether this is what the subscriptions of the image say; remembers that it is."""
-        if self.configs is not image.configs:
-            if not _are_the_same(self.subscriptions, _subscriptions(image)):
-                return False
-            self.configs = image.configs
-        return True
 
     def may_get(self, now_ms: float) -> bool:
         """Whether the client asks no more often than it should, or was told to; remembers that it did."""
@@ -85,6 +83,28 @@ class ClientInstance:
         return True
 
 
+class Subscriptions:
+    """All subscriptions, of one image at a time, and how often they changed."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.all: list[Subscription] = []
+        self._found_in: object = None
+        self._configs: list[Mapping[str, str]] = []
+
+    def follow(self, image: MetadataImage) -> None:
+        """Take over what the image says."""
+        if self._found_in is image.configs:
+            return
+        self._found_in = image.configs
+        found = [configs for (kind, _), configs in image.configs.items() if kind == ConfigResourceType.CLIENT_METRICS]
+        if len(found) == len(self._configs) and all(map(operator.is_, found, self._configs)):
+            return  # none was set since: setting one to what it is makes it another
+        self._configs = found
+        self.all = [_subscription(configs) for configs in found]
+        self.version += 1
+
+
 class ClientTelemetry:
     """The instances of all clients. `attributes` are what subscriptions choose clients by."""
 
@@ -93,6 +113,7 @@ class ClientTelemetry:
         self._chance = chance
         self.bytes_max = bytes_max
         """telemetry.max.bytes."""
+        self._subscriptions = Subscriptions()
         self._instances: OrderedDict[UUID, ClientInstance] = OrderedDict()
 
     def subscribe(
@@ -143,17 +164,17 @@ class ClientTelemetry:
 
     def _instance(self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage) -> ClientInstance:
         now_ms = self._clock.monotonic_ms()
+        self._subscriptions.follow(image)
+        version = self._subscriptions.version
         known = self._instances.get(instance_id)
-        if known is not None and not known.is_forgotten(now_ms) and known.follows(image):
+        if known is not None and not known.is_forgotten(now_ms) and known.subscriptions_version == version:
             known.last_seen_ms = now_ms
             self._instances.move_to_end(instance_id)
             return known
-        subscriptions = _subscriptions(image)
-        metrics, interval_ms = _chosen(attributes, subscriptions)
+        metrics, interval_ms = _chosen(attributes, self._subscriptions.all)
         instance = self._instances[instance_id] = ClientInstance(
             subscription_id=_subscription_id(instance_id, metrics, interval_ms),
-            configs=image.configs,
-            subscriptions=subscriptions,
+            subscriptions_version=version,
             metrics=metrics,
             interval_ms=interval_ms,
             last_seen_ms=now_ms,
@@ -164,24 +185,22 @@ class ClientTelemetry:
         return instance
 
 
-def _subscriptions(image: MetadataImage) -> Subscriptions:
-    return tuple(configs for (kind, _), configs in image.configs.items() if kind == ConfigResourceType.CLIENT_METRICS)
+def _subscription(configs: Mapping[str, str]) -> Subscription:
+    return Subscription(
+        match=configs.get("match", ""),
+        metrics=tuple(_items(configs.get("metrics", ""))),
+        interval_ms=int(configs.get("interval.ms", INTERVAL_MS_DEFAULT)),
+    )
 
 
-def _are_the_same(one: Subscriptions, other: Subscriptions) -> bool:
-    """Whether none was set since: setting one to what it is makes it another."""
-    return len(one) == len(other) and all(map(operator.is_, one, other))
-
-
-def _chosen(attributes: Mapping[str, str], subscriptions: Subscriptions) -> tuple[list[str], int]:
+def _chosen(attributes: Mapping[str, str], subscriptions: Iterable[Subscription]) -> tuple[list[str], int]:
     """Metrics and interval over all subscriptions that choose the client."""
     metrics: dict[str, None] = {}
     interval_ms = INTERVAL_MS_DEFAULT
-    for configs in subscriptions:
-        if not _chooses(configs.get("match", ""), attributes):
-            continue
-        metrics.update(dict.fromkeys(_items(configs.get("metrics", ""))))
-        interval_ms = min(interval_ms, int(configs.get("interval.ms", INTERVAL_MS_DEFAULT)))
+    for subscription in subscriptions:
+        if _chooses(subscription.match, attributes):
+            metrics.update(dict.fromkeys(subscription.metrics))
+            interval_ms = min(interval_ms, subscription.interval_ms)
     return ([ALL_METRICS] if ALL_METRICS in metrics else list(metrics)), interval_ms
 
 

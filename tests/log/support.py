@@ -9,9 +9,17 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
-from kwire.protocol.compression import Codec
+from kwire.protocol.compression import Codec, compress
 from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
-from kwire.protocol.records import BatchHeader, Record, decode_all, encode_batch, iterate_headers
+from kwire.protocol.records import (
+    BatchHeader,
+    Record,
+    assemble_batch,
+    decode_all,
+    encode_batch,
+    encode_record,
+    iterate_headers,
+)
 
 NOW_MS = 1_700_000_000_000
 
@@ -128,3 +136,13 @@ def everything(log: PartitionLog) -> list[Record]:
 
 def values(log: PartitionLog) -> list[bytes | None]:
     return [record.value for record in everything(log)]
+
+
+def with_deltas(*records: tuple[int, bytes, bytes | None], offset_delta: int | None = None) -> bytearray:
+    """A compressed batch of (timestamp delta, key, value) records, whatever they add up to; its header looks well."""
+    body = bytearray()
+    for index, (timestamp_delta, key, value) in enumerate(records):
+        delta = index if offset_delta is None else offset_delta
+        encode_record(body, Record(key=key, value=value), delta, timestamp_delta)
+    header = BatchHeader(0, 0, 0, 2, 0, Codec.GZIP, len(records) - 1, NOW_MS, NOW_MS + 1000, -1, -1, -1, len(records))
+    return assemble_batch(header, compress(Codec.GZIP, body))

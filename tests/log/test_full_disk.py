@@ -18,7 +18,8 @@ from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.log.refused_batches import PRODUCERS_MAX, RefusedBatches
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.records import SEQUENCE_MAX, with_offsets
+from kwire.protocol.records import with_offsets
+from kwire.protocol.wrapping import SEQUENCE_MAX
 from tests.log.faults import FaultyDisk, full
 from tests.log.support import ManualClock, batch, marker, open_at, surroundings, values
 

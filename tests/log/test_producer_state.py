@@ -13,7 +13,7 @@ from kwire.log.disk import RealDisk
 from kwire.log.producer_snapshots import CorruptSnapshotError, ProducerSnapshots, decode_snapshot, encode_snapshot
 from kwire.log.producer_state import ProducerEntry, ProducerState, StoredBatch
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.records import SEQUENCE_MAX
+from kwire.protocol.wrapping import SEQUENCE_MAX
 from tests.log.support import NOW_MS, batch, headers, marker, open_at
 
 DAY_MS = 24 * 3600 * 1000

@@ -12,7 +12,8 @@ from kwire.log.producer_snapshots import decode_snapshot, encode_snapshot
 from kwire.log.producer_state import ProducerState
 from kwire.protocol.control_records import EndTransactionMarker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.records import CONTROL_FLAG, NO_SEQUENCE, SEQUENCE_MAX, TRANSACTIONAL_FLAG, BatchHeader
+from kwire.protocol.records import CONTROL_FLAG, NO_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
+from kwire.protocol.wrapping import SEQUENCE_MAX
 from tests.log.support import NOW_MS
 
 EXPIRATION_MS = 20

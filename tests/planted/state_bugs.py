@@ -16,7 +16,8 @@ from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_state import NO_TRANSACTION, ProducerEntry, ProducerState
 from kwire.log.segment import Segment
 from kwire.log.transaction_index import AbortedTransaction, TransactionIndex
-from kwire.protocol.records import SEQUENCE_MAX, BatchHeader
+from kwire.protocol.records import BatchHeader
+from kwire.protocol.wrapping import SEQUENCE_MAX
 from tests.planted.bug import Catalogue, nothing
 
 STATE_BUGS: Final = Catalogue()

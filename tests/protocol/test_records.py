@@ -19,7 +19,6 @@ from kwire.protocol.control_records import (
 )
 from kwire.protocol.records import (
     BATCH_HEADER,
-    SEQUENCE_MAX,
     BatchHeader,
     InvalidRecordsError,
     Record,
@@ -28,10 +27,11 @@ from kwire.protocol.records import (
     decode_batch,
     encode_batch,
     iterate_headers,
-    next_sequence,
     parse_header,
     set_max_timestamp,
 )
+from kwire.protocol.wrapping import SEQUENCE_MAX, next_sequence
+from tests.log.support import with_deltas
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its schemas through a deprecated function
@@ -223,3 +223,18 @@ def test_headers_are_read_as_they_are_laid_out():
         assert parse_header(buffer).values() == BatchHeader(*values).values() == values
     with pytest.raises(InvalidRecordsError):
         parse_header(data, 1)
+
+
+def test_timestamps_wrap_where_they_leave_64_bits():
+    """As longs of Java's do: a client may send any delta."""
+    batch = with_deltas((0, b"a", b""), (2**63 - 1, b"b", b""), (-(2**63), b"c", b""))
+    assert [record.timestamp for record in decode_batch(batch)] == [
+        NOW_MS,
+        NOW_MS - 2**63 - 1,
+        NOW_MS - 2**63,
+    ]
+
+
+def test_an_offset_delta_beyond_32_bits_is_no_record():
+    with pytest.raises(InvalidRecordsError, match="offset delta 4611686018427387904"):
+        decode_batch(with_deltas((0, b"a", b""), offset_delta=2**62))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 from uuid import UUID
 
@@ -117,6 +119,20 @@ def test_any_change_of_subscriptions_makes_a_client_new() -> None:
     not_mine = MetadataImage(configs={(16, "mine"): mine, (16, "other"): {"match": "client_id=nobody"}})
     _, again = asked.subscribe(ME, APP, not_mine)
     assert again.subscription_id == instance.subscription_id
+
+
+def test_a_client_does_not_keep_the_configurations_of_its_time() -> None:
+    class Configs(dict[tuple[int, str], dict[str, str]]):
+        """A dict that can be watched."""
+
+    asked, _ = telemetry()
+    configs = Configs({(16, "mine"): {"metrics": "a."}})
+    seen = weakref.ref(configs)
+    asked.subscribe(ME, APP, MetadataImage(configs=configs))
+    asked.subscribe(UUID(int=99), APP, NOTHING)
+    del configs
+    gc.collect()
+    assert seen() is None
 
 
 def test_a_silent_client_is_forgotten_after_three_intervals() -> None:

@@ -150,6 +150,8 @@ def test_rates_are_kept_over_time() -> None:
     limits = limits_of(default_settings() | {"max.connection.creation.rate": 10})
     assert [limits.delay_ms(5.0) for _ in range(12)] == [0] * 10 + [100, 200]
     assert limits.delay_ms(100.0) == 0
+    none = limits_of(default_settings() | {"max.connection.creation.rate": 0})
+    assert [none.delay_ms(5.0) for _ in range(3)] == [0, 1000, 2000], "one in a second, as in Kafka"
     assert limits_of(default_settings()).delay_ms(0.0) == 0
 
 

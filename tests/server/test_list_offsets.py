@@ -28,7 +28,7 @@ from kwire.repeated_messages import RepeatedMessages
 from kwire.server.apis import list_offsets
 from tests.cluster.replication.world import KnownPeers, fetched, image, replica
 from tests.hostile.frames import with_crc
-from tests.log.support import batch
+from tests.log.support import NOW_MS, batch, with_deltas
 
 NEWEST = 11
 
@@ -113,6 +113,14 @@ def test_all_is_available_when_the_high_watermark_has_reached_the_epoch(tmp_path
     assert ask(partition, LATEST) == (ErrorCode.NONE, 3)
     assert ask(partition, 102) == (ErrorCode.NONE, 2)
     assert ask(partition, 103) == (ErrorCode.NONE, -1), "not committed, and seen by nobody"
+
+
+def test_a_timestamp_that_leaves_64_bits_is_just_another_one(tmp_path: Path) -> None:
+    partition = replica(tmp_path, image((1,)), KnownPeers())
+    partition.append(with_deltas((0, b"a", b""), (2**63 - 1, b"b", b""), (7, b"c", b"")), 1)
+    assert ask(partition, NOW_MS) == (ErrorCode.NONE, 0)
+    assert ask(partition, NOW_MS + 1) == (ErrorCode.NONE, 2)
+    assert ask(partition, NOW_MS + 8) == (ErrorCode.NONE, -1)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])

@@ -10,6 +10,7 @@ from kwire.coordinator.group.config import GroupConfig
 from kwire.coordinator.group.offsets import Offsets
 from kwire.coordinator.group.rebalance import Rebalance
 from kwire.coordinator.group.records import (
+    EXPIRE_TIMESTAMP_MAX,
     NO_EXPIRE_TIMESTAMP,
     GroupRecord,
     OffsetAndMetadata,
@@ -82,7 +83,9 @@ class Committing:
         self._check_commit(request, version)
         now_ms = self._clock.wall_ms()
         retention_ms = request.retention_time_ms
-        expire_ms = NO_EXPIRE_TIMESTAMP if retention_ms == DEFAULT_RETENTION else now_ms + retention_ms
+        # Old clients say Long.MAX_VALUE for "for ever".
+        is_default = retention_ms == DEFAULT_RETENTION
+        expire_ms = NO_EXPIRE_TIMESTAMP if is_default else min(now_ms + retention_ms, EXPIRE_TIMESTAMP_MAX)
         records: list[GroupRecord] = []
         responses = []
         for topic in topics:

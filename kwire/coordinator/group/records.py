@@ -22,6 +22,7 @@ from kwire.protocol.messages.group_records import (
 from kwire.protocol.offset_commit_record import encode_offset_commit_key, encode_offset_commit_value
 
 NO_EXPIRE_TIMESTAMP = -1
+EXPIRE_TIMESTAMP_MAX = 2**63 - 1
 
 
 class GroupRecord(NamedTuple):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.plan import LastRecord, RoundEnd, RoundPlan
 from kwire.log.compaction.transactions import CleanedTransactions
-from kwire.log.record_keys import KeyedRecords, keyed_records, largest_timestamp_delta
+from kwire.log.record_keys import KeyedRecords, keyed_records, largest_timestamp
 from kwire.protocol.compression import Codec, compress
 from kwire.protocol.records import (
     CODEC_MASK,
@@ -133,7 +133,7 @@ def _thinned(header: BatchHeader, body: bytes, records: KeyedRecords, chosen: li
     left += body[begin:end]
     max_timestamp = header.max_timestamp
     if not header.is_log_append_time:
-        max_timestamp = header.base_timestamp + largest_timestamp_delta(body, starts, chosen)
+        max_timestamp = largest_timestamp(body, starts, chosen, header.base_timestamp)
     return _assemble(header, left, len(chosen), header.base_timestamp, max_timestamp, header.attributes)
 
 

@@ -72,11 +72,14 @@ class ConnectionLimits:
         return self.per_ip_overrides.get(host, self.connections_max_per_ip)
 
     def delay_ms(self, now: float) -> int:
-        """How long a connection that is made now has to wait for its turn. A second's worth may come at once."""
+        """How long a connection that is made now has to wait for its turn. A second's worth may come at once.
+
+        A rate of 0 lets one in each second, as Kafka's does, which makes nobody wait for longer.
+        """
         rate = self.created_per_second_max
         if rate == UNLIMITED:
             return 0
-        self._next_place = max(self._next_place, now) + 1.0 / rate
+        self._next_place = max(self._next_place, now) + 1.0 / max(1, rate)
         return max(0, round((self._next_place - now - 1.0) * 1000))
 
     def prepare(self, sockets: Iterable[Any]) -> None:

@@ -22,7 +22,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.protocol.records import Record, encode_batch
 from tests.log.compaction.support import MAP_BYTES, append, candidate_of, compact
 from tests.log.faults import FaultyDisk, broken, full
-from tests.log.support import NOW_MS, everything, headers, marker, open_at, surroundings
+from tests.log.support import NOW_MS, everything, headers, marker, open_at, surroundings, with_deltas
 
 MIB = 1024 * 1024
 CONFIG = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, delete_retention_ms=1000)
@@ -266,6 +266,23 @@ def test_a_thinned_batch_of_log_append_time_keeps_its_time(tmp_path: Path) -> No
     log.roll()
     compact(log)
     assert [(record.offset, record.timestamp) for record in everything(log)] == [(1, NOW_MS), (2, NOW_MS)]
+
+
+@pytest.mark.parametrize("value", [b"1", None])
+def test_timestamps_that_leave_64_bits_are_compacted_like_others(tmp_path: Path, value: bytes | None) -> None:
+    log = open_at(tmp_path / "orders-0", CONFIG)
+    batch = with_deltas((0, b"a", value), (2**63 - 1, b"b", value), (5, b"c", value))
+    log.append(batch, leader_epoch=0, origin=AppendOrigin.REPLICATION)  # as stored before the topic was compacted
+    append(log, (b"a", b"2"))
+    log.roll()
+    compact(log)
+    wrapped = NOW_MS + 2**63 - 1 - 2**64
+    assert [(record.offset, record.timestamp) for record in everything(log)] == [
+        (1, wrapped),
+        (2, NOW_MS + 5),
+        (3, NOW_MS),
+    ]
+    assert headers(log.read(0, 1000))[0].max_timestamp == NOW_MS + 5
 
 
 def test_the_largest_timestamp_may_be_that_of_a_batch_without_records(tmp_path: Path) -> None:
