@@ -41,7 +41,7 @@ class RaftLog:
 
     def __init__(self, log: PartitionLog, *, disk: Disk, clock: Clock) -> None:
         self._log = log
-        log.before_truncation = self._store_recovery_point
+        log.before_truncation = lambda _lowers_log_start: self._store_recovery_point()
         self._disk = disk
         self._clock = clock
         self._snapshots = snapshots.snapshots_in(disk, log.directory)

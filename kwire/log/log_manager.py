@@ -77,7 +77,7 @@ class LogManager:
         self._disk = surroundings.disk
         self._pending: list[PendingDeletion] = []
         self.directories: list[LogDirectory] = []
-        self.callbacks: dict[str, tuple[Callable[[DiskFailure], None], Callable[[], None]]] = {}
+        self.callbacks: dict[str, tuple[Callable[[DiskFailure], None], Callable[[bool], None]]] = {}
         """By directory, what its logs call when they fail and before they are truncated: one pair for all of them."""
         self.futures = FutureLogs(self, surroundings)
         self.closed = ClosedLogs(self, surroundings)
@@ -118,8 +118,7 @@ class LogManager:
             disk.unlink(f"{path}/{CLEAN_SHUTDOWN_FILE}")
             disk.sync_directory(path)
         leftovers.make_room(disk, path)
-        names = (*LOADED_FILES, CLEANER_FILE)
-        found = {name: offsets_unless_broken(disk, f"{path}/{name}") for name in names}
+        found = {name: offsets_unless_broken(disk, f"{path}/{name}") for name in (*LOADED_FILES, CLEANER_FILE)}
         directory = LogDirectory(
             path=path,
             lock=lock,
@@ -133,7 +132,7 @@ class LogManager:
         )
         self.callbacks[path] = (
             partial(self.take_offline, directory),
-            partial(self._write_recovery_points, directory),
+            partial(self._write_lowered, directory),
         )
         return directory
 
@@ -161,7 +160,7 @@ class LogManager:
                     progress.one_more()
             if any(log.recovery_point < directory.recovery_points.get(key, 0) for key, log in directory.logs.items()):
                 with suppress(DiskFailure):  # which took it offline, unless it is full
-                    self._write_recovery_points(directory)  # what comes where records are missing is not durable
+                    self._write_lowered(directory)  # what comes where records are missing is not durable
         return opened
 
     def _progress(self, path: str, count: int) -> Progress | None:
@@ -452,10 +451,11 @@ class LogManager:
             job.run()
             self.finish_checkpoint(job)
 
-    def _write_recovery_points(self, directory: LogDirectory) -> None:
+    def _write_lowered(self, directory: LogDirectory, log_starts: bool = False) -> None:
         """At once: what is cut next must not look damaged, or clean, after a crash. Without space, nothing is cut."""
         if not directory.is_offline:
-            names = (RECOVERY_POINT_FILE, CLEANER_FILE) if directory.named.get(CLEANER_FILE) else (RECOVERY_POINT_FILE,)
+            more = {CLEANER_FILE: directory.named.get(CLEANER_FILE), LOG_START_FILE: log_starts}
+            names = [RECOVERY_POINT_FILE, *filter(more.get, more)]
             self.guard(directory, partial(self.write_checkpoints, directory, names))
 
     def write_checkpoints(self, directory: LogDirectory, names: Iterable[str]) -> None:

@@ -106,9 +106,9 @@ class PartitionLog:
         """Whether the disk was full at the last write; set back by who looks whether there is space again."""
         self.on_trouble: Callable[[], None] | None = None
         """Told when the log goes offline by itself, and whenever it lacks space."""
-        self.before_truncation: Callable[[], None] | None = None
-        """Called when the recovery point was lowered and before files are cut: it must become durable first, so that a
-        crash cannot make recovery take the shorter log for a damaged one."""
+        self.before_truncation: Callable[[bool], None] | None = None
+        """Called when offsets were lowered and before files are cut, with whether the log start is one of them: they
+        must become durable first. Else a start after a crash takes the shorter log for damaged, or for all deleted."""
         self.unsynced_paths: set[str] = set()
         """Files and directories besides segments that the next flush makes durable."""
         self.disk = disk

@@ -18,7 +18,8 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
     """
     end_offset = log.segments.from_offset(offset - 1)[0].end_below(offset)
-    _note(log, end_offset, cleaned_to=min(end_offset, log.segments.from_offset(offset)[0].base_offset))
+    cleaned_to = min(end_offset, log.segments.from_offset(offset)[0].base_offset)
+    _note(log, durable_to=end_offset, cleaned_to=cleaned_to, starts_at=end_offset)
     newest = log.segments.active
     while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
         log.remove_last_segment()
@@ -30,7 +31,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     for file in (active.file, *active.write_indexes()):
         file.sync()  # when it is no longer the active segment no flush will do it
     log.log_end_offset = active.next_offset()
-    log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
+    assert log.log_start_offset <= log.log_end_offset, f"{log.directory} was cut below its start"
     assert log.recovery_point <= log.log_end_offset, f"{log.directory} was cut below what is noted as durable"
     log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.snapshots.remove_from(log.log_end_offset)
@@ -41,7 +42,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
 def truncate_fully(log: PartitionLog, offset: int) -> None:
     """Remove everything and begin again at offset."""
     _settle_topic_id(log)
-    _note(log, 0, cleaned_to=0)
+    _note(log, durable_to=0, cleaned_to=0, starts_at=offset)
     while len(log.segments):
         log.remove_last_segment()
     try:
@@ -70,18 +71,22 @@ def _settle_names(log: PartitionLog) -> None:
     log.disk.sync_directory(log.directory)
 
 
-def _note(log: PartitionLog, end_offset: int, *, cleaned_to: int) -> None:
+def _note(log: PartitionLog, *, durable_to: int, cleaned_to: int, starts_at: int) -> None:
     """Before anything is cut: what lies behind the new end is no longer durable, and no flush under way makes it so.
 
-    What comes in its place has not been compacted either; the checkpoints must not say so after a restart.
+    What comes in its place has not been compacted either, nor deleted; the checkpoints must not say so after a restart.
     """
     log.truncations += 1
-    before = log.recovery_point, log.first_dirty_offset
-    after = min(end_offset, log.recovery_point), min(cleaned_to, log.first_dirty_offset)
-    log.recovery_point, log.first_dirty_offset = after
+    before = log.recovery_point, log.first_dirty_offset, log.log_start_offset
+    after = (
+        min(durable_to, log.recovery_point),
+        min(cleaned_to, log.first_dirty_offset),
+        min(starts_at, log.log_start_offset),
+    )
+    log.recovery_point, log.first_dirty_offset, log.log_start_offset = after
     if after != before and log.before_truncation is not None:
         try:
-            log.before_truncation()
+            log.before_truncation(log.log_start_offset < before[-1])
         except DiskFailure:  # nothing is cut, and the next attempt has to store it
-            log.recovery_point, log.first_dirty_offset = before
+            log.recovery_point, log.first_dirty_offset, log.log_start_offset = before
             raise

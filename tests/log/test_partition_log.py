@@ -278,7 +278,7 @@ def test_the_recovery_point_is_lowered_durably_before_files_are_cut(tmp_path):
         log.append(batch(b"%d" % index), leader_epoch=0)
     log.flush()
     seen: list[tuple[int, int]] = []
-    log.before_truncation = lambda: seen.append((log.recovery_point, len(log.segments)))
+    log.before_truncation = lambda _: seen.append((log.recovery_point, len(log.segments)))
     segments = len(log.segments)
     log.truncate_to(4)
     assert seen == [(4, segments)]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.log.faults import FaultyDisk, broken, full
 from tests.log.managed import CONFIG, config_of, managed
-from tests.log.support import batch, surroundings
+from tests.log.support import batch, surroundings, values
 
 
 def test_a_truncation_is_checkpointed_before_it_happens(tmp_path):
@@ -79,3 +79,46 @@ def test_a_checkpoint_of_more_than_a_start_finds_stays_if_it_cannot_be_written(t
     assert again.directories[0].is_offline is is_offline
     assert checkpoint.read_text() == "0\n1\nt 0 7\n"
     again.close(clean=False)
+
+
+@pytest.mark.parametrize("offset", [20, 12])
+@pytest.mark.parametrize("fully", [False, True])
+def test_a_truncation_below_the_log_start_lowers_what_is_noted_of_it(tmp_path, offset, fully):
+    """Else a start after a crash takes what came since for deleted."""
+    manager = managed(tmp_path)
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    for _ in range(5):
+        log.append(batch(*[b"deleted"] * 10), leader_epoch=0)
+    log.delete_records_before(25)
+    log.flush()
+    manager.checkpoint({})
+    if fully:
+        log.truncate_fully_and_start_at(offset)
+    else:
+        log.truncate_to(offset)
+    start = log.log_start_offset
+    assert start <= offset
+    for _ in range(4):
+        log.append(batch(b"new"), leader_epoch=1)
+    log.flush()
+    manager.close(clean=False)
+    manager = managed(tmp_path)
+    manager.load_all(config_of)
+    again = manager.get("t", 0)
+    assert (again.log_start_offset, again.log_end_offset) == (start, start + 4)
+    assert values(again) == [b"new"] * 4
+
+
+def test_a_truncation_above_the_log_start_leaves_what_is_noted_of_it(tmp_path):
+    manager = managed(tmp_path)
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    for _ in range(5):
+        log.append(batch(*[b"v"] * 10), leader_epoch=0)
+    log.delete_records_before(15)
+    log.flush()
+    manager.checkpoint({})
+    file = tmp_path / "d0" / "log-start-offset-checkpoint"
+    written = file.stat().st_ino
+    log.truncate_to(30)
+    assert file.read_text() == "0\n1\nt 0 15\n"
+    assert file.stat().st_ino == written, "nothing was to be written"

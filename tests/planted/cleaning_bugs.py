@@ -153,7 +153,7 @@ def what_comes_where_a_log_was_cut_counts_as_compacted(patch: pytest.MonkeyPatch
     """Keys that were deleted come back."""
     note = truncation._note
 
-    def note_nothing_of_cleaning(log: PartitionLog, offset: int, *, cleaned_to: int) -> None:
-        note(log, offset, cleaned_to=max(cleaned_to, log.first_dirty_offset))
+    def note_nothing_of_cleaning(log: PartitionLog, *, cleaned_to: int, **others: int) -> None:
+        note(log, cleaned_to=max(cleaned_to, log.first_dirty_offset), **others)
 
     patch.setattr(truncation, "_note", note_nothing_of_cleaning)
