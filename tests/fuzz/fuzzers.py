@@ -7,10 +7,12 @@ from typing import Final
 from tests.fuzz.closest_model import CLOSEST_FUZZER
 from tests.fuzz.controller_model import CONTROLLER_FUZZER
 from tests.fuzz.flap_model import FLAP_FUZZER
+from tests.fuzz.follower_model import FOLLOWER_FUZZER
 from tests.fuzz.fuzzing import Fuzzer
 from tests.fuzz.group_model import GROUP_FUZZER
 from tests.fuzz.log_model import LOG_FUZZER
 
 FUZZERS: Final[dict[str, Fuzzer]] = {
-    fuzzer.name: fuzzer for fuzzer in (GROUP_FUZZER, LOG_FUZZER, FLAP_FUZZER, CONTROLLER_FUZZER, CLOSEST_FUZZER)
+    fuzzer.name: fuzzer
+    for fuzzer in (GROUP_FUZZER, LOG_FUZZER, FOLLOWER_FUZZER, FLAP_FUZZER, CONTROLLER_FUZZER, CLOSEST_FUZZER)
 }

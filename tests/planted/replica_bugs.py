@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -13,7 +14,11 @@ from kwire.cluster.partition import Partition
 from kwire.cluster.placement import UsableBroker
 from kwire.cluster.quorum import describing
 from kwire.coordinator.loading import Loader
+from kwire.log import rolling, scrubbing
 from kwire.log.closed_logs import ClosedLogs
+from kwire.log.log_directory import LogDirectory
+from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import PartitionLog
 from kwire.protocol.messages.fetch import FetchPartition
 from kwire.server import closest_replica
 from kwire.server.context import RequestContext
@@ -35,6 +40,56 @@ def a_damaged_log_stays_when_its_topic_is_deleted(patch: pytest.MonkeyPatch) -> 
 def a_log_of_an_earlier_topic_is_taken_for_the_new_one(patch: pytest.MonkeyPatch) -> None:
     """Nobody reads which topic id a directory belongs to before its log is opened."""
     patch.setattr(ClosedLogs, "set_foreign_aside", never)
+
+
+@_bug("S4", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
+def a_segment_begins_behind_a_gap(patch: pytest.MonkeyPatch) -> None:
+    """What compaction took on the leader lies between two segments of a follower; a start takes it for lost batches."""
+
+    def first(log_end_offset: int, first_offset: int, last_offset: int) -> int:
+        return first_offset
+
+    patch.setattr(rolling, "base_offset", first)
+
+
+@_bug("S13", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
+def a_round_goes_on_when_its_log_is_cut(patch: pytest.MonkeyPatch) -> None:
+    """What a round read before the cut takes the place of what came after it."""
+    patch.setattr(PartitionLog, "truncations", property(lambda _: 0, nothing), raising=False)
+
+
+@_bug("S7", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
+def the_scrubber_goes_on_where_a_log_was_cut(patch: pytest.MonkeyPatch) -> None:
+    """A sound log is taken for damaged, since the scrubber looks for a batch where the old one began."""
+
+    class Blind:
+        """A log that tells of no truncation."""
+
+        truncations = 0
+
+        def __init__(self, log: PartitionLog) -> None:
+            self._log = log
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._log, name)
+
+    check = scrubbing._check
+
+    def check_blindly(log: PartitionLog) -> Iterator[int]:
+        return check(cast("PartitionLog", Blind(log)))
+
+    patch.setattr(scrubbing, "_check", check_blindly)
+
+
+@_bug("S1", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
+def a_cut_leaves_what_is_noted_of_the_log_start(patch: pytest.MonkeyPatch) -> None:
+    """After a kill what came since the cut counts as deleted."""
+    write = LogManager._write_lowered
+
+    def write_others(self: LogManager, directory: LogDirectory, log_starts: bool = False) -> None:
+        write(self, directory)
+
+    patch.setattr(LogManager, "_write_lowered", write_others)
 
 
 @_bug("M1", "fuzz/test_fuzzers.py::test_seeds_pass[flap]")
