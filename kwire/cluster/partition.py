@@ -48,13 +48,14 @@ class Waiter(Protocol):
 class Verification:
     """Batches of one producer and epoch that wait until they are known to be part of its transaction."""
 
-    __slots__ = ("is_void", "waiting")
+    __slots__ = ("refusal", "waiting")
 
     def __init__(self) -> None:
         self.waiting: list[tuple[int, Callable[[KafkaError | None], None]]] = []
         """(sequence, told what came of it), in the order in which they came."""
-        self.is_void = False
-        """Whether the transaction has ended meanwhile."""
+        self.refusal: KafkaError | None = None
+        """Why nothing of it is stored, whatever its coordinator says: the transaction, or the leader epoch, has ended
+        meanwhile."""
 
 
 class Partition:
@@ -180,7 +181,9 @@ class Partition:
             # With an epoch per transaction the marker has the next one, which the next transaction may wait with.
             is_over = epoch < producer_epoch or (epoch == producer_epoch and transaction_version < EPOCH_BUMP_SINCE)
             if waiting_id == producer_id and is_over:
-                verification.is_void = True
+                verification.refusal = KafkaError(
+                    ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
+                )
         self._appended(len(batch))
         return result
 
@@ -457,6 +460,9 @@ class Partition:
         elif was_led or is_new_epoch:
             self._follow()
         if is_new_epoch or was_led != is_led:
+            # What waits to be part of a transaction asks anew: another leader may have got the marker that ended it.
+            for verification in self.verifications.values():
+                verification.refusal = verification.refusal or KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.wake()
 
     def _lead(self, image: PartitionImage) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
@@ -210,6 +211,21 @@ def test_a_marker_makes_a_wait_void(door: Door, marker: Producer, version: int, 
     door.mark(marker, version=version)
     door.answers()
     assert door.told == (["a INVALID_TXN_STATE", "b INVALID_TXN_STATE"] if is_void else ["a", "b"])
+
+
+def test_a_wait_does_not_outlive_its_leader_epoch(door: Door) -> None:
+    """Another leader may have written the marker; behind it, the batch would be of a transaction without an end."""
+    partition = door.partitions[0]
+    led = dataclasses.replace(partition.image, replicas=(1, 2), isr=(1, 2), directories=partition.image.directories * 2)
+    partition.update(led, is_led=True)
+    door.enter(door.entry("a"), adds=False)
+    partition.update(dataclasses.replace(led, leader=2, leader_epoch=led.leader_epoch + 1), is_led=False)
+    partition.update(dataclasses.replace(led, leader_epoch=led.leader_epoch + 2), is_led=True)
+    door.answers({("t", 0): E.NONE})
+    assert door.told == ["a NOT_LEADER_OR_FOLLOWER"]
+    door.enter(door.entry("b"), adds=False)
+    door.answers({("t", 0): E.NONE})
+    assert door.told == ["a NOT_LEADER_OR_FOLLOWER", "b"]
 
 
 def test_a_batch_after_a_void_wait_asks_anew(door: Door) -> None:

@@ -3,7 +3,8 @@
 A batch that belongs to a transaction which is open in its partition passes at once. The first one waits: a classic
 client has added the partition before, which is verified; for others it is added now (KIP-890). While it waits, later
 batches of the same producer and epoch for the partition wait behind it, so that they keep their order; the loop, and
-all others who write there, do not. A marker that ends the transaction meanwhile makes what waits void.
+all others who write there, do not. A marker that ends the transaction meanwhile makes what waits void, and so does
+another leader epoch.
 """
 
 from __future__ import annotations
@@ -196,8 +197,7 @@ def _settle(
             error = KafkaError(outcome[key])
         if error is not None:
             error = _refusal(error.code, visa)
-        elif verification.is_void:
-            error = KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+        error = error or verification.refusal
         if error is not None:
             _remember(partition, producer, verification)
         for sequence, entered in verification.waiting:
