@@ -104,8 +104,9 @@ class OffsetIndex:
         self._loaded = True
 
     def unload(self) -> None:
-        """Forget the entries, all of which are in the file."""
+        """Forget the entries; load() reads those that are in the file."""
         self._offsets, self._positions, self._loaded = array("i"), array("i"), False
+        self.storage.pending = bytearray()
 
     def append(self, last_offset: int, position: int) -> None:
         relative = last_offset - self._base_offset
@@ -186,8 +187,9 @@ class TimeIndex:
         self._loaded = True
 
     def unload(self) -> None:
-        """Forget the entries, all of which are in the file."""
+        """Forget the entries; load() reads those that are in the file."""
         self._timestamps, self._offsets, self._loaded = array("q"), array("i"), False
+        self.storage.pending = bytearray()
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry unless an earlier one says as much."""

@@ -83,6 +83,8 @@ class Segment:
         self.memory: IndexMemory | None = None
         """What bounds the indexes of closed segments; the active one, and one by itself, has none."""
         self._knows_timestamps = self.is_loaded
+        self._is_rebuilt = False
+        """Whether the indexes were derived when the segment was closed: what is not written of them may be dropped."""
         self._verified = Ranges()
         self._verified_from = self.file.size
         """All from here on was written or scanned by this process; what lies before is in _verified once read."""
@@ -139,12 +141,14 @@ class Segment:
         self.transaction_index.write()
         transactions = self.transaction_index.file()
         files = [] if transactions is None else [transactions]
-        if self.is_loaded:
-            try:
-                files += [self.offset_index.storage.write(), self.time_index.storage.write()]
-            except DiskFullError as error:
-                logger.warning("The disk is full: %s; the indexes are written later", error)
-        return files
+        return files + self._write_sparse_indexes() if self.is_loaded else files
+
+    def _write_sparse_indexes(self) -> list[DiskFile]:
+        try:
+            return [self.offset_index.storage.write(), self.time_index.storage.write()]
+        except DiskFullError as error:
+            logger.warning("The disk is full: %s; the indexes are written later", error)
+            return []
 
     # Reading
 
@@ -170,8 +174,8 @@ class Segment:
         return OFFSET_ENTRY_BYTES * len(self.offset_index) + TIME_ENTRY_BYTES * len(self.time_index)
 
     def unload(self) -> bool:
-        """Give the memory of both indexes back; False if a part of them is not written yet."""
-        if self.has_pending_entries:
+        """Give the memory of both indexes back; False if a flush has yet to write a part of them."""
+        if self.has_pending_entries and not self._is_rebuilt:
             return False
         self.offset_index.unload()
         self.time_index.unload()
@@ -190,6 +194,7 @@ class Segment:
         if self.memory is not None:
             self.memory.forget(self)
             self.memory = None
+        self._is_rebuilt = False
 
     def _load(self) -> None:
         try:
@@ -236,6 +241,9 @@ class Segment:
                 position, header.size_in_bytes, header.base_offset, header.last_offset, header.max_timestamp, _DEFAULTS
             )
         self.finish()
+        if self.memory is not None:
+            self._is_rebuilt = True
+            self._write_sparse_indexes()  # no flush does it for a closed segment; without space it is made again
 
     def reset_indexes(self) -> None:
         """Forget the indexes and what was derived with them."""

@@ -20,6 +20,13 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     end_offset = log.segments.from_offset(offset - 1)[0].end_below(offset)
     cleaned_to = min(end_offset, log.segments.from_offset(offset)[0].base_offset)
     _note(log, durable_to=end_offset, cleaned_to=cleaned_to, starts_at=end_offset)
+    try:
+        _cut(log, offset)
+    except DiskFullError as full:  # although a part of the log was removed: there is no going back to before
+        raise DiskFailure(full.operation, full.path, full.error) from full
+
+
+def _cut(log: PartitionLog, offset: int) -> None:
     newest = log.segments.active
     while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
         log.remove_last_segment()
@@ -28,7 +35,11 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     active = log.segments.active
     active.load()
     active.truncate(active.position_of(offset))
-    for file in (active.file, *active.write_indexes()):
+    try:
+        indexes = active.write_indexes()
+    except DiskFullError:
+        indexes = []  # aborted transactions that found no space before hold up the flush that will write them
+    for file in (active.file, *indexes):
         file.sync()  # when it is no longer the active segment no flush will do it
     log.log_end_offset = active.next_offset()
     assert log.log_start_offset <= log.log_end_offset, f"{log.directory} was cut below its start"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kwire.log import truncation
 from kwire.log.batch_validation import AppendOrigin, check_frame
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError
@@ -269,6 +270,48 @@ def test_a_roll_leaves_aborted_transactions_that_cannot_be_written_to_a_later_fl
     scene.make_space()
     scene.log.flush()
     assert len(scene.reopened(clean=True).aborted_transactions(0, 10)) == 1
+
+
+def test_a_cut_is_whole_although_aborted_transactions_cannot_be_written(scene):
+    """Else the log's end would stay where it was, with nothing below it."""
+    transactional = batch(b"t", producer_id=2, producer_epoch=0, sequence=0, transactional=True)
+    scene.log.append(transactional, leader_epoch=0)
+    scene.fill(".txnindex")
+    scene.log.append(marker(2, 0, commit=False), leader_epoch=0, origin=AppendOrigin.COORDINATOR)
+    scene.append()
+    scene.append()
+    scene.log.truncate_to(7)
+    assert (scene.log.log_end_offset, scene.log.segments.active.next_offset()) == (7, 7)
+    assert len(scene.log.aborted_transactions(0, 10)) == 1
+    scene.make_space()
+    assert scene.log.append(batch(b"next"), leader_epoch=1).base_offset == 7
+    scene.log.flush()
+    assert len(scene.reopened(clean=False).aborted_transactions(0, 10)) == 1
+
+
+def test_a_cut_that_finds_no_space_half_way_takes_the_log_offline(scene, monkeypatch):
+    def fails(log):
+        raise full("create", f"{log.directory}/x")
+
+    monkeypatch.setattr(truncation, "replay_producers", fails)
+    with pytest.raises(DiskFailure):
+        scene.log.truncate_to(2)
+    assert isinstance(scene.log.failure, DiskFailure)
+
+
+def test_an_index_that_was_made_again_is_dropped_where_there_is_no_space_for_it(tmp_path):
+    log = open_at(tmp_path, CONFIG)
+    for number in range(100):
+        log.append(batch(b"%d" % number), leader_epoch=0)
+    log.flush()
+    log.close(clean=True)
+    for path in tmp_path.glob("*index"):
+        path.unlink()
+    disk = FaultyDisk()
+    disk.fail = lambda operation, path: full(operation, path) if path.endswith("index") else None
+    log = open_at(tmp_path, CONFIG, replace(surroundings(disk), indexes=IndexMemory(0)), clean=True, recovery_point=100)
+    assert values(log) == [b"%d" % number for number in range(100)]
+    assert sum(segment.is_loaded for segment in list(log.segments)[:-1]) == 1
 
 
 def test_an_index_that_is_not_written_yet_stays_in_memory(tmp_path):

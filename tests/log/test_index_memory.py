@@ -62,6 +62,28 @@ def test_a_reader_of_everything_keeps_a_few_indexes(tmp_path: Path, is_reopened:
     log.close(clean=True)
 
 
+def test_indexes_that_are_made_again_are_written_and_unloaded(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=20_000)
+    log = open_at(tmp_path, config)
+    for offset in range(800):
+        log.append(batch(b"v" * 100, timestamp=NOW_MS + offset), leader_epoch=0)
+    log.close(clean=True)
+    for path in tmp_path.glob("*index"):
+        path.unlink()
+    world = bounded(100)
+    log = open_at(tmp_path, config, world, clean=True, recovery_point=800)
+    closed = list(log.segments)[:-1]
+    assert len(closed) > 4
+    for offset in range(800):
+        assert headers(log.read(offset, 1))[0].base_offset == offset
+    assert world.indexes.used_bytes == loaded_bytes(log) <= 100
+    assert all((tmp_path / f"{segment.base_offset:020d}.index").stat().st_size for segment in closed)
+    for offset in range(0, 800, 7):
+        found = log.offset_for_timestamp(NOW_MS + offset)
+        assert found is not None
+        assert found.offset == offset
+
+
 def test_what_is_used_again_and_again_stays(tmp_path: Path) -> None:
     log = filled(tmp_path / "t-0", bounded(2500))
     for offset in range(100, 500):
