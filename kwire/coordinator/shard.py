@@ -94,8 +94,11 @@ class Machine(Protocol[R]):
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
         """A transaction that wrote into this partition has ended."""
 
-    def loaded(self) -> None:
-        """The whole log has been replayed: requests come from now on."""
+    def loaded(self) -> Write[R, None] | None:
+        """The whole log has been replayed: requests come from now on.
+
+        What it returns is attempted; its outcome comes when all that was replayed is committed.
+        """
 
     def unloaded(self) -> None:
         """No request comes any more: answer everybody who waits. The state may be broken."""
@@ -310,7 +313,7 @@ class Shard(Generic[R, M]):
         """Take requests: the log has been replayed."""
         assert self.state is ShardState.LOADING
         self.state = ShardState.ACTIVE
-        self.machine.loaded()
+        self.attempt(self.machine.loaded())
 
     def close(self) -> None:
         """Answer everybody who waits that this is not their coordinator any more."""

@@ -19,6 +19,7 @@ those of the requests; without version= they are the newest, whose epochs change
     > records                         what was stored since the last look
     > wait 3000                       milliseconds pass
     > restart                         everything is stopped and loads its logs again
+    > reload                          the coordinator's state is loaded again, as after a broken invariant
     > refuse-appends t-0, allow-appends t-0
     > hold-flushes, release-flushes   nothing becomes durable meanwhile
     > delete-topic t
@@ -390,6 +391,10 @@ class ScriptRunner:
         self.world.stop()
         await settle()
         await self.world.start()
+
+    def _reload(self, _: list[str], __: Options) -> None:
+        runtime = self.world.transactions._runtime
+        runtime._reload(runtime.active(0))
 
     def _refuse_appends(self, names: list[str], _: Options) -> None:
         self.world.refuse_appends(names[0], refuse=True)

@@ -2,6 +2,8 @@
 
 A partition whose topic is gone needs none. What cannot be written now is tried again after a pause, for as long as this
 broker coordinates the transaction: a decision is never given up, or readers of committed records would wait for ever.
+Where a later coordinator has been, only that one, or one after it, can end what is open: the transaction stays decided
+until then.
 """
 
 from __future__ import annotations
@@ -24,9 +26,6 @@ logger = logging.getLogger("kwire.coordinator")
 
 RETRY_PAUSE_S = 0.1
 
-_GIVES_UP = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""A later coordinator or epoch has been there: the partition has nothing of this transaction left open."""
-
 
 class MarkerChannel(Protocol):
     """A way to the leaders of partitions."""
@@ -43,6 +42,8 @@ class _Ending:
     marker: Marker
     remaining: frozenset[TopicPartition]
     done: Callable[[], None]
+    fenced: frozenset[TopicPartition] = frozenset()
+    """Of those that remain, where a later coordinator has been."""
 
 
 class Markers:
@@ -90,8 +91,8 @@ class Markers:
                 later.append(outcomes)
             else:
                 self._note(ending, outcomes)
-        if not later and not ending.remaining:
-            self._finish(ending)
+        if not later and not ending.remaining - ending.fenced:
+            self._come_to_rest(ending)
             return
         task = asyncio.get_running_loop().create_task(self._wait(ending, later))
         self._tasks.add(task)
@@ -100,21 +101,23 @@ class Markers:
     async def _wait(self, ending: _Ending, later: list[Awaitable[Outcomes]]) -> None:
         for outcomes in later:
             self._note(ending, await outcomes)
-        if ending.remaining:
+        if ending.remaining - ending.fenced:
             await asyncio.sleep(RETRY_PAUSE_S)
         if self._endings.get(ending.transaction.transactional_id) is not ending:
             return
-        if ending.remaining:
+        if ending.remaining - ending.fenced:
             self._go_on(ending)
         else:
-            self._finish(ending)
+            self._come_to_rest(ending)
 
     def _by_leader(self, ending: _Ending) -> dict[int, frozenset[TopicPartition]]:
         """What remains, by the broker that is to be asked; partitions of topics that are gone no longer remain."""
         topics = self._image().topics
         by_leader: dict[int, set[TopicPartition]] = {}
         gone = set()
-        for topic, index in sorted(ending.remaining):  # a set's own order is another one in each process
+        for topic, index in sorted(
+            ending.remaining - ending.fenced
+        ):  # a set's order is another one in each process
             image = topics.get(topic)
             if image is None or index >= len(image.partitions):
                 gone.add((topic, index))
@@ -128,13 +131,19 @@ class Markers:
         for partition, code in outcomes.items():
             if code is ErrorCode.NONE:
                 settled.add(partition)
-            elif code in _GIVES_UP:
+            elif code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                # A marker of a later epoch has been there: nothing of this transaction is open any more.
                 logger.warning("%s-%d refused %s: %s", *partition, ending.marker, code.name)
                 settled.add(partition)
+            elif code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                logger.warning("%s-%d refused %s: a later coordinator has been there", *partition, ending.marker)
+                ending.fenced |= {partition}
             else:
                 logger.debug("%s-%d does not take %s yet: %s", *partition, ending.marker, code.name)
         ending.remaining -= settled
 
-    def _finish(self, ending: _Ending) -> None:
-        del self._endings[ending.transaction.transactional_id]
-        ending.done()
+    def _come_to_rest(self, ending: _Ending) -> None:
+        """There is nothing to send any more: the transaction is complete, unless later coordinators keep it open."""
+        if not ending.remaining:
+            del self._endings[ending.transaction.transactional_id]
+            ending.done()

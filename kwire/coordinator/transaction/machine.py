@@ -82,13 +82,19 @@ class TransactionMachine:
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
         """Nobody writes into this topic in a transaction."""
 
-    def loaded(self) -> None:
-        """Go on with what was decided; look after timeouts from now on."""
-        for transaction in list(self.transactions.values()):
-            if transaction.state in PREPARED:
-                self._decided(transaction)
+    def loaded(self) -> Write[TransactionRecord, None] | None:
+        """Look after timeouts from now on; go on with what was decided when that is known to be committed."""
         self._schedule_abortion()
         self._schedule_expiration()
+        decided = [each for each in self.transactions.values() if each.state in PREPARED]
+        if not decided:
+            return None
+
+        def outcome(error: KafkaError | None) -> None:
+            for transaction in decided if error is None else ():
+                self._decided(transaction)
+
+        return Write(answer=None, outcome=outcome)
 
     def unloaded(self) -> None:
         """Markers that are under way find the shard closed."""
