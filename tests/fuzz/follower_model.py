@@ -10,7 +10,7 @@ clean stops, deleted records, and beside all that the cleaner and the scrubber, 
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, NamedTuple, cast
 
 from kwire.log import scrubbing
@@ -64,7 +64,7 @@ class Rounds(InlineRounds):
 
     between: Callable[[], None]
 
-    async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncIterator[CleanedGroup | RoundEnd]:
+    async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncGenerator[CleanedGroup | RoundEnd, None]:
         async for report in super().run(plan, bytes_per_second):
             self.between()
             yield report

@@ -115,9 +115,7 @@ class Markers:
         topics = self._image().topics
         by_leader: dict[int, set[TopicPartition]] = {}
         gone = set()
-        for topic, index in sorted(
-            ending.remaining - ending.fenced
-        ):  # a set's order is another one in each process
+        for topic, index in sorted(ending.remaining - ending.fenced):  # a set's order is another one in each process
             image = topics.get(topic)
             if image is None or index >= len(image.partitions):
                 gone.add((topic, index))

@@ -58,12 +58,12 @@ class Swap:
     def replace(self, now_ms: int) -> PendingDeletion:
         """Let the log read from the new segment; what is to be deleted when."""
         log = self._log
+        self._cleaned = Segment(  # first: nothing is taken away unless there is what takes its place
+            self._disk, self._directory, self._base_offset, create=False, created_ms=now_ms, suffix=SWAP_SUFFIX
+        )
         paths = [path for source in self._sources for path in self._rename_deleted(source)]
         for source in self._sources[1:]:
             log.snapshots.remove(source.base_offset)
-        self._cleaned = Segment(
-            self._disk, self._directory, self._base_offset, create=False, created_ms=now_ms, suffix=SWAP_SUFFIX
-        )
         log.segments.replace(self._sources, self._cleaned)
         return PendingDeletion(now_ms + log.config.file_delete_delay_ms, paths)
 

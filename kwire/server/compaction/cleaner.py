@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -142,15 +143,16 @@ class LogCleaner:
         plan = candidate.plan(parts.clock.wall_ms(), self._map_bytes())
         waiting = {segment.base_offset: segment for segment in log.segments}
         logger.info("Beginning cleaning of log %s-%s", log.topic, log.partition)
-        reports = parts.rounds.run(plan, parts.config["log.cleaner.io.max.bytes.per.second"])
         try:
-            async for report in reports:
-                if isinstance(report, CleanedGroup):
-                    await self._swap_in(candidate, report)
-                    for base_offset in report.sources:
-                        del waiting[base_offset]
-                else:
-                    await self._finish(candidate, report)
+            # Whatever ends the round, what it has yet to report must not be taken for the next one's.
+            async with aclosing(parts.rounds.run(plan, parts.config["log.cleaner.io.max.bytes.per.second"])) as reports:
+                async for report in reports:
+                    if isinstance(report, CleanedGroup):
+                        await self._swap_in(candidate, report)
+                        for base_offset in report.sources:
+                            del waiting[base_offset]
+                    else:
+                        await self._finish(candidate, report)
         except (CorruptLogError, DiskFailure, RoundFailedError) as error:
             if self._is_overtaken(candidate) or not set(waiting.values()).issubset(log.segments):
                 raise _OvertakenError from error  # no wonder that files were not there, or cut

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Final, Protocol
 
 from kwire.log.compaction.plan import CleanedGroup, Progress, RoundEnd, RoundPlan
@@ -31,8 +31,11 @@ class RoundFailedError(Exception):
 class Rounds(Protocol):
     """Runs rounds, one at a time."""
 
-    def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncIterator[CleanedGroup | RoundEnd]:
-        """What run_round reports, but for its progress. Raises what it raises, or RoundFailedError."""
+    def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncGenerator[CleanedGroup | RoundEnd, None]:
+        """What run_round reports, but for its progress. Raises what it raises, or RoundFailedError.
+
+        To be closed before the next one is begun.
+        """
 
     async def close(self) -> None:
         """End what runs. A later run begins anew."""
@@ -44,7 +47,7 @@ class ProcessRounds:
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
 
-    async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncIterator[CleanedGroup | RoundEnd]:
+    async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncGenerator[CleanedGroup | RoundEnd, None]:
         is_over = False
         try:
             process = await self._living()
@@ -89,7 +92,7 @@ class InlineRounds:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
 
-    async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncIterator[CleanedGroup | RoundEnd]:
+    async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncGenerator[CleanedGroup | RoundEnd, None]:
         for report in run_round(self._disk, plan):
             if isinstance(report, Progress):
                 await asyncio.sleep(report.bytes_moved / bytes_per_second)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -43,12 +43,18 @@ class Rounds(InlineRounds):
         super().__init__(RealDisk())
         self.plans: list[RoundPlan] = []
         self.between: Callable[[], None] = lambda: None
+        self.running = 0
 
-    async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncIterator[CleanedGroup | RoundEnd]:
+    async def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncGenerator[CleanedGroup | RoundEnd, None]:
         self.plans.append(plan)
-        async for report in super().run(plan, bytes_per_second):
-            self.between()
-            yield report
+        self.running += 1
+        try:
+            async for report in super().run(plan, bytes_per_second):
+                self.between()
+                yield report
+        finally:
+            await asyncio.sleep(1)  # a process that ends
+            self.running -= 1
 
 
 class World:
@@ -205,6 +211,14 @@ def test_a_log_that_is_deleted_meanwhile_is_left_alone(world: World) -> None:
     assert log.failure is None
     assert world.logs.directories[0].failure is None
     assert not world.clean()
+
+
+def test_a_round_that_is_overtaken_is_over_before_the_next_begins(world: World) -> None:
+    """Else the next log would take the reports that are left for its own."""
+    world.log("orders")
+    world.rounds.between = lambda: world.logs.delete("orders", 0)
+    assert world.clean()
+    assert world.rounds.running == 0
 
 
 @pytest.mark.parametrize("report", [1, 2])

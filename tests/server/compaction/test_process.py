@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import io
 import json
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -17,14 +20,18 @@ from kwire import event_loop
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.errors import CorruptLogError
+from kwire.log.log_manager import LogManager
 from kwire.protocol.compression import Codec
 from kwire.protocol.records import BATCH_HEADER_BYTES
+from kwire.seams import ThreadWorkers
 from kwire.server.compaction import child
+from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
 from kwire.server.compaction.rounds import ProcessRounds, RoundFailedError, _start
 from tests.hostile.frames import with_crc
 from tests.log.compaction.support import MAP_BYTES, append, candidate_of, swap_in
 from tests.log.compaction.test_round import CONFIG
-from tests.log.support import NOW_MS, batch, everything, open_at
+from tests.log.support import NOW_MS, ManualClock, batch, everything, open_at, surroundings
+from tests.server.compaction.test_cleaner import SETTINGS as CLEANER_SETTINGS
 
 FAST = 1e308
 
@@ -269,3 +276,48 @@ def test_a_pipe_that_is_closed_fails_the_round(tmp_path: Path, monkeypatch: pyte
             await rounds.close()
 
     asyncio.run(acts())
+
+
+@on_both_loops
+def test_a_topic_that_is_deleted_during_its_round_harms_no_other(tmp_path: Path, run: Callable[..., None]) -> None:
+    """What the process has yet to say of the first log must not be taken for what it says of the second."""
+    logs = LogManager([str(tmp_path)], surroundings())
+    config = replace(CONFIG, segment_bytes=20_000)
+    logs.load_all(lambda _: config)
+    first, second = (logs.get_or_create(topic, 0, config, None) for topic in ("first", "second"))
+    for log, count in ((first, 500), (second, 300)):  # the first is the dirtier one: it has fewer clean bytes
+        for index in range(count):
+            append(log, (b"%d" % index, b"x" * 200))
+        log.roll()
+        append(log, (b"z", b"z"))
+        log.flush()
+
+    async def acts() -> None:
+        rounds = ProcessRounds()
+        workers = ThreadWorkers()
+        cleaner = LogCleaner(
+            CleanerParts(
+                config=cast("Any", CLEANER_SETTINGS),
+                logs=logs,
+                disk=RealDisk(),
+                clock=ManualClock(),
+                workers=workers,
+                rounds=rounds,
+                last_stable_offset_of=lambda log: log.log_end_offset,
+            )
+        )
+        task = asyncio.create_task(cleaner.run())
+        while not list(tmp_path.glob("first-0/*.deleted")):
+            await asyncio.sleep(0)
+        logs.delete("first", 0)
+        while second.first_dirty_offset < 300:
+            assert second.failure is None
+            assert not task.done()
+            await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        workers.close()
+
+    run(acts())
+    assert [record.offset for record in everything(second)] == list(range(301))
