@@ -213,14 +213,6 @@ def test_a_log_that_is_deleted_meanwhile_is_left_alone(world: World) -> None:
     assert not world.clean()
 
 
-def test_a_round_that_is_overtaken_is_over_before_the_next_begins(world: World) -> None:
-    """Else the next log would take the reports that are left for its own."""
-    world.log("orders")
-    world.rounds.between = lambda: world.logs.delete("orders", 0)
-    assert world.clean()
-    assert world.rounds.running == 0
-
-
 @pytest.mark.parametrize("report", [1, 2])
 def test_a_log_that_moves_to_another_directory_meanwhile_is_compacted_there(tmp_path: Path, report: int) -> None:
     world = World(tmp_path / "d", more_directories=[str(tmp_path / "e")])
@@ -278,47 +270,6 @@ def test_a_checkpoint_that_cannot_be_written_after_a_deletion_takes_its_director
         assert not task.done()
         task.cancel()
         loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
-
-
-def test_a_log_that_is_cut_and_refilled_meanwhile_keeps_its_new_records(world: World) -> None:
-    """An unclean election: the segment under the round has the same name, and the new leader's records."""
-    log = world.log("orders", dirty=20)
-
-    def cut() -> None:
-        world.rounds.between = lambda: None
-        log.truncate_to(4)
-        for index in range(4, 12):
-            log.append(batch(b"new", key=b"new %d" % index), leader_epoch=1)
-        log.roll()
-        append(log, (b"last", b"x"))
-
-    world.rounds.between = cut
-    assert world.clean()
-    assert offsets(log) == list(range(13))
-    assert log.first_dirty_offset == 0
-    log.flush()
-    assert world.clean()
-    assert offsets(log) == list(range(2, 13))
-
-
-@pytest.mark.parametrize("error", [CorruptLogError("a cut batch"), RoundFailedError("a cut batch")])
-def test_a_round_that_reads_what_is_cut_harms_nobody(world: World, error: Exception) -> None:
-    log = world.log("orders")
-
-    def cut() -> None:
-        log.truncate_to(4)
-        raise error
-
-    for _ in range(5):
-        world.rounds.between = cut
-        assert world.clean()
-        assert log.failure is None
-        append(log, *[(b"%d" % (index % 2), b"x") for index in range(6)])
-        log.roll()
-        log.flush()
-    world.rounds.between = lambda: None
-    assert world.clean()
-    assert offsets(log) == [8, 9]
 
 
 def test_retention_that_takes_sources_overtakes_the_round(world: World) -> None:
