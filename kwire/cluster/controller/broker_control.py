@@ -89,6 +89,7 @@ class BrokerControl:
             has_session=existing is not None
             and request.incarnation_id != self._incarnation_beside()
             and sessions.has_session(request.broker_id, existing.broker_epoch, now_ms=self._now),
+            is_heard=sessions.is_heard(request.broker_id),
             kraft_version=self._log.node.quorum.history.kraft_version,
         )
         written = self._log.append(records)

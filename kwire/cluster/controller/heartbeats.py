@@ -58,6 +58,8 @@ class _Progress:
     """Up to which the broker says it has applied the metadata."""
     shutdown_offset: int | None = None
     """Where its last leadership was given away, while it is in controlled shutdown."""
+    is_heard: bool = False
+    """Whether this controller has answered its heartbeats, and has not told it to stop."""
 
 
 class BrokerSessions:
@@ -83,6 +85,10 @@ class BrokerSessions:
         """Whether a process of a broker has been heard of of late."""
         contact = self._contacts.get(BrokerIncarnation(broker_id, broker_epoch))
         return contact is not None and not self._is_over(contact, now_ms)
+
+    def is_heard(self, broker_id: int) -> bool:
+        """Whether the registered process of a broker was there under this controller, and was not told to stop."""
+        return self._of(broker_id).is_heard
 
     def take_expired(self, *, now_ms: float) -> BrokerIncarnation | None:
         """One whose session is over, and which is not asked for again."""
@@ -114,6 +120,7 @@ class BrokerSessions:
         """A heartbeat was answered with this state; `end_offset` is that of the last record then."""
         progress = self._of(broker_id)
         progress.metadata_offset = metadata_offset
+        progress.is_heard = state is not BrokerState.SHUTDOWN_NOW
         if state is not BrokerState.CONTROLLED_SHUTDOWN:
             progress.shutdown_offset = None
         elif progress.shutdown_offset is None:

@@ -39,12 +39,13 @@ def plan_broker_registration(
     cluster_id: str,
     next_offset: int,
     has_session: bool,
+    is_heard: bool = False,
     kraft_version: int = 0,
 ) -> tuple[list[Any], int]:
     """The records of a registration, the last being the broker's own, and the broker epoch.
 
     `next_offset` is the offset of the first of these records; `has_session` says whether the process that is registered
-    under this id has been heard of of late.
+    under this id may live, and `is_heard` whether it did under this controller and was not told to stop.
     """
     if request.cluster_id != cluster_id:
         raise KafkaError(
@@ -57,8 +58,9 @@ def plan_broker_registration(
         and existing is not None
         and request.previous_broker_epoch == existing.broker_epoch
     )
-    # Whoever knows that the registered process has stopped cleanly need not wait for its session to run out.
-    if has_session and not is_same and not was_clean:
+    # After a clean stop, which a controller before this one may have seen, nobody waits for the session to run out. But
+    # of a process that is there, anybody might find out the epoch by counting.
+    if has_session and not is_same and (is_heard or not was_clean):
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"Another broker is registered with id {request.broker_id}. After a restart, try again until its session "

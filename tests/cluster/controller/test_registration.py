@@ -56,6 +56,7 @@ def registered(
     *,
     version: int = 4,
     has_session: bool = False,
+    is_heard: bool = False,
     kraft: int = 0,
 ) -> tuple[list[Any], int]:
     return plan_broker_registration(
@@ -65,6 +66,7 @@ def registered(
         cluster_id="cluster",
         next_offset=NEXT,
         has_session=has_session,
+        is_heard=is_heard,
         kraft_version=kraft,
     )
 
@@ -143,6 +145,13 @@ def test_a_process_after_a_clean_stop_need_not_wait() -> None:
     with pytest.raises(KafkaError) as refused:
         registered(VIEW, request(previous_broker_epoch=epoch(1) - 1), has_session=True)
     assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process has been registered since"
+
+
+def test_a_process_that_is_there_is_not_replaced_by_who_knows_its_epoch() -> None:
+    with pytest.raises(KafkaError) as refused:
+        registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=True, is_heard=True)
+    assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=False, is_heard=True)
 
 
 def test_what_is_finalized_must_be_supported() -> None:
