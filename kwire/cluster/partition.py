@@ -48,9 +48,11 @@ class Waiter(Protocol):
 class Verification:
     """Batches of one producer and epoch that wait until they are known to be part of its transaction."""
 
-    __slots__ = ("refusal", "waiting")
+    __slots__ = ("question", "refusal", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, question: object) -> None:
+        self.question = question
+        """What is asked for all who wait."""
         self.waiting: list[tuple[int, Callable[[KafkaError | None], None]]] = []
         """(sequence, told what came of it), in the order in which they came."""
         self.refusal: KafkaError | None = None

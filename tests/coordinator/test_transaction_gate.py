@@ -127,9 +127,13 @@ class Door:
         marker = Marker(*producer, is_commit=True, coordinator_epoch=0, transaction_version=version)
         append_marker(self.partitions[0], marker, NOW_MS)
 
-    def enter(self, *entries: Entry, adds: bool = True, knows_abortable: bool = True) -> None:
+    def enter(
+        self, *entries: Entry, adds: bool = True, knows_abortable: bool = True, transactional_id: str = "x"
+    ) -> None:
         async def call() -> None:
-            self.gate.enter(Visa(transactional_id="x", adds=adds, knows_abortable=knows_abortable), entries)
+            self.gate.enter(
+                Visa(transactional_id=transactional_id, adds=adds, knows_abortable=knows_abortable), entries
+            )
             await settle()
 
         self.loop.run_until_complete(call())
@@ -211,6 +215,18 @@ def test_a_marker_makes_a_wait_void(door: Door, marker: Producer, version: int, 
     door.mark(marker, version=version)
     door.answers()
     assert door.told == (["a INVALID_TXN_STATE", "b INVALID_TXN_STATE"] if is_void else ["a", "b"])
+
+
+def test_what_somebody_else_is_answered_decides_nothing(door: Door) -> None:
+    """A stranger with the producer's id and epoch, which are small numbers, and a transactional id of its own."""
+    door.enter(door.entry("stranger", sequence=0), transactional_id="not mine")
+    door.enter(door.entry("a", sequence=0), door.entry("b", sequence=1))
+    assert door.told == ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS"], "to come again"
+    door.answers(KafkaError(E.INVALID_PRODUCER_ID_MAPPING))
+    assert door.told.pop() == "stranger INVALID_PRODUCER_ID_MAPPING"
+    door.enter(door.entry("a", sequence=0), door.entry("b", sequence=1))
+    door.answers()
+    assert door.told[2:] == ["a", "b"]
 
 
 def test_a_wait_does_not_outlive_its_leader_epoch(door: Door) -> None:

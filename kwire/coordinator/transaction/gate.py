@@ -99,9 +99,14 @@ class TransactionGate:
         for partition, producer, sequence, entered in entries:
             verification = partition.verifications.get(producer)
             if verification is None:
-                verification = partition.verifications[producer] = Verification()
+                verification = partition.verifications[producer] = Verification(visa)
                 key = (partition.topic, partition.index)
                 asked.setdefault(producer, {})[key] = partition, verification
+            elif verification.question != visa:
+                # What is answered to somebody else, who may have named another transactional id, says nothing here.
+                _remember(partition, producer, sequence)
+                entered(_refusal(ErrorCode.NETWORK_EXCEPTION, visa))
+                continue
             verification.waiting.append((sequence, entered))
         for producer, verifications in asked.items():
             self._ask(visa, producer, verifications)
@@ -199,15 +204,14 @@ def _settle(
             error = _refusal(error.code, visa)
         error = error or verification.refusal
         if error is not None:
-            _remember(partition, producer, verification)
+            _remember(partition, producer, min(sequence for sequence, _ in verification.waiting))
         for sequence, entered in verification.waiting:
             entered(error or _out_of_order(partition, producer, sequence))
 
 
-def _remember(partition: Partition, producer: Producer, verification: Verification) -> None:
+def _remember(partition: Partition, producer: Producer, lowest: int) -> None:
     """What is refused now comes again: a later batch of the producer must not be taken for its first one."""
     refused = partition.refused_sequences
-    lowest = min(sequence for sequence, _ in verification.waiting)
     epoch, before = refused.get(producer.producer_id, (producer.epoch, lowest))
     if lowest < 0 or epoch > producer.epoch:
         return
