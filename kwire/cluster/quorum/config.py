@@ -18,6 +18,10 @@ OBSERVERS_MAX = 1000
 """How many observers a leader keeps in mind: far more than brokers, and no more than a little memory."""
 PARKED_MAX = 1000
 """How many fetches may wait at a leader; one more is answered at once, without records."""
+EPOCH_MAX = 2**31 - 1
+"""The protocol has no larger one."""
+EPOCHS_MISSED_MAX = 1_000_000
+"""Elections that a replica can have missed at most: whoever names a later epoch is not believed."""
 KRAFT_VERSION_MIN = 0
 KRAFT_VERSION_MAX = 1
 RECONFIGURABLE = 1

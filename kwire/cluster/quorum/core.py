@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kwire.cluster.quorum.config import QuorumConfig
+from kwire.cluster.quorum.config import EPOCH_MAX, EPOCHS_MISSED_MAX, QuorumConfig
 from kwire.cluster.quorum.connections import Connections
 from kwire.cluster.quorum.log_view import LogView, OffsetAndEpoch, end_of
 from kwire.cluster.quorum.ready import Answer, Destination, Leadership, LogRead, Ready, Send, SnapshotRead
@@ -123,11 +123,17 @@ class Core:
         Without the second a quorum can come to rest for ever: a leader that removed itself and crashed has a longer log
         than those that have not heard of it, and so refuses them its vote (Raft's thesis, 4.2.2; Kafka rests).
         """
+        if self.epoch >= EPOCH_MAX - 1:
+            return False
         if self.is_voter:
             return True
         written_at = self.history.voters_offset
         is_committed = written_at < max(self.high_watermark, self.log.start_offset)
         return not is_committed and self.history.voters_at(written_at).is_voter(self.config.key)
+
+    def is_believable(self, epoch: int) -> bool:
+        """Whether an epoch that a request names can be: its sender may be anybody, and epochs do not go back."""
+        return epoch <= self.epoch + 1 or epoch <= min(self.epoch + EPOCHS_MISSED_MAX, EPOCH_MAX - EPOCHS_MISSED_MAX)
 
     @property
     def is_shutting_down(self) -> bool:

@@ -30,7 +30,7 @@ def _claim(core: Core, leader_id: int, epoch: int, named: Endpoints) -> ErrorCod
     """Somebody says that it leads, or led, an epoch."""
     if epoch < core.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if leader_id < 0 or leader_id == core.config.node_id:
+    if leader_id < 0 or leader_id == core.config.node_id or not core.is_believable(epoch):
         return ErrorCode.INVALID_REQUEST
     endpoints = named or core.voters.endpoints(leader_id)
     return ErrorCode.NONE if learn_leader(core, epoch, leader_id, endpoints) else ErrorCode.INVALID_REQUEST

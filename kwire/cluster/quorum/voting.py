@@ -59,7 +59,7 @@ def _refusal(core: Core, asked: VoteRequestPartitionData) -> ErrorCode:
         return ErrorCode.INVALID_REQUEST
     if asked.replica_epoch < core.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if asked.replica_id < 0 or asked.replica_id == core.config.node_id:
+    if asked.replica_id < 0 or asked.replica_id == core.config.node_id or not core.is_believable(asked.replica_epoch):
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE
 
