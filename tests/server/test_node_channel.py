@@ -227,3 +227,37 @@ async def reach_nobody() -> None:
         with pytest.raises(Unreachable, match=f"node {destination.node_id} at"):
             await channel.send(destination, BrokerHeartbeatRequest(broker_id=1))
     channel.close()
+
+
+def test_nodes_that_cannot_be_reached_leave_nothing() -> None:
+    """Any client may name such with AddRaftVoter."""
+    event_loop.run(ask_in_vain())
+
+
+async def ask_in_vain() -> None:
+    channel = new_channel()
+    for number in range(5):
+        with pytest.raises(Unreachable):
+            await channel.send(Destination(number, "h" * 32_000, 9), BrokerHeartbeatRequest())
+    assert not channel._connections
+    channel.close()
+
+
+def test_connections_that_are_idle_give_way_to_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.server.network.node_channel.CONNECTIONS_MAX", 2)
+    event_loop.run(ask_more_than_are_kept())
+
+
+async def ask_more_than_are_kept() -> None:
+    async with other_node() as first, other_node() as second, other_node() as third:
+        channel = new_channel()
+        first.may_answer.clear()
+        busy = asyncio.ensure_future(beat(channel, first, 1))
+        await asyncio.sleep(0)
+        for node in (second, third, second):
+            await beat(channel, node, 2)
+            assert len(channel._connections) == 2
+        first.may_answer.set()
+        assert (await busy).is_fenced
+        assert [len(node.connections) for node in (first, second, third)] == [1, 2, 1]
+        channel.close()

@@ -108,8 +108,10 @@ def test_a_node_that_does_not_tell_its_versions_is_unreachable() -> None:
 def test_a_response_that_nobody_waits_for_ends_the_connection() -> None:
     async def main() -> None:
         async with odd_node(lambda frame: beaten(frame) * 2) as (other, channel):
-            assert (await channel.send(other.destination, HEARTBEAT)).is_fenced
+            sending = asyncio.ensure_future(channel.send(other.destination, HEARTBEAT))
+            await asyncio.sleep(0)
             (connection,) = channel._connections.values()
+            assert (await sending).is_fenced
             async with asyncio.timeout(10):
                 while not connection.is_closed:
                     await asyncio.sleep(0)

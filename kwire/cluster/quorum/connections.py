@@ -9,6 +9,9 @@ from typing import Any
 
 from kwire.cluster.quorum.ready import Destination
 
+NODES_KEPT = 1000
+"""Nodes that are kept in mind before those are forgotten that are not waited for."""
+
 
 @dataclass(slots=True)
 class _Connection:
@@ -72,10 +75,20 @@ class Connections:
     def sent(self, destination: Destination, request: Any, now_ms: float) -> int:
         """A request goes out: its correlation id."""
         self.reset_node(destination.node_id)
+        if len(self._connections) >= NODES_KEPT:
+            self._forget_idle(now_ms)
         self._last_correlation_id += 1
         self._connections[destination.node_id] = _Connection(self._last_correlation_id, now_ms)
         self._expected[self._last_correlation_id] = (destination, request)
         return self._last_correlation_id
+
+    def _forget_idle(self, now_ms: float) -> None:
+        """Clients may have named nodes that are never asked again (AddRaftVoter)."""
+        self._connections = {
+            node_id: connection
+            for node_id, connection in self._connections.items()
+            if connection.correlation_id is not None or now_ms < connection.backoff_until_ms
+        }
 
     def expected(self, correlation_id: int) -> tuple[Destination, Any] | None:
         """The request of this id if its answer still counts."""

@@ -2,8 +2,8 @@
 
 A partition whose topic is gone needs none. What cannot be written now is tried again after a pause, for as long as this
 broker coordinates the transaction: a decision is never given up, or readers of committed records would wait for ever.
-Where a later coordinator has been, only that one, or one after it, can end what is open: the transaction stays decided
-until then.
+Where a later coordinator or producer epoch has been, only that one can end what is open: the transaction stays decided,
+for everybody to see, and is tried again when it is loaded anew.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ logger = logging.getLogger("kwire.coordinator")
 
 RETRY_PAUSE_S = 0.1
 
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""A later coordinator or epoch has been there."""
+
 
 class MarkerChannel(Protocol):
     """A way to the leaders of partitions."""
@@ -43,7 +46,7 @@ class _Ending:
     remaining: frozenset[TopicPartition]
     done: Callable[[], None]
     fenced: frozenset[TopicPartition] = frozenset()
-    """Of those that remain, where a later coordinator has been."""
+    """Of those that remain, where a later coordinator or epoch has been."""
 
 
 class Markers:
@@ -129,19 +132,15 @@ class Markers:
         for partition, code in outcomes.items():
             if code is ErrorCode.NONE:
                 settled.add(partition)
-            elif code is ErrorCode.INVALID_PRODUCER_EPOCH:
-                # A marker of a later epoch has been there: nothing of this transaction is open any more.
+            elif code in _FENCED:
                 logger.warning("%s-%d refused %s: %s", *partition, ending.marker, code.name)
-                settled.add(partition)
-            elif code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-                logger.warning("%s-%d refused %s: a later coordinator has been there", *partition, ending.marker)
                 ending.fenced |= {partition}
             else:
                 logger.debug("%s-%d does not take %s yet: %s", *partition, ending.marker, code.name)
         ending.remaining -= settled
 
     def _come_to_rest(self, ending: _Ending) -> None:
-        """There is nothing to send any more: the transaction is complete, unless later coordinators keep it open."""
+        """There is nothing to send any more: the transaction is complete, unless others keep it open."""
         if not ending.remaining:
             del self._endings[ending.transaction.transactional_id]
             ending.done()

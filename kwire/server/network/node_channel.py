@@ -18,6 +18,9 @@ from kwire.server.network.node_connection import NodeConnection
 
 logger = logging.getLogger("kwire.server.network.node_channel")
 
+CONNECTIONS_MAX = 4096
+"""More than a large cluster needs; beyond, those that are idle are closed."""
+
 _Lane = tuple[str, int, type]
 """Host, port and request type."""
 
@@ -30,6 +33,7 @@ class NodeChannel:
         self._software_version = software_version
         self._timeout_seconds = timeout_ms / 1000
         self._connections: dict[_Lane, NodeConnection] = {}
+        """The least recently used first."""
         self._is_closed = False
 
     async def send(self, destination: Destination, request: Any) -> Any:
@@ -52,6 +56,9 @@ class NodeChannel:
             if connection.is_abandoned:  # nobody would notice if its responses never came
                 connection.close(ConnectionResetError("its requests were cancelled"))
             raise
+        finally:
+            if connection.is_closed and self._connections.get(lane) is connection:
+                del self._connections[lane]
 
     def close(self) -> None:
         """Close all connections."""
@@ -61,9 +68,20 @@ class NodeChannel:
         self._connections.clear()
 
     def _connection(self, lane: _Lane) -> NodeConnection:
-        connection = self._connections.get(lane)
+        connection = self._connections.pop(lane, None)
         if connection is None or connection.is_closed:
+            self._make_room()
             connection = NodeConnection(client_id=self._client_id, software_version=self._software_version)
             connection.open(*lane[:2])
-            self._connections[lane] = connection
+        self._connections[lane] = connection
         return connection
+
+    def _make_room(self) -> None:
+        """Clients may name nodes, too (AddRaftVoter): what they named is not kept for ever."""
+        if len(self._connections) < CONNECTIONS_MAX:
+            return
+        for lane, connection in list(self._connections.items()):
+            if not connection.is_busy:
+                connection.close(ConnectionResetError("it has not been used for long"))
+                del self._connections[lane]
+                return

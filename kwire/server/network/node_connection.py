@@ -80,6 +80,11 @@ class NodeConnection(asyncio.Protocol):
         return request.response
 
     @property
+    def is_busy(self) -> bool:
+        """Whether it has requests without a response."""
+        return bool(self._in_flight or self._waiting)
+
+    @property
     def is_abandoned(self) -> bool:
         """Whether nothing waits for a response of this connection any more, though responses are due."""
         responses = self._responses()
