@@ -32,6 +32,7 @@ from kwire.log.files import LOG_SUFFIX, PendingDeletion
 from kwire.log.log_directory import LogDirectory
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
+from kwire.log.scanning import scan
 from kwire.log.segment import Segment
 from kwire.protocol.records import iterate_headers
 
@@ -327,7 +328,7 @@ def _end_offset(disk: Disk, path: str) -> int:
 def _end_of_segment(segment: Segment) -> int | None:
     """None without a whole batch, or when what is there is damaged."""
     try:
-        return max((header.next_offset for _, header, _ in segment.scan()), default=None)
+        return max((header.next_offset for _, header, _ in scan(segment.file)), default=None)
     except CorruptLogError:
         return None
     finally:

@@ -36,6 +36,7 @@ from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState
 from kwire.log.replay import recall_recent_batches, replay_batch, replay_producers, replay_segment
+from kwire.log.scanning import scan
 from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
@@ -294,7 +295,7 @@ def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerStat
     segment.reset_indexes()
     segment.transaction_index.reset()
     position, next_offset = 0, segment.base_offset
-    for at, header, batch in segment.scan():
+    for at, header, batch in scan(segment.file):
         if header.magic != 2 or header.base_offset < next_offset or not crc_matches(batch, 0, header):
             break
         if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:

@@ -51,10 +51,9 @@ def recall_recent_batches(log: PartitionLog) -> None:
     take the older ones for a gap in the sequence.
     """
     active = log.segments.active
-    active.load()
     found: dict[int, list[StoredBatch]] = {}
     epochs = {producer_id: entry.producer_epoch for producer_id, entry in log.producers.entries.items()}
-    for _, header in active.walk(active.offset_index.lookup_position(max(0, active.size - RECALL_BYTES))):
+    for _, header in active.walk_from(max(0, active.size - RECALL_BYTES)):
         if header.attributes & CONTROL_FLAG or epochs.get(header.producer_id) != header.producer_epoch:
             continue
         batches = found.setdefault(header.producer_id, [])

@@ -25,6 +25,7 @@ from kwire.log.index import (
 from kwire.log.index_memory import IndexMemory
 from kwire.log.positions import Positions
 from kwire.log.ranges import Ranges
+from kwire.log.scanning import LENGTH_MIN
 from kwire.log.transaction_index import TransactionIndex
 from kwire.protocol.records import (
     BATCH_HEADER_BYTES,
@@ -36,11 +37,8 @@ from kwire.protocol.records import (
 
 logger = logging.getLogger(__name__)
 
-SCAN_CHUNK_BYTES: Final = 1024 * 1024
-"""What a scan reads at once: large enough to be cheap, small enough to be kept by the thousand."""
 WALK_CHUNK_BYTES: Final = 4096 + BATCH_HEADER_BYTES
 """What a search reads at once: one index interval."""
-LENGTH_MIN: Final = BATCH_HEADER_BYTES - LENGTH_OVERHEAD
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 
 _DEFAULTS: Final = LogConfig()
@@ -177,10 +175,13 @@ class Segment:
         """Give the memory of both indexes back; False if a flush has yet to write a part of them."""
         if self.has_pending_entries and not self._is_rebuilt:
             return False
+        self._forget_indexes()
+        return True
+
+    def _forget_indexes(self) -> None:
         self.offset_index.unload()
         self.time_index.unload()
         self.is_loaded = False
-        return True
 
     def bound_by(self, memory: IndexMemory | None) -> None:
         """Bound the memory of the indexes: another segment is the active one, and few read at the end of this one."""
@@ -201,7 +202,7 @@ class Segment:
             self.offset_index.load()
             self.time_index.load()
             self._check_indexes()
-        except CorruptIndexError as error:
+        except (CorruptIndexError, CorruptLogError) as error:  # the index may have led to where no batch is
             logger.warning("Rebuilding the indexes of %s.log: %s", self.stem, error)
             self.rebuild_indexes()
             return
@@ -213,7 +214,7 @@ class Segment:
     def _note_end(self) -> None:
         """Find the largest timestamp, of which the indexes know all but the batches after their last entry."""
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry()
-        _, position = self.offset_index.last_entry()
+        position = self._checked_position(self.offset_index.last_entry()[1])
         self._bytes_since_index_entry = self.size - position
         for _, header in self.walk(position):
             if header.max_timestamp > self.max_timestamp:
@@ -236,10 +237,14 @@ class Segment:
     def rebuild_indexes(self) -> None:
         """Derive both indexes from the log."""
         self.reset_indexes()
-        for position, header in self.walk(0):
-            self.note_batch(
-                position, header.size_in_bytes, header.base_offset, header.last_offset, header.max_timestamp, _DEFAULTS
-            )
+        try:
+            for at, header in self.walk(0):
+                self.note_batch(
+                    at, header.size_in_bytes, header.base_offset, header.last_offset, header.max_timestamp, _DEFAULTS
+                )
+        except CorruptLogError:
+            self._forget_indexes()  # not loaded before all of the log is known to be whole
+            raise
         self.finish()
         if self.memory is not None:
             self._is_rebuilt = True
@@ -262,20 +267,48 @@ class Segment:
             return known
         self.load()
         indexed, start = self.offset_index.lookup_entry(offset)
+        if start and not self._names_batch(start, indexed):
+            return self.position_of(offset)
         for position, header in self.walk(start):
-            if position == start > 0 and header.last_offset != indexed:
-                logger.warning("Rebuilding the indexes of %s.log: no batch ends at offset %s", self.stem, indexed)
-                self.rebuild_indexes()
-                return self.position_of(offset)
             if header.last_offset >= offset:
                 return position
         return self.size
+
+    def _names_batch(self, position: int, last_offset: int | None = None) -> bool:
+        """Whether a batch, which ends with this offset, is where the index says; else the indexes are made anew.
+
+        What this process wrote or scanned needs no proof.
+        """
+        if position >= self._verified_from:
+            return True
+        header = self.header_at(position)
+        if (
+            header is not None
+            and header.magic == 2
+            and header.length >= LENGTH_MIN
+            and position + header.size_in_bytes <= self.size
+            and self.base_offset <= header.base_offset <= header.last_offset
+            and last_offset in (None, header.last_offset)
+        ):
+            return True
+        logger.warning("Rebuilding the indexes of %s.log: no batch is at position %d as they say", self.stem, position)
+        self.rebuild_indexes()
+        return False
+
+    def _checked_position(self, position: int) -> int:
+        """A position that the index names, or 0 if it was wrong: where a search may begin."""
+        return position if position == 0 or self._names_batch(position) else 0
+
+    def walk_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Headers from a batch at or before a position on, with no more than an index entry's distance between."""
+        self.load()
+        return self.walk(self._checked_position(self.offset_index.lookup_position(position)))
 
     def end_below(self, offset: int) -> int:
         """The offset after the last batch that ends below offset; the base offset if there is none."""
         self.load()
         found = self.base_offset
-        for _, header in self.walk(self.offset_index.lookup_entry(offset - 1)[1]):
+        for _, header in self.walk(self._checked_position(self.offset_index.lookup(offset - 1))):
             if header.last_offset >= offset:
                 break
             found = header.next_offset
@@ -314,7 +347,7 @@ class Segment:
         """The end of the last batch that ends by end; of the first one if none does and one is wanted."""
         self.load()
         found = start
-        for position, header in self.walk(max(start, self.offset_index.lookup_position(end))):
+        for position, header in self.walk(max(start, self._checked_position(self.offset_index.lookup_position(end)))):
             if position + header.size_in_bytes > end:
                 if found < position <= end:
                     found = position
@@ -392,23 +425,6 @@ class Segment:
             position += header.size_in_bytes
             previous = header
 
-    def scan(self, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """(position, header, bytes) of each whole batch, checked for its length only; stops before a partial one."""
-        size = self.size
-        chunk, chunk_start = b"", position
-        while position + BATCH_HEADER_BYTES <= size:
-            relative = position - chunk_start
-            if relative + BATCH_HEADER_BYTES > len(chunk):
-                chunk, chunk_start, relative = self.file.read(position, SCAN_CHUNK_BYTES), position, 0
-            header = parse_header(chunk, relative)
-            if header.length < LENGTH_MIN or position + header.size_in_bytes > size:
-                return
-            if relative + header.size_in_bytes > len(chunk):
-                length = max(SCAN_CHUNK_BYTES, header.size_in_bytes)
-                chunk, chunk_start, relative = self.file.read(position, length), position, 0
-            yield position, header, memoryview(chunk)[relative : relative + header.size_in_bytes]
-            position += header.size_in_bytes
-
     # Cutting and removing
 
     def truncate(self, position: int) -> None:
@@ -431,7 +447,7 @@ class Segment:
         """The offset after the last batch."""
         self.load()
         found = self.base_offset
-        for _, header in self.walk(self.offset_index.last_entry()[1]):
+        for _, header in self.walk(self._checked_position(self.offset_index.last_entry()[1])):
             found = header.next_offset
         return found
 

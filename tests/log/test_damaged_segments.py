@@ -13,7 +13,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.log.partition_log import PartitionLog
 from kwire.log.scrubbing import one_pass
 from kwire.log.segment import Segment
-from tests.log.support import NOW_MS, batch, open_at, values
+from tests.log.support import NOW_MS, batch, headers, open_at, values
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=0)
 
@@ -133,3 +133,31 @@ def test_a_scrub_leaves_a_log_that_went_offline_meanwhile(tmp_path: Path) -> Non
     log.damaged(CorruptLogError("by a reader"))
     assert sum(steps) == sum(segment.size for segment in list(other.segments)[:-1])
     assert values(other) == [b"%02d" % index for index in range(20)]
+
+
+@pytest.mark.parametrize("entry", [1, -2, -1])
+@pytest.mark.parametrize("is_active", [False, True])
+def test_a_flipped_bit_of_an_index_harms_no_log(tmp_path: Path, entry: int, is_active: bool) -> None:
+    """An index is derived: where it leads to no batch it is made again from those that are there."""
+    config = LogConfig(segment_bytes=8_000, index_interval_bytes=100)
+    log = open_at(tmp_path, config)
+    for number in range(100):
+        log.append(batch(b"v" * 20, timestamp=NOW_MS + number), leader_epoch=0)
+    log.close(clean=True)
+    paths = sorted(tmp_path.glob("*.index"))
+    path = paths[-1 if is_active else 0]
+    data = bytearray(path.read_bytes())
+    data[8 * (entry % (len(data) // 8)) + 7] ^= 16  # the position; entries still increase
+    path.write_bytes(data)
+    log = open_at(tmp_path, config, clean=True, recovery_point=100)
+    for offset in range(100):
+        found_at = [header.base_offset for header in headers(log.read(offset, 300))]
+        assert found_at
+        assert found_at == list(range(offset, offset + len(found_at)))
+        found = log.offset_for_timestamp(NOW_MS + offset)
+        assert found is not None
+        assert found.offset == offset
+    for end in range(99, 0, -1):
+        log.truncate_to(end)
+        assert log.log_end_offset == end
+    assert log.failure is None

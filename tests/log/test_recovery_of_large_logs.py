@@ -11,7 +11,8 @@ from kwire.log import recovery
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
 from kwire.log.partition_log import PartitionLog
-from kwire.log.segment import RELATIVE_OFFSET_MAX, SCAN_CHUNK_BYTES
+from kwire.log.scanning import SCAN_CHUNK_BYTES
+from kwire.log.segment import RELATIVE_OFFSET_MAX
 from kwire.protocol.records import Record, encode_batch
 from tests.log.support import NOW_MS, batch, headers, open_at, values
 

@@ -10,7 +10,8 @@ from crc32c import crc32c
 from kwire.log.compaction.plan import SourceSegment
 from kwire.log.disk import Disk
 from kwire.log.errors import CorruptLogError
-from kwire.log.segment import LENGTH_MIN, segment_name
+from kwire.log.scanning import LENGTH_MIN
+from kwire.log.segment import segment_name
 from kwire.protocol.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, BatchHeader, read_header
 
 CHUNK_BYTES: Final = 1024 * 1024
