@@ -152,12 +152,9 @@ class Segment:
 
     def load(self) -> None:
         """Bring indexes and timestamps into memory; rebuilds them if the files cannot be right."""
-        if self.is_loaded:
-            if self.memory is not None:
-                self.memory.use(self)
-            return
-        self._load()
-        self._knows_timestamps = True
+        if not self.is_loaded:
+            self._load()
+            self._knows_timestamps = True
         if self.memory is not None:
             self.memory.use(self)
 
@@ -169,13 +166,15 @@ class Segment:
     @property
     def index_bytes(self) -> int:
         """What the indexes take of memory."""
-        return OFFSET_ENTRY_BYTES * len(self.offset_index) + TIME_ENTRY_BYTES * len(self.time_index)
+        sparse = OFFSET_ENTRY_BYTES * len(self.offset_index) + TIME_ENTRY_BYTES * len(self.time_index)
+        return sparse + self.transaction_index.memory_bytes
 
     def unload(self) -> bool:
-        """Give the memory of both indexes back; False if a flush has yet to write a part of them."""
+        """Give the memory of the indexes back; False if a flush has yet to write a part of them."""
         if self.has_pending_entries and not self._is_rebuilt:
             return False
         self._forget_indexes()
+        self.transaction_index.unload()
         return True
 
     def _forget_indexes(self) -> None:
@@ -187,7 +186,7 @@ class Segment:
         """Bound the memory of the indexes: another segment is the active one, and few read at the end of this one."""
         self.memory = memory
         self._positions = None
-        if self.is_loaded and memory is not None:
+        if memory is not None and self.index_bytes:
             memory.use(self)
 
     def unbound(self) -> None:

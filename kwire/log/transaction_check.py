@@ -36,7 +36,10 @@ def checked_transactions(log: PartitionLog, segment: Segment) -> list[AbortedTra
             logger.warning("%s does not say what its log does: deriving it again", index.path)
             _derive(log, segment)
         index.is_believed = True
-    return index.entries()
+    entries = index.entries()
+    if segment.memory is not None:
+        segment.memory.use(segment)
+    return entries
 
 
 def _are_sound(log: PartitionLog, segment: Segment) -> bool:

@@ -17,6 +17,8 @@ from kwire.log.files import TRANSACTION_INDEX_SUFFIX
 
 logger = logging.getLogger(__name__)
 
+ENTRY_MEMORY_BYTES: Final = 250
+"""About what an entry takes of memory: a tuple and its numbers."""
 _ENTRY: Final = struct.Struct(">hqqqq")
 
 
@@ -61,6 +63,16 @@ class TransactionIndex:
             self._entries = [AbortedTransaction(*entry[1:]) for entry in found]
             self.is_malformed = whole < len(data) or any(entry[0] != 0 for entry in found)
         return self._entries
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the entries take of memory."""
+        return 0 if self._entries is None else ENTRY_MEMORY_BYTES * len(self._entries)
+
+    def unload(self) -> None:
+        """Give the memory back, unless a full disk has kept some from the file."""
+        if not self._pending:
+            self._entries = None
 
     def append(self, transaction: AbortedTransaction) -> None:
         """Note a transaction whose marker was stored; what a full disk keeps from the file is written by write()."""

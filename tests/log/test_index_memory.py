@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
 from kwire.log.index_memory import IndexMemory
 from kwire.log.partition_log import PartitionLog
 from kwire.log.positions import POSITIONS_KEPT, Positions
 from kwire.log.recovery import Surroundings
-from tests.log.support import NOW_MS, batch, headers, open_at, surroundings
+from tests.log.support import NOW_MS, batch, headers, marker, open_at, surroundings
 
 CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=100)
 
@@ -82,6 +84,27 @@ def test_indexes_that_are_made_again_are_written_and_unloaded(tmp_path: Path) ->
         found = log.offset_for_timestamp(NOW_MS + offset)
         assert found is not None
         assert found.offset == offset
+
+
+def test_aborted_transactions_are_unloaded_as_well(tmp_path: Path) -> None:
+    world = bounded(20_000)
+    log = open_at(tmp_path, LogConfig(segment_bytes=10_000), world)
+    for number in range(400):
+        producer: dict[str, Any] = {"producer_id": 1, "producer_epoch": number, "transactional": True}
+        log.append(batch(b"v", sequence=0, **producer), leader_epoch=0)
+        log.append(marker(1, number, commit=False), leader_epoch=0, origin=AppendOrigin.COORDINATOR)
+    log.flush()
+    for is_reopened in (False, True):
+        if is_reopened:
+            log.close(clean=True)
+            world = bounded(20_000)
+            log = open_at(tmp_path, LogConfig(segment_bytes=10_000), world, clean=True, recovery_point=800)
+        assert len(log.segments) > 5
+        for number in range(400):
+            (found,) = log.aborted_transactions(2 * number, 2 * number + 1)
+            assert (found.first_offset, found.last_offset) == (2 * number, 2 * number + 1)
+            assert loaded_bytes(log) <= 20_000
+        assert any(not segment.transaction_index.memory_bytes for segment in log.segments)
 
 
 def test_what_is_used_again_and_again_stays(tmp_path: Path) -> None:
