@@ -11,6 +11,38 @@ if TYPE_CHECKING:
     from kwire.log.partition_log import PartitionLog
 
 
+class UnsyncedPaths:
+    """Files and directories besides segments that a flush has to make durable.
+
+    Each stays until a flush that began after it was written has ended: a second flush of the same log, which may end
+    before the first one, must not tell of segments whose names only the first one syncs.
+    """
+
+    def __init__(self) -> None:
+        self._flushes = 0
+        self._begun_before: dict[str, int] = {}
+        """How many flushes had begun when a path was written."""
+
+    def add(self, *paths: str) -> None:
+        for path in paths:
+            self._begun_before[path] = self._flushes
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._begun_before
+
+    def __len__(self) -> int:
+        return len(self._begun_before)
+
+    def begin(self) -> tuple[int, set[str]]:
+        """The number of a flush that begins now, and what it is to make durable."""
+        self._flushes += 1
+        return self._flushes, set(self._begun_before)
+
+    def finish(self, flush: int) -> None:
+        """Forget what that flush has made durable."""
+        self._begun_before = {path: begun for path, begun in self._begun_before.items() if begun >= flush}
+
+
 class FlushJob:
     """Files and directories to sync up to end_offset. Made and released on the loop; run() may be anywhere."""
 
@@ -19,6 +51,7 @@ class FlushJob:
         disk: Disk,
         files: Sequence[DiskFile],
         paths: Sequence[str],
+        number: int,
         end_offset: int,
         epochs_version: int,
         truncations: int,
@@ -26,6 +59,7 @@ class FlushJob:
         self._disk = disk
         self._files = files
         self.paths = paths
+        self.number = number
         self.end_offset = end_offset
         self.epochs_version = epochs_version
         self.truncations = truncations
@@ -62,17 +96,18 @@ def begin(log: PartitionLog) -> FlushJob:
             log.unsynced_paths.add(log.directory)
     epochs = log.leader_epochs
     epochs.write()
-    paths = sorted(log.unsynced_paths - {log.directory})
+    number, unsynced = log.unsynced_paths.begin()
+    paths = sorted(unsynced - {log.directory})
     if epochs.version != epochs.durable_version:
         paths.append(epochs.path)
-    if paths or log.directory in log.unsynced_paths:
+    if paths or unsynced:
         paths.append(log.directory)  # last: a name must not become durable before what it stands for
-    log.unsynced_paths.clear()  # a name that is made while the job runs waits for the next one
-    return FlushJob(log.disk, files, paths, log.log_end_offset, epochs.version, log.truncations)
+    return FlushJob(log.disk, files, paths, number, log.log_end_offset, epochs.version, log.truncations)
 
 
 def finish(log: PartitionLog, job: FlushJob) -> None:
     """Note what has become durable; what was written in the place of what was cut meanwhile is not."""
+    log.unsynced_paths.finish(job.number)
     if job.truncations == log.truncations:
         log.recovery_point = max(log.recovery_point, job.end_offset)
     log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)

@@ -214,7 +214,7 @@ class FutureLogs:
         end, first_dirty = future.log_end_offset, future.first_dirty_offset
         mark = f"{future.directory}/{MOVED_FILE}"
         guard(directory, lambda: disk.replace(mark, b"", sync=False))
-        future.unsynced_paths |= {mark, future.directory}
+        future.unsynced_paths.add(mark, future.directory)
         future.close(clean=True)
         self._note_in_checkpoints(key, directory, end, log.log_start_offset)
         path = f"{directory.path}/{log.topic}-{log.partition}"

@@ -24,7 +24,7 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import Data, Disk, DiskFailure, DiskFullError
 from kwire.log.errors import CorruptLogError
 from kwire.log.files import PendingDeletion, rename_deleted
-from kwire.log.flushing import FlushJob
+from kwire.log.flushing import FlushJob, UnsyncedPaths
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerEntry, ProducerState
@@ -109,8 +109,7 @@ class PartitionLog:
         self.before_truncation: Callable[[bool], None] | None = None
         """Called when offsets were lowered and before files are cut, with whether the log start is one of them: they
         must become durable first. Else a start after a crash takes the shorter log for damaged, or for all deleted."""
-        self.unsynced_paths: set[str] = set()
-        """Files and directories besides segments that the next flush makes durable."""
+        self.unsynced_paths = UnsyncedPaths()
         self.disk = disk
         self._clock = clock
         self._tell_of_no_space_ms = 0.0
@@ -360,7 +359,7 @@ class PartitionLog:
         return (
             self.log_end_offset > self.recovery_point
             or self._active.has_pending_entries
-            or bool(self.unsynced_paths)
+            or len(self.unsynced_paths) > 0
             or self.leader_epochs.version != self.leader_epochs.durable_version
         )
 

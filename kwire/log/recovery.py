@@ -137,14 +137,14 @@ def open_log(
 
 def _note_names(log: PartitionLog) -> None:
     """The directories that hold the name of the log, and those of its files, are to be synced."""
-    log.unsynced_paths |= {log.directory, log.directory.rpartition("/")[0] or "/"}
+    log.unsynced_paths.add(log.directory, log.directory.rpartition("/")[0] or "/")
 
 
 def _note_unsynced(log: PartitionLog) -> None:
     """What may be in memory only, as the process was killed: names, and what it had written."""
     _note_names(log)
     written = (f"{log.directory}/{PARTITION_METADATA_FILE}", log.leader_epochs.path)
-    log.unsynced_paths.update(path for path in written if log.disk.exists(path))
+    log.unsynced_paths.add(*(path for path in written if log.disk.exists(path)))
 
 
 def _tidy(disk: Disk, directory: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kwire.log.index_memory import IndexMemory
 from kwire.log.segment import Segment
@@ -17,6 +17,8 @@ class Segments:
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
         self._memory = memory
+        self.before_removal: Callable[[], None] | None = None
+        """Called before segments are removed or cut: a compaction that is about to take their place is taken back."""
         for segment in segments[:-1]:
             segment.bound_by(memory)
 
@@ -51,7 +53,13 @@ class Segments:
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
 
+    def take_back_compaction(self) -> None:
+        """To be called before a segment is cut."""
+        if self.before_removal is not None:
+            self.before_removal()
+
     def remove_first(self) -> Segment:
+        self.take_back_compaction()
         del self._base_offsets[0]
         removed = self._segments.pop(0)
         removed.unbound()
@@ -59,6 +67,7 @@ class Segments:
 
     def remove_last(self) -> Segment:
         """The segment before it is the active one again, until another one is appended."""
+        self.take_back_compaction()
         del self._base_offsets[-1]
         removed = self._segments.pop()
         if self._segments:

@@ -88,6 +88,7 @@ def _note(log: PartitionLog, *, durable_to: int, cleaned_to: int, starts_at: int
     What comes in its place has not been compacted either, nor deleted; the checkpoints must not say so after a restart.
     """
     log.truncations += 1
+    log.segments.take_back_compaction()
     before = log.recovery_point, log.first_dirty_offset, log.log_start_offset
     after = (
         min(durable_to, log.recovery_point),

@@ -9,6 +9,7 @@ from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import Record, crc_matches, encode_batch, parse_header
+from tests.log.faults import FaultyDisk
 from tests.log.support import NOW_MS, ManualClock, batch, everything, headers, open_at, surroundings, values
 
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100)
@@ -337,6 +338,26 @@ def test_a_flush_that_a_truncation_overtakes_says_nothing_of_what_came_then(tmp_
     assert log.recovery_point <= 1
     log.flush()
     assert log.recovery_point == 4
+
+
+def test_a_flush_that_ends_before_an_earlier_one_has_made_its_names_durable_itself(tmp_path):
+    disk = FaultyDisk()
+    log = open_at(tmp_path, world=surroundings(disk=disk))
+    log.append(batch(b"1"), leader_epoch=0)
+    log.roll()
+    log.append(batch(b"2"), leader_epoch=0)
+    first, second = log.begin_flush(), log.begin_flush()
+    disk.operations.clear()
+    second.run()
+    log.finish_flush(second)
+    assert log.recovery_point == 2
+    assert ("fsync", log.directory) in disk.operations
+    log.roll()
+    first.run()
+    log.finish_flush(first)
+    assert log.has_unsynced, "the name of the third segment came after both"
+    log.flush()
+    assert not log.has_unsynced
 
 
 def test_flush_is_due_by_time_and_roll(tmp_path):

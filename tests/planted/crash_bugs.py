@@ -26,7 +26,7 @@ FOUND_BY: Final = "tests/crash/test_planted_bugs.py::test_a_planted_bug_is_found
 def _forgets_paths_at_the_end(log: PartitionLog, job: flushing.FlushJob) -> None:
     log.recovery_point = max(log.recovery_point, min(job.end_offset, log.log_end_offset))
     log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)
-    log.unsynced_paths.clear()
+    log.unsynced_paths = flushing.UnsyncedPaths()
 
 
 _UNLINK = RecordingDisk.unlink

@@ -3,11 +3,13 @@
 A crash at any point, with any of the renames since the last sync of the directory undone, must leave the old segments
 or the new one:
 
-1. decide(), on a worker: .cleaned -> .swap, directory synced. While any .cleaned is left, recovery removes both: old.
-   Once all are .swap, recovery lets the new one take the place of everything that its offsets cover: new.
-2. replace(), on the loop: the sources -> .deleted; the log reads from the .swap files.
-3. sync(), on a worker: the sources are gone for good.
-4. settle(), on the loop: .swap -> no suffix. Only now may the name that proves the swap go.
+1. decide(), on the loop: .cleaned -> .swap. While any .cleaned is left, recovery removes both: old. Once all are .swap,
+   recovery lets the new one take the place of everything that its offsets cover: new. Who cuts or removes sources from
+   here on takes the decision back first, or a crash would bring back what they held.
+2. sync(), on a worker: the decision is durable.
+3. replace(), on the loop: the sources -> .deleted; the log reads from the .swap files.
+4. sync(), on a worker: the sources are gone for good.
+5. settle(), on the loop: .swap -> no suffix. Only now may the name that proves the swap go.
 """
 
 from __future__ import annotations
@@ -38,21 +40,27 @@ class Swap:
         self._base_offset = group.sources[0]
         self._sources = _find(log, group)
         self._cleaned: Segment | None = None
+        self._is_taken_back = False
 
     def is_overtaken(self) -> bool:
         """Whether sources were cut off, deleted or moved meanwhile: the result is of no use then."""
         log = self._log
         if log.failure is not None or log.directory != self._directory or not self._sources:
             return True
-        if log.truncations != self._truncations:
+        if self._is_taken_back or log.truncations != self._truncations:
             return True  # a source may be the same segment, with other records
         current = log.segments.from_offset(self._base_offset)
         return current[: len(self._sources)] != self._sources or current[-1] in self._sources
 
     def decide(self) -> None:
+        self._log.segments.before_removal = self._take_back
         for path in cleaned_paths(self._directory, self._base_offset):
             if self._disk.exists(path):
                 self._disk.rename(path, path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
+
+    def _take_back(self) -> None:
+        self._is_taken_back = True
+        self.discard()
         self._disk.sync_directory(self._directory)
 
     def replace(self, now_ms: int) -> PendingDeletion:
@@ -61,6 +69,7 @@ class Swap:
         self._cleaned = Segment(  # first: nothing is taken away unless there is what takes its place
             self._disk, self._directory, self._base_offset, create=False, created_ms=now_ms, suffix=SWAP_SUFFIX
         )
+        log.segments.before_removal = None
         paths = [path for source in self._sources for path in self._rename_deleted(source)]
         for source in self._sources[1:]:
             log.snapshots.remove(source.base_offset)
@@ -85,6 +94,7 @@ class Swap:
 
     def discard(self) -> None:
         """Remove what the round wrote for this group, after it was overtaken before replace()."""
+        self._log.segments.before_removal = None
         for path in cleaned_paths(self._directory, self._base_offset):  # the .log first, which would prove a swap
             self._disk.unlink(path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
             self._disk.unlink(path)

@@ -168,7 +168,8 @@ class LogCleaner:
         swap = Swap(candidate.log, parts.disk, group, candidate.truncations)
         try:
             if not swap.is_overtaken():
-                await parts.workers.run(swap.decide)
+                swap.decide()
+                await parts.workers.run(swap.sync)
         except DiskFullError:
             swap.discard()
             raise

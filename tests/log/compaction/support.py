@@ -68,6 +68,7 @@ def compact(
 def swap_in(log: PartitionLog, disk: Disk, group: CleanedGroup, now_ms: int = NOW_MS) -> PendingDeletion:
     swap = Swap(log, disk, group, log.truncations)
     swap.decide()
+    swap.sync()
     assert not swap.is_overtaken()
     pending = swap.replace(now_ms)
     swap.sync()

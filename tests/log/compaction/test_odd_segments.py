@@ -333,6 +333,7 @@ def test_a_swap_that_finds_no_space_for_its_last_names_takes_the_log_offline(tmp
     before = survivors(log)
     swap = Swap(log, disk, group, log.truncations)
     swap.decide()
+    swap.sync()
     swap.replace(NOW_MS)
     swap.sync()
     disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None

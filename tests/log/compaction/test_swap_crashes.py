@@ -15,7 +15,7 @@ from kwire.log.compaction.swap import Swap
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.partition_log import PartitionLog
-from tests.log.compaction.support import MAP_BYTES, append, candidate_of, compact
+from tests.log.compaction.support import MAP_BYTES, append, candidate_of, compact, keyed
 from tests.log.faults import FaultyDisk, broken
 from tests.log.support import NOW_MS, everything, open_at, surroundings
 
@@ -140,6 +140,8 @@ def test_what_a_step_renamed_is_durable_before_the_next_one(tmp_path: Path) -> N
     log = fill(tmp_path / "orders-0", disk)
     swap = Swap(log, disk, group_of(log, disk), log.truncations)
     swap.decide()
+    assert disk.since_sync != []
+    swap.sync()
     assert disk.since_sync == []
     swap.replace(NOW_MS)
     assert disk.since_sync != []
@@ -190,11 +192,42 @@ def test_a_round_that_was_overtaken_is_discarded(tmp_path: Path, when: str) -> N
     assert not [path for path in Path(log.directory).iterdir() if path.suffix in (".swap", ".cleaned")]
 
 
+def test_a_log_that_is_cut_while_a_swap_becomes_durable_keeps_what_comes_then(tmp_path: Path) -> None:
+    disk = RealDisk()
+    log = fill(tmp_path / "orders-0", disk)
+    old = picture(log)
+    swap = Swap(log, disk, group_of(log, disk), log.truncations)
+    swap.decide()  # and a worker begins to sync the directory
+    log.truncate_to(4)
+    log.append(keyed((b"z", b"1"), (b"z", b"2")), leader_epoch=1)
+    assert swap.is_overtaken()
+    log.close(clean=False)  # killed, before the cleaner hears of it
+    log = open_at(tmp_path / "orders-0", CONFIG)
+    assert picture(log) == [*[record for record in old if record[0] < 4], (4, b"z", b"1"), (5, b"z", b"2")]
+    log.close(clean=False)
+
+
+def test_a_segment_that_is_deleted_while_a_swap_becomes_durable_does_not_come_back(tmp_path: Path) -> None:
+    disk = RealDisk()
+    log = fill(tmp_path / "orders-0", disk)
+    old = picture(log)
+    swap = Swap(log, disk, group_of(log, disk), log.truncations)
+    swap.decide()
+    log.delete_records_before(4)
+    log.apply_retention(NOW_MS, log.log_end_offset)
+    assert swap.is_overtaken()
+    log.close(clean=False)
+    log = open_at(tmp_path / "orders-0", CONFIG)
+    assert picture(log) == [record for record in old if record[0] >= 4]
+    log.close(clean=False)
+
+
 def test_retention_may_take_a_segment_that_has_not_settled(tmp_path: Path) -> None:
     disk = RealDisk()
     log = fill(tmp_path / "orders-0", disk)
     swap = Swap(log, disk, group_of(log, disk), log.truncations)
     swap.decide()
+    swap.sync()
     swap.replace(NOW_MS)
     log.delete_records_before(10)
     log.apply_retention(NOW_MS, log.log_end_offset)
