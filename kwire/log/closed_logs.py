@@ -112,9 +112,8 @@ class ClosedLogs:
         manager = self._manager
         if directory.is_offline or not manager.has_directory(directory, f"{key[0]}-{key[1]}"):
             return
-        due_ms = self._surroundings.clock.wall_ms() + LogConfig().file_delete_delay_ms
         path = self.rename_away(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "delete")
-        manager.remove_later(PendingDeletion(due_ms, [path]))
+        manager.remove_later(PendingDeletion(LogConfig().file_delete_delay_ms, [path]))
         manager.guard(directory, partial(self._surroundings.disk.sync_directory, directory.path))
 
     def rename_away(

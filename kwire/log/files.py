@@ -20,9 +20,9 @@ SWAP_SUFFIX: Final = ".swap"
 
 
 class PendingDeletion(NamedTuple):
-    """Renamed files that may be removed from due_ms (wall clock) on."""
+    """Renamed files that may be removed when delay_ms have passed."""
 
-    due_ms: int
+    delay_ms: int
     paths: list[str]
 
 

@@ -120,7 +120,7 @@ class FutureLogs:
         try:
             future = self._open(path, log, directory, start_offset=start)
         except DiskFailure:
-            self._manager.remove_later(PendingDeletion(self._surroundings.clock.wall_ms(), [path]))
+            self._manager.remove_later(PendingDeletion(0, [path]))
             raise
         future.first_dirty_offset = log.first_dirty_offset  # all that is copied below it was compacted by now
         directory.futures[log.topic, log.partition] = future
@@ -162,7 +162,7 @@ class FutureLogs:
         for directory in self._manager.directories:
             future = directory.futures.pop((topic, partition), None)
             if future is not None:
-                self._remove(future, directory, due_ms=self._surroundings.clock.wall_ms())
+                self._remove(future, directory, delay_ms=0)
         with suppress(DiskFailure):
             self._remove_left_over(topic, partition)
 
@@ -170,13 +170,12 @@ class FutureLogs:
         for directory, name in self._left_over.pop((topic, partition), ()):
             renamed = name.removesuffix("future") + "delete"
             self._rename(directory, name, renamed)
-            now_ms = self._surroundings.clock.wall_ms()
-            self._manager.remove_later(PendingDeletion(now_ms, [f"{directory.path}/{renamed}"]))
+            self._manager.remove_later(PendingDeletion(0, [f"{directory.path}/{renamed}"]))
 
-    def _remove(self, log: PartitionLog, directory: LogDirectory, *, due_ms: int) -> bool:
+    def _remove(self, log: PartitionLog, directory: LogDirectory, *, delay_ms: int) -> bool:
         try:
             path = self._manager.take_away(log, directory, "delete")
-            self._manager.remove_later(PendingDeletion(due_ms, [path]))
+            self._manager.remove_later(PendingDeletion(delay_ms, [path]))
             self._manager.guard(directory, partial(self._disk.sync_directory, directory.path))
         except DiskFailure:  # the directory is offline or full, and says why
             return False
@@ -202,8 +201,7 @@ class FutureLogs:
             raise
         del new.futures[key]
         new.logs[key] = moved
-        due_ms = self._surroundings.clock.wall_ms() + log.config.file_delete_delay_ms
-        if self._remove(log, old, due_ms=due_ms):
+        if self._remove(log, old, delay_ms=log.config.file_delete_delay_ms):
             with suppress(DiskFailure):
                 manager.guard(new, partial(self._disk.unlink, f"{moved.directory}/{MOVED_FILE}"))
         return moved

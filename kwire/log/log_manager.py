@@ -75,7 +75,7 @@ class LogManager:
         """
         self._surroundings = surroundings
         self._disk = surroundings.disk
-        self._pending: list[PendingDeletion] = []
+        self._pending: list[tuple[float, list[str]]] = []
         self.directories: list[LogDirectory] = []
         self.callbacks: dict[str, tuple[Callable[[DiskFailure], None], Callable[[bool], None]]] = {}
         """By directory, what its logs call when they fail and before they are truncated: one pair for all of them."""
@@ -190,7 +190,7 @@ class LogManager:
     def _recognise(self, directory: LogDirectory, name: str, topic_id_of: TopicIdOf | None) -> TopicPartition | None:
         path = f"{directory.path}/{name}"
         if leftovers.DELETED_DIRECTORY.fullmatch(name):
-            self._pending.append(PendingDeletion(self._surroundings.clock.wall_ms(), [path]))
+            self.remove_later(PendingDeletion(0, [path]))
             return None
         match = _PARTITION_DIRECTORY.fullmatch(name)
         if match is None or _STRAY_DIRECTORY.fullmatch(name):
@@ -321,10 +321,9 @@ class LogManager:
             log = self.get(topic, partition)
             if log is not None:
                 self.futures.abandon(topic, partition)
-                directory = self.directory_of(log)
-                due_ms = self._surroundings.clock.wall_ms() + log.config.file_delete_delay_ms
+                directory, delay_ms = self.directory_of(log), log.config.file_delete_delay_ms
                 with suppress(DiskFailure):  # the directory is offline, and says why
-                    self._pending.append(PendingDeletion(due_ms, [self.take_away(log, directory, "delete")]))
+                    self.remove_later(PendingDeletion(delay_ms, [self.take_away(log, directory, "delete")]))
                     changed[directory.path] = directory
         for directory in changed.values():
             with suppress(DiskFailure):
@@ -364,24 +363,24 @@ class LogManager:
 
     def apply_retention(self, high_watermark_of: Callable[[PartitionLog], int]) -> None:
         """Let every log drop what its topic no longer keeps."""
-        now_ms = self._surroundings.clock.wall_ms()
         for log in list(self.logs()):
             if log.failure is None:
                 try:
-                    self._pending += log.apply_retention(now_ms, high_watermark_of(log))
+                    for pending in log.apply_retention(self._surroundings.clock.wall_ms(), high_watermark_of(log)):
+                        self.remove_later(pending)
                 except (KafkaError, DiskFailure) as error:  # no space for a new segment, or damage: the others go on
                     logger.warning("Retention leaves %s-%s as it is: %s", log.topic, log.partition, error)
 
     def remove_later(self, pending: PendingDeletion) -> None:
-        """Take over what compaction left behind."""
-        self._pending.append(pending)
+        """Take over what nobody uses any more. The wall clock has no say: set back, it would keep files for years."""
+        self._pending.append((self._surroundings.clock.monotonic_ms() + pending.delay_ms, pending.paths))
 
     def take_due_files(self) -> list[str]:
         """Files and directories whose time to go has come; whoever takes them calls remove_files."""
-        now_ms = self._surroundings.clock.wall_ms()
-        due = [pending for pending in self._pending if pending.due_ms <= now_ms]
-        self._pending = [pending for pending in self._pending if pending.due_ms > now_ms]
-        return [path for pending in due for path in pending.paths]
+        now_ms = self._surroundings.clock.monotonic_ms()
+        due = [paths for due_ms, paths in self._pending if due_ms <= now_ms]
+        self._pending = [(due_ms, paths) for due_ms, paths in self._pending if due_ms > now_ms]
+        return [path for paths in due for path in paths]
 
     def remove_files(self, paths: Iterable[str]) -> None:
         """Remove what nobody uses any more. May be called on a worker: the system takes a while for a large file."""
@@ -393,16 +392,17 @@ class LogManager:
 
     def begin_flush(self, log: PartitionLog) -> FlushJob | None:
         """A job that a worker may run, and that finish_flush ends; None if the log was taken away meanwhile."""
-        return log.begin_flush() if self._holds(log) else None
+        return log.begin_flush() if self.holds(log) else None
 
     def finish_flush(self, log: PartitionLog, job: FlushJob) -> None:
         """Take the result of a job that has run. Nobody waits for that of a log that was taken away during it."""
-        if self._holds(log):
+        if self.holds(log):
             log.finish_flush(job)
         else:
             job.release()
 
-    def _holds(self, log: PartitionLog) -> bool:
+    def holds(self, log: PartitionLog) -> bool:
+        """Whether it is still the partition's log: not deleted, moved or closed."""
         return self.get(log.topic, log.partition) is log
 
     def expire_producers(self, expiration_ms: int) -> None:

@@ -432,12 +432,12 @@ class PartitionLog:
             return []
         return self._guard(lambda: retention.apply(self, now_ms, high_watermark))
 
-    def mark_deleted(self, segment: Segment, now_ms: int) -> PendingDeletion:
+    def mark_deleted(self, segment: Segment) -> PendingDeletion:
         """Rename a removed segment's files, which readers may still hold, and say when they may go."""
         segment.close()
         self.snapshots.remove(segment.base_offset)
         paths = [rename_deleted(self.disk, path) for path in segment.paths() if self.disk.exists(path)]
-        return PendingDeletion(now_ms + self.config.file_delete_delay_ms, paths)
+        return PendingDeletion(self.config.file_delete_delay_ms, paths)
 
     def segment_modified_ms(self, segment: Segment) -> int:
         """What retention takes for the age of a segment without timestamps."""

@@ -23,9 +23,9 @@ def apply(log: PartitionLog, now_ms: int, high_watermark: int) -> list[PendingDe
     """Remove what is due; the log start moves to the first segment that stays."""
     pending: list[PendingDeletion] = []
     if log.config.is_deleted:
-        pending += _remove(log, now_ms, high_watermark, _past_retention_ms(log, now_ms), "retention.ms")
-        pending += _remove(log, now_ms, high_watermark, _past_retention_bytes(log), "retention.bytes")
-    pending += _remove(log, now_ms, high_watermark, _below_log_start(log), "the log start offset")
+        pending += _remove(log, high_watermark, _past_retention_ms(log, now_ms), "retention.ms")
+        pending += _remove(log, high_watermark, _past_retention_bytes(log), "retention.bytes")
+    pending += _remove(log, high_watermark, _below_log_start(log), "the log start offset")
     return pending
 
 
@@ -63,7 +63,7 @@ def _below_log_start(log: PartitionLog) -> Callable[[Segment, int], bool]:
 
 
 def _remove(
-    log: PartitionLog, now_ms: int, high_watermark: int, is_past: Callable[[Segment, int], bool], reason: str
+    log: PartitionLog, high_watermark: int, is_past: Callable[[Segment, int], bool], reason: str
 ) -> list[PendingDeletion]:
     count = 0
     for index, segment in enumerate(log.segments):
@@ -79,4 +79,4 @@ def _remove(
     new_start = log.segments[count].base_offset
     log.delete_records_before(new_start)
     logger.info("Deleting %s segments of %s-%s because of %s", count, log.topic, log.partition, reason)
-    return [log.mark_deleted(log.segments.remove_first(), now_ms) for _ in range(count)]
+    return [log.mark_deleted(log.segments.remove_first()) for _ in range(count)]

@@ -5,7 +5,7 @@ A disk that loses bits does so where nobody looks for months. A pass finds them 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from kwire.log.disk import DiskFailure
@@ -16,19 +16,19 @@ STEP_BYTES: Final = 64 * 1024
 """Read at once: what a loop can check between two requests. A larger batch is read whole."""
 
 
-def one_pass(logs: Iterable[PartitionLog]) -> Iterator[int]:
+def one_pass(logs: Iterable[PartitionLog], is_held: Callable[[PartitionLog], bool]) -> Iterator[int]:
     """Check all closed segments of logs; the bytes read by each step, which the caller spreads over time.
 
     A log whose data is damaged goes offline, and the pass goes on with the next one. Segments may come and go between
-    two steps.
+    two steps, and so may logs: those that is_held denies are left alone.
     """
     for log in logs:
-        yield from _check(log)
+        yield from _check(log, is_held)
 
 
-def _check(log: PartitionLog) -> Iterator[int]:
+def _check(log: PartitionLog, is_held: Callable[[PartitionLog], bool]) -> Iterator[int]:
     checked, position, truncations = log.segments.first, 0, log.truncations
-    while log.failure is None:
+    while log.failure is None and is_held(log):
         index = log.segments.index_of(checked.base_offset)
         segment = log.segments[index]
         if segment is not checked or log.truncations != truncations:

@@ -136,7 +136,7 @@ class Housekeeping:
         """Check all that is stored, again and again, at a pace that nobody notices."""
         await asyncio.sleep(FIRST_SCRUB_SECONDS)
         while True:
-            for size in scrubbing.one_pass(list(self._logs.logs())):
+            for size in scrubbing.one_pass(list(self._logs.logs()), self._logs.holds):
                 await asyncio.sleep(size / SCRUB_BYTES_PER_SECOND)
             await asyncio.sleep(SCRUB_PAUSE_SECONDS)
 

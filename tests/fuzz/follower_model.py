@@ -109,7 +109,7 @@ class FollowerModel:
                 last_stable_offset_of=lambda log: log.log_end_offset,
             )
         )
-        self._pass = scrubbing.one_pass(self._logs.logs())
+        self._pass = scrubbing.one_pass(self._logs.logs(), self._logs.holds)
 
     def close(self) -> None:
         self._logs.close(clean=False)
@@ -206,7 +206,7 @@ class FollowerModel:
     def scrub(self, a: int, b: int, c: int) -> None:
         """One step, or a pass from its beginning, in whose midst another leader may cut the log and go on."""
         if a % 3 == 0:
-            self._pass = scrubbing.one_pass(self._logs.logs())
+            self._pass = scrubbing.one_pass(self._logs.logs(), self._logs.holds)
             for _ in range(1 + a % 4):
                 next(self._pass, None)
             self._cut_and_go_on(b, c)

@@ -128,7 +128,7 @@ def test_a_scrub_leaves_a_log_that_went_offline_meanwhile(tmp_path: Path) -> Non
     log = filled(tmp_path / "a")
     log = open_at(tmp_path / "a", CONFIG, clean=True, recovery_point=20)
     other = filled(tmp_path / "b")
-    steps = one_pass([log, other])
+    steps = one_pass([log, other], lambda _: True)
     next(steps)
     log.damaged(CorruptLogError("by a reader"))
     assert sum(steps) == sum(segment.size for segment in list(other.segments)[:-1])

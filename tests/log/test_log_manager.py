@@ -83,6 +83,7 @@ def test_deleted_logs_are_renamed_then_removed(tmp_path):
     manager.remove_files(manager.take_due_files())
     assert manager.take_due_files() == []
     assert [path.name for path in (tmp_path / "d0").iterdir() if path.is_dir()] == ["t-0"]
+
     manager.close(clean=False)
 
 

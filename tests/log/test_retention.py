@@ -6,6 +6,7 @@ import pytest
 
 from kwire.log.config import LogConfig
 from kwire.protocol.error_codes import KafkaError
+from tests.log.managed import managed
 from tests.log.support import NOW_MS, ManualClock, batch, open_at, surroundings, values
 
 
@@ -23,7 +24,7 @@ def test_old_segments_go_first_and_files_wait(tmp_path):
     log = filled(tmp_path, LogConfig(retention_ms=100, file_delete_delay_ms=60))
     pending = log.apply_retention(NOW_MS + 103, log.log_end_offset)
     assert log.log_start_offset == 3
-    assert [deletion.due_ms for deletion in pending] == [NOW_MS + 163] * 3
+    assert [deletion.delay_ms for deletion in pending] == [60] * 3
     assert pending[0].paths[0].endswith("00000000000000000000.log.deleted")
     assert not (tmp_path / "00000000000000000000.log").exists()
     assert (tmp_path / "00000000000000000000.log.deleted").exists()
@@ -76,3 +77,26 @@ def test_a_compacted_topic_loses_only_deleted_records(tmp_path):
     log.delete_records_before(6)
     log.apply_retention(NOW_MS, log.log_end_offset)
     assert (log.segments.first.base_offset, log.log_start_offset) == (6, 6)
+
+
+class TwoClocks(ManualClock):
+    """Wall time that can be set back, beside time that cannot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.since_start_ms = 0.0
+
+    def monotonic_ms(self) -> float:
+        return self.since_start_ms
+
+
+def test_what_was_deleted_goes_although_the_wall_clock_is_set_back(tmp_path):
+    clock = TwoClocks()
+    manager = managed(tmp_path, surroundings(clock=clock))
+    manager.get_or_create("t", 0, LogConfig(), None)
+    manager.delete("t", 0)
+    clock.now_ms -= 365 * 86_400_000
+    clock.since_start_ms = 59_999.0
+    assert manager.take_due_files() == []
+    clock.since_start_ms = 60_000.0
+    assert len(manager.take_due_files()) == 1

@@ -34,7 +34,7 @@ def flip_a_bit(log: PartitionLog, segment: int, position: int) -> None:
 
 def test_a_pass_reads_all_closed_segments_in_small_steps(tmp_path: Path) -> None:
     log = filled(tmp_path)
-    sizes = list(one_pass([log]))
+    sizes = list(one_pass([log], lambda _: True))
     assert sum(sizes) == sum(segment.size for segment in log.segments) - log.segments.active.size
     assert max(sizes) <= STEP_BYTES
     assert log.failure is None
@@ -45,7 +45,7 @@ def test_a_pass_reads_all_closed_segments_in_small_steps(tmp_path: Path) -> None
 def test_a_flipped_bit_takes_its_log_offline_and_no_other(tmp_path: Path, segment: int, position: int) -> None:
     logs = [filled(tmp_path / "a"), filled(tmp_path / "b")]
     flip_a_bit(logs[0], segment, position)  # although this process wrote it, and has read it
-    sizes = list(one_pass(logs))
+    sizes = list(one_pass(logs, lambda _: True))
     assert isinstance(logs[0].failure, CorruptLogError)
     assert logs[1].failure is None
     assert sum(sizes) >= logs[1].size_in_bytes - logs[1].segments.active.size
@@ -56,13 +56,13 @@ def test_a_flipped_bit_takes_its_log_offline_and_no_other(tmp_path: Path, segmen
 def test_the_active_segment_is_left_to_its_readers(tmp_path: Path) -> None:
     log = filled(tmp_path)
     flip_a_bit(log, len(log.segments) - 1, 100)
-    assert list(one_pass([log]))
+    assert list(one_pass([log], lambda _: True))
     assert log.failure is None
 
 
 def test_segments_may_go_during_a_pass(tmp_path: Path) -> None:
     log = filled(tmp_path)
-    steps = one_pass([log])
+    steps = one_pass([log], lambda _: True)
     next(steps)
     log.apply_retention(0, log.log_end_offset - 1)
     assert len(log.segments) == 1
@@ -74,14 +74,14 @@ def test_a_batch_larger_than_a_step_is_read_whole(tmp_path: Path) -> None:
     log = open_at(tmp_path, CONFIG)
     for _ in range(3):
         log.append(batch(b"x" * 90_000), leader_epoch=0)
-    assert [size > STEP_BYTES for size in one_pass([log])] == [True, True]
+    assert [size > STEP_BYTES for size in one_pass([log], lambda _: True)] == [True, True]
 
 
 def test_a_disk_that_fails_takes_the_log_offline(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = filled(tmp_path, disk)
     disk.fail = lambda operation, path: broken(operation, path) if operation == "read" else None
-    assert list(one_pass([log])) == []
+    assert list(one_pass([log], lambda _: True)) == []
     assert log.failure is not None
 
 
@@ -90,7 +90,7 @@ def test_a_segment_that_is_cut_and_refilled_under_a_pass_is_sound(tmp_path: Path
     for index in range(8):
         log.append(batch(b"x" * (20_000 + index)), leader_epoch=0)
     log.roll()
-    steps = one_pass([log])
+    steps = one_pass([log], lambda _: True)
     next(steps)
     log.truncate_to(2)
     for index in range(20):
@@ -98,3 +98,14 @@ def test_a_segment_that_is_cut_and_refilled_under_a_pass_is_sound(tmp_path: Path
     log.roll()
     assert sum(steps) == log.size_in_bytes
     assert log.failure is None
+
+
+def test_a_log_that_is_deleted_during_a_pass_is_left_alone(tmp_path: Path) -> None:
+    deleted, other = filled(tmp_path / "a"), filled(tmp_path / "b")
+    held = {deleted, other}
+    steps = one_pass([deleted, other], held.__contains__)
+    next(steps)
+    held.remove(deleted)
+    (tmp_path / "a").rename(tmp_path / "a.0-delete")
+    assert sum(steps) == other.size_in_bytes - other.segments.active.size
+    assert deleted.failure is None

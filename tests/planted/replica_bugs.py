@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -75,8 +75,8 @@ def the_scrubber_goes_on_where_a_log_was_cut(patch: pytest.MonkeyPatch) -> None:
 
     check = scrubbing._check
 
-    def check_blindly(log: PartitionLog) -> Iterator[int]:
-        return check(cast("PartitionLog", Blind(log)))
+    def check_blindly(log: PartitionLog, is_held: Callable[[PartitionLog], bool]) -> Iterator[int]:
+        return check(cast("PartitionLog", Blind(log)), lambda _: is_held(log))
 
     patch.setattr(scrubbing, "_check", check_blindly)
 

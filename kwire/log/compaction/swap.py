@@ -74,7 +74,7 @@ class Swap:
         for source in self._sources[1:]:
             log.snapshots.remove(source.base_offset)
         log.segments.replace(self._sources, self._cleaned)
-        return PendingDeletion(now_ms + log.config.file_delete_delay_ms, paths)
+        return PendingDeletion(log.config.file_delete_delay_ms, paths)
 
     def _rename_deleted(self, source: Segment) -> list[str]:
         source.close()

@@ -102,7 +102,7 @@ class LogCleaner:
             found = [] if best is None else [best.log]
             await asyncio.sleep(0)
         if best is not None:  # requests were served meanwhile
-            best = self._dirtiest(log for log in found if self._holds(log))
+            best = self._dirtiest(log for log in found if self._parts.logs.holds(log))
         return best is not None and await self._clean(best)
 
     def _dirtiest(self, logs: Iterable[PartitionLog]) -> Candidate | None:
@@ -118,10 +118,10 @@ class LogCleaner:
             logger.warning("The disk is full: %s; %s-%s is cleaned later", full, log.topic, log.partition)
             return False
         except CorruptLogError as error:
-            if self._holds(log):
+            if self._parts.logs.holds(log):
                 log.damaged(error)
         except DiskFailure as failure:
-            if self._holds(log):
+            if self._parts.logs.holds(log):
                 log.fail(failure)
         except KafkaError as error:
             logger.warning("%s-%s is not cleaned: %s", log.topic, log.partition, error)  # it is offline
@@ -208,10 +208,7 @@ class LogCleaner:
         await self._write_checkpoint(self._parts.logs.directory_of(log))
 
     def _is_overtaken(self, candidate: Candidate) -> bool:
-        return not self._holds(candidate.log) or candidate.log.truncations != candidate.truncations
-
-    def _holds(self, log: PartitionLog) -> bool:
-        return self._parts.logs.get(log.topic, log.partition) is log
+        return not self._parts.logs.holds(candidate.log) or candidate.log.truncations != candidate.truncations
 
     # Checkpoints
 
@@ -220,7 +217,7 @@ class LogCleaner:
         for directory in self._parts.logs.directories:
             if not directory.named.get(CLEANER_FILE, frozenset()) <= directory.cleaned_now().keys():
                 await self._write_checkpoint(directory)
-        self._failures = {log: count for log, count in self._failures.items() if self._holds(log)}
+        self._failures = {log: count for log, count in self._failures.items() if self._parts.logs.holds(log)}
 
     async def _write_checkpoint(self, directory: LogDirectory) -> None:
         """Make durable how far the logs of a directory were cleaned; one that fails at it goes offline."""

@@ -277,7 +277,7 @@ def test_a_scrub_goes_on_after_the_segment_below_it_was_compacted(log: Partition
     for index in range(100):
         append(log, (b"%d" % (index % 7), b"x" * 5000))
     log.roll()
-    steps = one_pass([log])
+    steps = one_pass([log], lambda _: True)
     next(steps)
     next(steps)
     compact(log)
