@@ -264,7 +264,9 @@ class _ProcessRunner:
             stderr=subprocess.STDOUT,
             stdin=subprocess.PIPE,
             text=True,
+            errors="backslashreplace",  # a path may be any bytes
             env=environment(),
+            start_new_session=True,  # a terminal's Ctrl-C is for this process, which then stops the broker
         )
         _with_child.add(self)
         return self._wait_for_ready(self._process)
@@ -297,7 +299,8 @@ class _ProcessRunner:
         process = self._process
         assert process is not None
         assert process.stdin is not None
-        with contextlib.suppress(OSError):  # it has ended by itself
+        has_ended = process.poll() is not None
+        with contextlib.suppress(OSError):
             process.stdin.write(GO_ALONE)
             process.stdin.flush()
         process.terminate()
@@ -311,7 +314,7 @@ class _ProcessRunner:
             if self._drain is not None:
                 self._drain.join()
             self._close(process)
-        if process.returncode != 0:
+        if has_ended or process.returncode != 0:
             said = f"; its last lines:\n{chr(10).join(self._last_lines)}" if self._last_lines else ""
             raise BrokerFailedError(f"{_ending(process.returncode)}{said}")
 

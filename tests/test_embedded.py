@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -13,7 +15,7 @@ from typing import Literal
 import pytest
 
 import kwire
-from kwire.embedded import _ProcessRunner
+from kwire.embedded import GO_ALONE, _ProcessRunner
 from tests.support.processes import shadow_modules
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, produce, values_in
@@ -302,3 +304,99 @@ def test_a_start_that_is_interrupted_leaves_nothing_behind(isolation: Isolation,
     *interrupted, threads, left, children = done.stdout.splitlines()
     assert interrupted, "no start was interrupted"
     assert (threads, left, children) == ("[]", "[]", "no child"), done.stdout
+
+
+def test_a_broker_that_ended_well_but_by_itself_is_told_of() -> None:
+    broker = kwire.Broker(isolation="process").start()
+    runner = broker._runner
+    assert isinstance(runner, _ProcessRunner)
+    process = runner._process
+    assert process is not None
+    assert process.stdin is not None
+    process.terminate()
+    process.stdin.write(GO_ALONE)
+    process.stdin.flush()
+    assert process.wait(60) == 0
+    with pytest.raises(kwire.BrokerFailedError, match=r"^the broker's process ended with status 0"):
+        broker.stop()
+
+
+INTERRUPTED = """
+import sys, kwire
+with kwire.Broker(isolation=sys.argv[1]) as broker:
+    print(broker.bootstrap_server, flush=True)
+    try:
+        sys.stdin.read()
+    except KeyboardInterrupt:
+        print(broker.bootstrap_server, flush=True)
+        sys.stdin.read()
+"""
+
+
+@both
+def test_ctrl_c_is_for_the_program_and_not_for_its_broker(isolation: Isolation) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, isolation],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        os.killpg(program.pid, signal.SIGINT)
+        address = program.stdout.readline().strip()
+        with RawClient(address) as client:
+            create_topic(client)
+        program.communicate(timeout=60)
+        assert program.returncode == 0
+
+
+@both
+def test_a_path_may_be_any_bytes(isolation: Isolation, tmp_path: Path) -> None:
+    directory = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    with kwire.Broker(data_dir=directory, isolation=isolation) as broker:
+        round_trip(broker)
+    (directory / "meta.properties").write_text("version=77\n")
+    with pytest.raises(kwire.BrokerFailedError, match=r"meta\.properties"):
+        kwire.Broker(data_dir=directory, isolation=isolation).start()
+
+
+LIVES_ON = """
+import os, socket, sys, kwire
+broker = kwire.Broker(data_dir=sys.argv[1]).start()
+host, port = broker.bootstrap_server.split(":")
+client = socket.create_connection((host, int(port)))
+client.sendall(bytes.fromhex("0000000c 0012 0000 00000001 0002 6162"))
+assert client.recv(1)
+alive, gone = os.pipe()
+if os.fork() == 0:
+    client.close()
+    os.close(gone)
+    os.read(alive, 1)
+    os._exit(0)
+broker.stop()
+while client.recv(65536):
+    pass
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as for connections of before
+listener.bind((host, int(port)))
+listener.listen()
+listener.close()
+with kwire.Broker(data_dir=sys.argv[1]):
+    print("well")
+"""
+
+
+def test_a_fork_that_lives_on_keeps_nothing_of_the_broker(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", LIVES_ON, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.stdout, ended.stderr) == ("well\n", "")
+
+
+def test_a_program_may_change_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with kwire.Broker(data_dir="data") as broker:
+        monkeypatch.chdir("/")
+        round_trip(broker)
+    assert (tmp_path / "data" / "meta.properties").exists()

@@ -196,7 +196,7 @@ def _directories(response: DescribeLogDirsResponse) -> tuple[Directory, ...]:
 
 def _reason(error: Exception) -> str:
     cause = error.__cause__ or error
-    if isinstance(cause, TimeoutError):
+    if isinstance(error, TimeoutError) or isinstance(cause, TimeoutError):  # asyncio's is caused by a CancelledError
         return "no answer in time"
     if isinstance(cause, asyncio.IncompleteReadError):
         return "it hung up"

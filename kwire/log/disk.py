@@ -419,6 +419,8 @@ class RealDisk:
 
 _locks_of_this_process: dict[tuple[int, int], list[int]] = {}
 """Record locks do not exclude brokers within one process: this table does. File identity -> its open descriptors."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_locks_of_this_process.clear)  # a fork holds none of them
 
 
 class RealLock:

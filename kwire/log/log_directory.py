@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -94,11 +93,6 @@ class LogDirectory:
     """Counts what makes jobs under way outdated: checkpoints written on the loop, logs taken away."""
     named: dict[str, AbstractSet[TopicPartition]] = field(default_factory=dict)
     """By checkpoint file, the partitions that it names; some of them may be gone."""
-
-    @property
-    def absolute_path(self) -> str:
-        """What clients know it by."""
-        return posixpath.abspath(self.path)
 
     @property
     def is_offline(self) -> bool:

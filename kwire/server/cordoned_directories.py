@@ -37,10 +37,13 @@ class CordonedDirectories:
 
     def settings_changed(self) -> None:
         """Take over the setting."""
-        names = set(self._config["cordoned.log.dirs"])
+        config = self._config
+        cordoned = config["cordoned.log.dirs"]
+        given = config["log.dirs"] or config["log.dir"]
+        paths = {path for name, path in zip(given, config.log_dirs, strict=True) if name in cordoned}
         has_changed = False
         for directory in self._logs.directories:
-            is_cordoned = ALL in names or directory.path in names
+            is_cordoned = ALL in cordoned or directory.path in paths
             has_changed = has_changed or is_cordoned != directory.is_cordoned
             directory.is_cordoned = is_cordoned
         if has_changed:

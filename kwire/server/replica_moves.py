@@ -95,7 +95,7 @@ class ReplicaMoves:
         One that is there already stays, and one that does not exist yet is made there later.
         """
         wanted = posixpath.abspath(path)
-        directory = next((found for found in self._logs.directories if found.absolute_path == wanted), None)
+        directory = next((found for found in self._logs.directories if found.path == wanted), None)
         if directory is None:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
         path = directory.path

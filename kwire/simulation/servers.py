@@ -18,6 +18,9 @@ class ServerSocket:
     def __init__(self, address: str, port: int) -> None:
         self._name = (address, port)
 
+    def fileno(self) -> int:
+        return -1
+
     def getsockname(self) -> tuple[str, int]:
         return self._name
 

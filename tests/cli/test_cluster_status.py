@@ -241,6 +241,14 @@ def test_what_can_be_no_name_is_told() -> None:
     assert ended.stderr == "kwire: no broker answers: a..b:9092: it is no name that could be looked up\n"
 
 
+def test_a_server_that_says_nothing_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        ended = status("--bootstrap-server", address, "--timeout", "0.2")
+    assert ended.exit_code == 2
+    assert ended.stderr == f"kwire: no broker answers: {address}: no answer in time\n"
+
+
 def test_ipv6_addresses_are_in_brackets(tmp_path: Path) -> None:
     with RunningBroker(tmp_path, {"listeners": "PLAINTEXT://[::1]:0"}) as broker:
         assert broker.bootstrap_server.startswith("[::1]:")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.server.settings.config import SettingError, make_config
+from kwire.server.settings.config import SettingError, load_config, make_config
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,18 @@ def test_a_directory_named_in_two_ways_is_named_twice(tmp_path: Path) -> None:
 def test_an_empty_list_of_directories_is_no_default() -> None:
     with pytest.raises(SettingError, match=r"^log\.dirs: .*must not be empty"):
         make_config({"log.dirs": ""})
+
+
+@pytest.mark.parametrize("name", ["log.dirs", "metadata.log.dir", "advertised.listeners", "broker.rack"])
+@pytest.mark.parametrize("escape", [r"\ud800", r"\u0000"])
+def test_what_is_no_text_is_refused(name: str, escape: str) -> None:
+    with pytest.raises(SettingError, match=f"^{name}: .* has (half of a character|a NUL)$"):
+        load_config(f"{name}=PLAINTEXT://a{escape}b:1")
+
+
+def test_a_path_is_absolute_before_the_program_goes_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = make_config({"log.dirs": "a,b/", "metadata.log.dir": "./b"})
+    monkeypatch.chdir("/")
+    assert config.log_dirs == (f"{tmp_path}/a", f"{tmp_path}/b")
+    assert config.metadata_dir == f"{tmp_path}/b"

@@ -115,3 +115,14 @@ def test_a_file_of_settings_says_so_too(data_dir: Path, config: dict[str, str], 
     with RunningBroker(data_dir, config | {"cordoned.log.dirs": directories[2]}) as broker, broker.client() as client:
         assert cordoned(client) == [directories[2]]
         eventually(lambda: told(broker) == {directories[2]}, "one is cordoned")
+
+
+def test_a_directory_is_cordoned_by_the_name_that_the_settings_give_it(
+    data_dir: Path, directories: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_dir.mkdir(exist_ok=True)
+    monkeypatch.chdir(data_dir)
+    config = {**SLOW, "log.dirs": "d0/,d1", "cordoned.log.dirs": "d0/"}
+    with RunningBroker(data_dir, config) as running:
+        cordoned = running.call(lambda: [each.path for each in running.server._logs.directories if each.is_cordoned])
+    assert cordoned == directories[:1]

@@ -41,7 +41,7 @@ from kwire.server.long_answers import LongAnswers
 from kwire.server.lost_replicas import LostReplicas
 from kwire.server.network.node_connection import NodeConnection
 from kwire.server.quorum_settings import refuse_other_voters
-from kwire.server.settings.config import SettingError
+from kwire.server.settings.config import SettingError, make_config
 from tests.virtual_loop import VirtualLoop, virtual_loop
 
 E = ErrorCode
@@ -258,7 +258,7 @@ def test_producer_ids_that_the_controller_refuses_are_asked_for_again_by_clients
 def test_cordoned_directories_are_told_to_controllers_that_can_store_them(level: int, told: list[UUID] | None) -> None:
     directories = [SimpleNamespace(path=path, is_cordoned=False) for path in ("/here", "/there")]
     cordoned = CordonedDirectories(
-        config=cast("Any", {"cordoned.log.dirs": ["/here"]}),
+        config=make_config({"log.dirs": "/here,/there", "cordoned.log.dirs": "/here"}),
         logs=cast("Any", SimpleNamespace(directories=directories)),
         directory_ids={"/here": HERE, "/there": THERE},
         changed=lambda: None,

@@ -36,7 +36,7 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Describe
 
 def _directory(directory: LogDirectory, partitions: list[Partition], context: RequestContext) -> DescribeLogDirsResult:
     if directory.is_offline:
-        return DescribeLogDirsResult(log_dir=directory.absolute_path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+        return DescribeLogDirsResult(log_dir=directory.path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in partitions:
         key = (partition.topic, partition.index)
@@ -46,7 +46,7 @@ def _directory(directory: LogDirectory, partitions: list[Partition], context: Re
             topic.partitions.append(_partition(partition, future))
     total, usable = context.services.disk.space(directory.path)
     return DescribeLogDirsResult(
-        log_dir=directory.absolute_path,
+        log_dir=directory.path,
         topics=list(topics.values()),
         total_bytes=total,
         usable_bytes=usable,

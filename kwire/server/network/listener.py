@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kwire.repeated_messages import RepeatedMessages
+from kwire.server.network import forks
 from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Connection, Pending
 from kwire.server.network.connection_limits import ConnectionLimits
 from kwire.server.network.outbox import Buffers, Outbox
@@ -79,6 +80,7 @@ class Listener:
         self.port = 0
         self._table = table
         self._server: asyncio.AbstractServer | None = None
+        self._descriptors: list[int] = []
 
     async def bind(self, host: str, port: int) -> None:
         """Take the address; port 0 picks a free one, which `port` then tells. Raises OSError."""
@@ -92,6 +94,9 @@ class Listener:
         )
         self._server = server
         self.port = server.sockets[0].getsockname()[1]
+        self._descriptors = [each.fileno() for each in server.sockets]
+        for descriptor in self._descriptors:
+            forks.bound(descriptor)
 
     async def serve(self, handle: Handle) -> None:
         """Accept connections from now on. Raises OSError when somebody else listens there by now."""
@@ -101,6 +106,9 @@ class Listener:
         await self._server.start_serving()
 
     def stop_accepting(self) -> None:
+        for descriptor in self._descriptors:
+            forks.closing(descriptor)
+        self._descriptors = []
         if self._server is not None:
             self._server.close()
 

@@ -19,6 +19,7 @@ from kwire.protocol.messages.fetch import FetchReplicaState, FetchRequest
 from kwire.protocol.messages.vote import VoteRequest, VoteResponse
 from kwire.protocol.requesting import frame_request, parse_response
 from kwire.protocol.schema import schema_of
+from kwire.server.network import forks
 
 SOFTWARE_NAME: Final = "kwire"
 API_VERSIONS_VERSION: Final = 3
@@ -63,6 +64,7 @@ class NodeConnection(asyncio.Protocol):
         self._waiting: deque[_Request] = deque()
         self._in_flight: deque[_InFlight] = deque()
         self._received = bytearray()
+        self._descriptor = forks.NO_SOCKET
         self.is_closed = False
 
     # --- for the channel
@@ -114,6 +116,7 @@ class NodeConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
+        self._descriptor = forks.opened(transport)
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=self._software_version)
         versions: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._send(_Request(request, versions), API_VERSIONS_VERSION)
@@ -132,6 +135,7 @@ class NodeConnection(asyncio.Protocol):
         self.close(ConnectionResetError("the connection was closed before the response"))
 
     def connection_lost(self, error: Exception | None) -> None:
+        forks.closing(self._descriptor)
         self.close(error or ConnectionResetError("the connection was closed before the response"))
 
     # --- requests out

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from kwire.server.network import forks
+
 if TYPE_CHECKING:
     from kwire.server.network.connection import Connection
 
@@ -18,16 +20,19 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._descriptor = forks.NO_SOCKET
         self.get_buffer = connection.get_buffer  # type: ignore[method-assign]
         self.buffer_updated = connection.buffer_updated  # type: ignore[method-assign,assignment]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._descriptor = forks.opened(transport)
         self._connection.connection_made(transport)
 
     def eof_received(self) -> None:
         self._connection.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
+        forks.closing(self._descriptor)
         self._connection.connection_lost(error)
 
     def pause_writing(self) -> None:

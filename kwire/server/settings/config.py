@@ -23,6 +23,8 @@ __all__ = ["BrokerConfig", "ListenerAddress", "SettingError", "load_config", "ma
 
 logger = logging.getLogger("kwire.server.settings.config")
 
+_PATHS = frozenset({"log.dir", "log.dirs", "metadata.log.dir", "cordoned.log.dirs"})
+
 
 class SettingError(Exception):
     """A setting cannot be used; the message is one line that names it and says what to do."""
@@ -56,6 +58,8 @@ class BrokerConfig:
     quorum_bootstrap_servers: tuple[tuple[str, int], ...]
     """(host, port) of controllers to ask who leads."""
     log_dirs: tuple[str, ...]
+    """Absolute paths, as the program may change its directory."""
+    metadata_dir: str
     is_default_quorum: bool
     """Whether nothing was said of a quorum: then, and only then, an empty directory is formatted by a start."""
 
@@ -75,11 +79,6 @@ class BrokerConfig:
     @property
     def is_controller(self) -> bool:
         return CONTROLLER in self.roles
-
-    @property
-    def metadata_dir(self) -> str:
-        own = self.typed["metadata.log.dir"]
-        return posixpath.normpath(own) if own else self.log_dirs[0]
 
 
 def parse_override(text: str) -> tuple[str, str]:
@@ -103,6 +102,8 @@ def load_config(file_text: str, overrides: Sequence[tuple[str, str]] = ()) -> Br
 def make_config(values: Mapping[str, str]) -> BrokerConfig:
     """A configuration from settings by their dotted names. Raises SettingError."""
     given = {name: value.strip() for name, value in values.items()}
+    for name, value in given.items():
+        _check_text(name, value)
     _name_node_twice(given)
     typed = _typed(given)
     if "queued.max.request.bytes" not in given:
@@ -137,8 +138,22 @@ def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig
         quorum_voters=quorum.voters,
         quorum_bootstrap_servers=quorum.bootstrap_servers,
         log_dirs=log_dirs,
+        metadata_dir=posixpath.abspath(typed["metadata.log.dir"] or log_dirs[0]),
         is_default_quorum=quorum.is_default,
     )
+
+
+def _check_text(name: str, value: str) -> None:
+    """Refuse what neither a path nor a record of the metadata log can hold: NUL, and half of a character.
+
+    Of a path the system need not know the characters: Python writes other bytes as halves that it reads back.
+    """
+    try:
+        value.encode("utf-8", "surrogateescape" if name in _PATHS else "strict")
+    except UnicodeEncodeError:
+        raise SettingError(f"{name}: {value!r} has half of a character") from None
+    if "\0" in value:
+        raise SettingError(f"{name}: {value!r} has a NUL")
 
 
 def _name_node_twice(given: dict[str, str]) -> None:
@@ -182,4 +197,4 @@ def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:
     directories = typed["log.dirs"] or typed["log.dir"]
     if len({os.path.realpath(directory) for directory in directories}) != len(directories):
         raise RuleBrokenError("log.dirs: names a directory twice")
-    return tuple(posixpath.normpath(directory) for directory in directories)
+    return tuple(posixpath.abspath(directory) for directory in directories)
