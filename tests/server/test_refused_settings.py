@@ -154,6 +154,43 @@ def test_dynamic_settings_of_another_version_that_cannot_be_used_are_ignored(cap
     assert "the dynamic configuration log.retention.ms is ignored: " in caplog.text
 
 
+def image_with(**layers: dict[str, str]) -> MetadataImage:
+    names = {"default": "", "own": "1"}
+    return MetadataImage(
+        configs={(ConfigResourceType.BROKER, names[layer]): values for layer, values in layers.items()}
+    )
+
+
+def test_dynamic_settings_that_cannot_be_together_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """As a controller takes them that is asked directly."""
+    config = make_config({})
+    dynamic = DynamicConfigs(config)
+    heard: list[int] = []
+    dynamic.watch(lambda: heard.append(config["log.roll.ms"]))
+    good = image_with(default={"log.roll.ms": "7000"})
+    bad = image_with(default={"log.roll.ms": "8000"}, own={"max.connections.per.ip": "0"})
+    other = image_with(default={"log.roll.ms": "8500"}, own={"max.connections.per.ip": "0"})
+    mended = image_with(default={"log.roll.ms": "9000"}, own={"max.connections.per.ip": "9"})
+    dynamic.start(good)
+    for old, new, roll_ms in ((good, bad, 7000), (bad, other, 7000), (other, mended, 9000)):
+        before = dynamic.settings_of(old)["log.roll.ms"]
+        dynamic.follow(old, new)
+        assert (config["log.roll.ms"], dynamic.settings_of(new)["log.roll.ms"]) == (roll_ms, roll_ms)
+        assert dynamic.settings_of(old)["log.roll.ms"] == before
+    assert heard == [7000, 7000, 7000, 9000]
+    assert caplog.text.count("the dynamic configuration could not be applied: ") == 1
+
+
+def test_a_part_that_cannot_take_a_change_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    dynamic = DynamicConfigs(make_config({}))
+    heard: list[int] = []
+    dynamic.watch(lambda: heard.append(1 // 0))
+    dynamic.watch(lambda: heard.append(7))
+    dynamic.start(image_with(own={"log.roll.ms": "7000"}))
+    assert heard == [7]
+    assert "could not be applied" in caplog.text
+
+
 def test_a_brokers_whole_configuration_is_judged_too(client: RawClient) -> None:
     wrong = AlterConfigsAlterableConfig(name="num.io.threads", value="100")
     resource = AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=[wrong])

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.config_keys import ConfigError, ConfigResourceType, parse
+from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.directory_ids import UNASSIGNED, default_directory, is_online
 from kwire.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
@@ -65,13 +67,15 @@ class ControllerView:
 
     def min_insync_replicas(self, topic: TopicImage) -> int:
         """min.insync.replicas of a topic, at most its replication factor."""
-        return min(int(self._setting(topic, MIN_INSYNC_REPLICAS)), len(topic.partitions[0].replicas))
+        wanted: int = self._setting(topic, MIN_INSYNC_REPLICAS)
+        return min(wanted, len(topic.partitions[0].replicas))
 
     def allows_unclean_election(self, topic: TopicImage) -> bool:
-        value = self._setting(topic, UNCLEAN_LEADER_ELECTION)
-        return value if isinstance(value, bool) else str(value).strip().lower() == "true"
+        allows: bool = self._setting(topic, UNCLEAN_LEADER_ELECTION)
+        return allows
 
     def _setting(self, topic: TopicImage, name: str) -> Any:
+        """The typed value. What is configured and makes no sense, as nobody checks it for brokers, is passed over."""
         for kind, resource in (
             (ConfigResourceType.TOPIC, topic.name),
             (ConfigResourceType.BROKER, str(self.controller_id)),
@@ -79,7 +83,8 @@ class ControllerView:
         ):
             value = self.image.config_of(kind, resource).get(name)
             if value is not None:
-                return value
+                with suppress(ConfigError):
+                    return parse(BROKER_KEYS[name], value)
         return self.settings[name]
 
     def after(self, records: Collection[Any]) -> ControllerView:

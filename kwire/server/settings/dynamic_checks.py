@@ -9,7 +9,7 @@ from kwire.cluster.config_keys import ConfigError, ConfigType, Update, Use, pars
 from kwire.cluster.configs.broker import BROKER_KEYS, base_name
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.settings.config import BrokerConfig, SettingError, make_config
-from kwire.server.settings.dynamic_configs import DynamicConfigs, dynamic_key
+from kwire.server.settings.dynamic_configs import NEVER_ALTERED_TO_NOTHING, DynamicConfigs, dynamic_key
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, pairs
 
 _THREADS = (
@@ -147,7 +147,7 @@ def _cleaner_fault(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:
 
 
 def _limit_fault(_: Mapping[str, Any], then: Mapping[str, Any]) -> str:
-    for name in ("max.connections", "max.connection.creation.rate"):
+    for name in NEVER_ALTERED_TO_NOTHING:
         if then[name] <= 0:
             return f"Invalid {name} {then[name]}"
     return ""

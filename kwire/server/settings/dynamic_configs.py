@@ -8,21 +8,32 @@ out with one log line, since it may have been written by another version.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType, parse
 from kwire.cluster.configs.broker import BROKER_KEYS, DYNAMIC_ONLY_KEYS, base_name
 from kwire.cluster.image import MetadataImage
 from kwire.server.settings.config import BrokerConfig
+from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, connection_overrides
 
 logger = logging.getLogger("kwire.server.settings.dynamic_configs")
 
 Values = Mapping[str, str]
+NOTHING: Final[Values] = {}
+_Taken = tuple[Values, Values, Mapping[str, Any]]
+
+NEVER_ALTERED_TO_NOTHING: Final = ("max.connections", "max.connection.creation.rate")
+"""A file may say 0, a change may not: nobody could connect to undo it."""
 
 
 class DynamicConfigs:
-    """Keeps a BrokerConfig's typed values in step with the committed metadata."""
+    """Keeps a BrokerConfig's typed values in step with the committed metadata.
+
+    Nobody may have checked what is committed: a controller takes what is sent to it directly. A value that cannot be
+    used is left out; values that cannot be together change nothing, as in Apache Kafka.
+    """
 
     def __init__(self, config: BrokerConfig) -> None:
         self.defaults: Values = {}
@@ -31,8 +42,12 @@ class DynamicConfigs:
         """This broker's dynamic configuration, as far as it can be used."""
         self._config = config
         self._static = dict(config.static)
-        self._cached: tuple[Values, Values, Mapping[str, Any]] = ({}, {}, self._static)
+        self._taken: deque[_Taken] = deque([(NOTHING, NOTHING, self._static)], maxlen=2)
+        """Layers that were taken over, and all settings under them: those before the last change, and those after."""
         self._watchers: list[Callable[[], None]] = []
+        self._told: set[str] = set()
+        """What was logged of values that are left out now, so that it is not repeated at each change."""
+        self._told_before: set[str] = set()
 
     def watch(self, watcher: Callable[[], None]) -> None:
         """Have `watcher` called after settings have changed."""
@@ -40,7 +55,7 @@ class DynamicConfigs:
 
     def start(self, image: MetadataImage) -> None:
         """Take over what the committed image says, once, at start."""
-        self._take(*self._layers(image))
+        self._take(image)
 
     def text_of(self, name: str) -> str | None:
         """What a setting was altered to, for this broker or else for all; None if for neither."""
@@ -48,37 +63,60 @@ class DynamicConfigs:
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
         """Take over a committed change."""
-        if old.configs is new.configs:
-            return
-        defaults, own = self._layers(new)
-        if (defaults, own) != (self.defaults, self.own):
-            self._take(defaults, own)
+        if old.configs is not new.configs and self._raw(old) != self._raw(new):
+            self._take(new)
 
     def settings_of(self, image: MetadataImage) -> Mapping[str, Any]:
-        """All settings with typed values as they are under an image."""
+        """All settings with typed values as they are under an image: the committed one, or the one before it."""
         defaults, own = self._raw(image)
-        if self._cached[0] is not defaults or self._cached[1] is not own:
-            self._cached = (defaults, own, self._settings(*self._layers(image)))
-        return self._cached[2]
+        for known in reversed(self._taken):
+            if known[0] is defaults and known[1] is own:
+                return known[2]
+        return self._checked(self._usable(defaults), self._usable(own))
 
-    def _take(self, defaults: Values, own: Values) -> None:
-        self.defaults, self.own = defaults, own
-        self._config.typed.update(self._settings(defaults, own))
+    def _take(self, image: MetadataImage) -> None:
+        self._told_before, self._told = self._told, set()
+        raw = self._raw(image)
+        self.defaults, self.own = (self._usable(layer) for layer in raw)
+        settings = self._checked(self.defaults, self.own)
+        self._taken.append((*raw, settings))
+        self._config.typed.update(settings)
         for watcher in self._watchers:
-            watcher()
+            try:
+                watcher()
+            except Exception:  # of one part; the others, and the node, go on
+                logger.exception("a change of the settings could not be applied")
 
     def _raw(self, image: MetadataImage) -> tuple[Values, Values]:
-        kind = ConfigResourceType.BROKER
-        return image.config_of(kind, ""), image.config_of(kind, str(self._config.node_id))
+        kind, configs = ConfigResourceType.BROKER, image.configs
+        return configs.get((kind, ""), NOTHING), configs.get((kind, str(self._config.node_id)), NOTHING)
 
-    def _layers(self, image: MetadataImage) -> tuple[Values, Values]:
-        defaults, own = self._raw(image)
-        return _usable(defaults), _usable(own)
-
-    def _settings(self, defaults: Values, own: Values) -> dict[str, Any]:
-        return self._static | {
+    def _checked(self, defaults: Values, own: Values) -> Mapping[str, Any]:
+        settings = self._static | {
             name: parse(BROKER_KEYS[name], text) for name, text in {**defaults, **own}.items() if name in BROKER_KEYS
         }
+        try:
+            check_rules(settings)
+        except RuleBrokenError as error:
+            self._tell(f"the dynamic configuration could not be applied: {error}")
+            return self._taken[-1][2]
+        return settings
+
+    def _usable(self, values: Values) -> Values:
+        usable = {}
+        for name, text in values.items():
+            try:
+                _check(name, text)
+            except (ConfigError, RuleBrokenError) as error:
+                self._tell(f"the dynamic configuration {name} is ignored: {error}")
+            else:
+                usable[name] = text
+        return usable
+
+    def _tell(self, message: str) -> None:
+        if message not in self._told and message not in self._told_before:
+            logger.error("%s", message)
+        self._told.add(message)
 
 
 def dynamic_key(name: str) -> ConfigKey | None:
@@ -87,18 +125,15 @@ def dynamic_key(name: str) -> ConfigKey | None:
     return BROKER_KEYS.get(base) or DYNAMIC_ONLY_KEYS.get(base)
 
 
-def _usable(values: Values) -> Values:
-    usable = {}
-    for name, text in values.items():
-        key = dynamic_key(name)
-        try:
-            if key is not None:
-                parse(key, text)
-                if not key.dynamic:
-                    logger.error("the dynamic configuration %s is ignored: it cannot change while a broker runs", name)
-                    continue
-        except ConfigError as error:
-            logger.error("the dynamic configuration %s is ignored: %s", name, error)  # noqa: TRY400 the error says all
-            continue
-        usable[name] = text
-    return usable
+def _check(name: str, text: str) -> None:
+    """Raise ConfigError or RuleBrokenError for what no broker could use."""
+    key = dynamic_key(name)
+    if key is None:
+        return
+    value = parse(key, text)
+    if not key.dynamic:
+        raise RuleBrokenError("it cannot change while a broker runs")
+    if key.name == "max.connections.per.ip.overrides":
+        connection_overrides(text)
+    if key.name in NEVER_ALTERED_TO_NOTHING and value <= 0:
+        raise ConfigError(key.name, text)

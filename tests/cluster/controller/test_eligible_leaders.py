@@ -74,6 +74,19 @@ def test_the_nearest_setting_counts() -> None:
     )
 
 
+@pytest.mark.parametrize("nonsense", ["abc", "0", ""])
+def test_settings_that_make_no_sense_are_passed_over(nonsense: str) -> None:
+    view = one_partition([1, 2, 3], min_insync=1)
+    topic = view.image.topics["t"]
+    unclean = "unclean.leader.election.enable"
+    for resource in ((TOPIC, "t"), (BROKER, str(CONTROLLER)), (BROKER, "")):
+        view = view.after([config(*resource, nonsense), config(*resource, nonsense, unclean)])
+    assert view.min_insync_replicas(topic) == SETTINGS[MIN_INSYNC]
+    assert view.allows_unclean_election(topic) == SETTINGS[unclean]
+    view = view.after([config(BROKER, "", "2")])
+    assert view.min_insync_replicas(topic) == 2
+
+
 def test_planned_changes_of_configurations_obey_and_are_followed() -> None:
     view = one_partition([1, 2], elr=True, min_insync=2)
     made = plan_incremental(view.image, (TOPIC, "t"), [(MIN_INSYNC, AlterOperation.SET, "1")], settings=SETTINGS)
