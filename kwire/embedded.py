@@ -65,15 +65,13 @@ class Broker:
         self,
         config: Mapping[str, object] | None = None,
         *,
-        data_dir: str | Path | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
         isolation: Literal["thread", "process"] = "thread",
     ) -> None:
         if isolation not in ("thread", "process"):
             raise ValueError(f'isolation is "thread" or "process", not {isolation!r}')
-        if data_dir is not None and "," in str(data_dir):
-            raise ValueError(f"data_dir: {data_dir} has a comma, which parts directories in log.dirs")
-        self._config = {name: _text(value) for name, value in (config or {}).items()}
-        self._data_dir = data_dir
+        self._config = {_name(name): _text(value) for name, value in (config or {}).items()}
+        self._data_dir = None if data_dir is None else _directory(data_dir)
         self._temporary: str | None = None
         self._owner = 0
         """The process that started it: a fork of that process has a copy of this object, and no broker."""
@@ -88,7 +86,7 @@ class Broker:
             raise RuntimeError("the broker runs already")
         settings = {"listeners": ANY_PORT, **self._config}
         if "log.dirs" not in settings and "log.dir" not in settings:
-            settings["log.dirs"] = str(self._data_dir or self._make_temporary())
+            settings["log.dirs"] = self._make_temporary() if self._data_dir is None else self._data_dir
         self._owner = os.getpid()
         atexit.register(self._stop_at_exit)
         try:
@@ -108,14 +106,20 @@ class Broker:
         """
         if self._bootstrap_server is None:
             return
-        self._bootstrap_server = None
         if self._owner != os.getpid():
+            self._bootstrap_server = None
             return
-        atexit.unregister(self._stop_at_exit)
         try:
             self._runner.stop()
-        finally:
-            self._remove_temporary()
+        except (BrokerFailedError, subprocess.TimeoutExpired):
+            self._forget()
+            raise
+        self._forget()  # not when a signal's handler raised: the broker still stops, and a second call waits for it
+
+    def _forget(self) -> None:
+        self._bootstrap_server = None
+        atexit.unregister(self._stop_at_exit)
+        self._remove_temporary()
 
     @property
     def bootstrap_server(self) -> str:
@@ -139,12 +143,13 @@ class Broker:
 
     def _make_temporary(self) -> str:
         made = tempfile.mkdtemp(prefix="kwire-")
-        if "," in made:
+        try:
+            _directory(made)
+        except ValueError as error:
             Path(made).rmdir()
             raise BrokerFailedError(
-                f"the directory of temporary files, {tempfile.gettempdir()}, has a comma, which parts directories in "
-                "log.dirs; set TMPDIR, or give data_dir"
-            )
+                f"the directory of temporary files: {error}; set TMPDIR, or give data_dir"
+            ) from None
         self._temporary = made
         return made
 
@@ -152,6 +157,24 @@ class Broker:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"config: {name!r} is no name of a setting")
+    return name
+
+
+def _directory(path: str | os.PathLike[str]) -> str:
+    """A directory as log.dirs names it, which has no way to name some."""
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"data_dir: {text!r} is no str or path")
+    if "," in text:
+        raise ValueError(f"data_dir: {text} has a comma, which parts directories in log.dirs")
+    if not text or text != text.strip():
+        raise ValueError(f"data_dir: {text!r} is empty, or begins or ends with a blank, which log.dirs cannot say")
+    return text
 
 
 def _text(value: object) -> str:
@@ -246,6 +269,7 @@ class _ProcessRunner:
         self._temporary = temporary
         self._process: subprocess.Popen[str] | None = None
         self._drain: threading.Thread | None = None
+        self._is_told_to_stop = False
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES_MAX)
 
     def start(self, settings: Mapping[str, str]) -> str:
@@ -258,16 +282,20 @@ class _ProcessRunner:
         options = ["--stop-with-stdin", *(["--remove-after", temporary] if temporary else [])]
         self._last_lines.clear()
         self._process = self._drain = None
-        self._process = subprocess.Popen(
-            command_of("kwire", "server", *options, *overrides),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.PIPE,
-            text=True,
-            errors="backslashreplace",  # a path may be any bytes
-            env=environment(),
-            start_new_session=True,  # a terminal's Ctrl-C is for this process, which then stops the broker
-        )
+        self._is_told_to_stop = False
+        try:
+            self._process = subprocess.Popen(
+                command_of("kwire", "server", *options, *overrides),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.PIPE,
+                text=True,
+                errors="backslashreplace",  # a path may be any bytes
+                env=environment(),
+                start_new_session=True,  # a terminal's Ctrl-C is for this process, which then stops the broker
+            )
+        except OSError as error:  # settings of more than 128 KiB
+            raise BrokerFailedError(f"the broker's process cannot be started: {error.strerror}") from error
         _with_child.add(self)
         return self._wait_for_ready(self._process)
 
@@ -299,8 +327,9 @@ class _ProcessRunner:
         process = self._process
         assert process is not None
         assert process.stdin is not None
-        has_ended = process.poll() is not None
-        with contextlib.suppress(OSError):
+        has_ended = process.poll() is not None and not self._is_told_to_stop
+        self._is_told_to_stop = True
+        with contextlib.suppress(OSError, ValueError):  # it has ended, or was told by a call that was interrupted
             process.stdin.write(GO_ALONE)
             process.stdin.flush()
         process.terminate()

@@ -10,7 +10,7 @@ import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -69,10 +69,25 @@ def test_data_outlives_the_broker_in_a_directory_of_ones_own(isolation: Isolatio
         assert values_in(fetch(client, topic).records) == [b"kept"]
 
 
-def test_a_directory_with_a_comma_is_refused(tmp_path: Path) -> None:
-    """In log.dirs it would be two, and another one's."""
-    with pytest.raises(ValueError, match=r"data_dir: .* has a comma"):
-        kwire.Broker(data_dir=tmp_path / "my,data")
+@pytest.mark.parametrize("name", ["my,data", "data ", "data\n", ""])
+def test_a_directory_that_log_dirs_cannot_name_is_refused(name: str, tmp_path: Path) -> None:
+    """It would be another one's."""
+    with pytest.raises(ValueError, match=r"^data_dir: "):
+        kwire.Broker(data_dir=name and str(tmp_path / name))
+
+
+@pytest.mark.parametrize("arguments", [{"data_dir": b"/tmp/x"}, {"config": {1: "x"}}])
+def test_what_is_of_another_type_is_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r"^(data_dir|config): "):
+        kwire.Broker(**arguments)
+
+
+def test_settings_that_no_process_can_be_given_are_told() -> None:
+    broker = kwire.Broker({"unknown.setting": "x" * 30_000, **{f"unknown.{n}": "x" * 30_000 for n in range(90)}})
+    with broker:
+        round_trip(broker)
+    with pytest.raises(kwire.BrokerFailedError, match=r"^the broker's process cannot be started: "):
+        kwire.Broker(broker._config, isolation="process").start()
 
 
 @both
@@ -324,8 +339,8 @@ def test_a_broker_that_ended_well_but_by_itself_is_told_of() -> None:
 INTERRUPTED = """
 import sys, kwire
 with kwire.Broker(isolation=sys.argv[1]) as broker:
-    print(broker.bootstrap_server, flush=True)
     try:
+        print(broker.bootstrap_server, flush=True)
         sys.stdin.read()
     except KeyboardInterrupt:
         print(broker.bootstrap_server, flush=True)
@@ -400,3 +415,41 @@ def test_a_program_may_change_its_directory(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.chdir("/")
         round_trip(broker)
     assert (tmp_path / "data" / "meta.properties").exists()
+
+
+STOPS = """
+import os, signal, sys, tempfile, threading
+import kwire
+class Interrupted(Exception): pass
+def interrupt(*_): raise Interrupted
+signal.signal(signal.SIGALRM, interrupt)
+tempfile.tempdir = sys.argv[2]
+broker = kwire.Broker(isolation=sys.argv[1])
+join = threading.Thread.join
+def join_interrupted(thread, timeout=None):
+    threading.Thread.join = join
+    signal.raise_signal(signal.SIGALRM)
+threading.Thread.join = join_interrupted
+broker.start()
+try:
+    broker.stop()
+    print("not interrupted")
+except Interrupted:
+    print(broker.bootstrap_server, os.listdir(sys.argv[2]) != [])
+broker.stop()
+print([each.name for each in threading.enumerate()], os.listdir(sys.argv[2]))
+with broker:
+    print(broker.bootstrap_server)
+"""
+
+
+@both
+def test_a_stop_that_is_interrupted_is_ended_by_the_next(isolation: Isolation, tmp_path: Path) -> None:
+    """As by Ctrl-C or the alarm of a test's timeout: nothing goes under a broker that still stops."""
+    command = [sys.executable, "-c", STOPS, isolation, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stderr == ""
+    first, second, third = ended.stdout.splitlines()
+    assert first.endswith(" True") or isolation == "process", "the directory goes when the process has ended"
+    assert second == "['MainThread'] []"
+    assert third.startswith("127.0.0.1:")

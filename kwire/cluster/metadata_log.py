@@ -23,6 +23,7 @@ from kwire.cluster.features import METADATA_VERSION
 from kwire.cluster.image import MetadataImage, UnknownRecord
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.ready import Leadership
+from kwire.cluster.raft_log import BATCH_BYTES_MAX
 from kwire.cluster.raft_node import READ_BYTES, RaftNode
 from kwire.cluster.replay import Replay
 from kwire.cluster.snapshots import Snapshot
@@ -190,17 +191,18 @@ class MetadataLog:
 
     # --- writing
 
-    def append(self, records: Sequence[Any]) -> Written:
+    def append(self, records: Sequence[Any], *, bytes_max: int = BATCH_BYTES_MAX) -> Written:
         """Write one batch and apply it to the newest image; the last record's place, for `committed`.
 
         Raises KafkaError: NOT_CONTROLLER when this node does not lead (any more), KAFKA_STORAGE_ERROR when the disk is
-        full; DiskFailure for any other failure: the node must stop then.
+        full, INVALID_REQUEST or POLICY_VIOLATION for what cannot be written; DiskFailure for any other failure: the
+        node must stop then.
         """
         if self._active_epoch is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         written = Written(self.next_offset + len(records) - 1, self._active_epoch)
         image = self.newest_image.apply(records, offset=written.offset, epoch=written.epoch)
-        offset = self._node.append(list(records), self.newest_image.features)
+        offset = self._node.append(list(records), self.newest_image.features, bytes_max=bytes_max)
         if self._active_epoch != written.epoch:  # the quorum has found just now that this node leads no more
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         assert offset == written.offset, "the leader alone writes the log"

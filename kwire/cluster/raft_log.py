@@ -25,7 +25,7 @@ from kwire.log.disk import Disk, DiskFile, DiskFullError
 from kwire.log.flushing import FlushJob
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.control_records import ControlRecordType
-from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
+from kwire.protocol.error_codes import EncodeError, ErrorCode, KafkaError, ProtocolError
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.records import InvalidRecordsError, Record, encode_batch, iterate_headers
 from kwire.seams import Clock
@@ -33,6 +33,8 @@ from kwire.seams import Clock
 logger = logging.getLogger("kwire.cluster.metadata_log")
 
 PART_SUFFIX = ".part"
+BATCH_BYTES_MAX = 8 * 1024 * 1024
+"""Of records that others ask for, as in Apache Kafka: a follower has to take a batch whole, and in time."""
 STAGED_RECOVERY_POINT = RECOVERY_POINT_FILE + STAGED_SUFFIX
 
 
@@ -172,14 +174,29 @@ class RaftLog:
 
     # --- writing
 
-    def append(self, records: Sequence[Any], epoch: int, features: Mapping[str, int] = NO_FEATURES) -> None:
+    def append(
+        self,
+        records: Sequence[Any],
+        epoch: int,
+        features: Mapping[str, int] = NO_FEATURES,
+        *,
+        bytes_max: int = BATCH_BYTES_MAX,
+    ) -> None:
         """One batch of the controller's records, as the cluster's finalised features have them written.
 
-        Raises KafkaError when the disk is full.
+        Raises KafkaError: KAFKA_STORAGE_ERROR when the disk is full; INVALID_REQUEST for what no record can hold;
+        POLICY_VIOLATION for a batch of more than bytes_max.
         """
         now_ms = self._clock.wall_ms()
+        try:
+            values = [encode_record(record, features) for record in records]
+        except EncodeError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no record can hold that: {error}") from error
+        size = sum(len(value) for value in values)
+        if size > bytes_max:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"records of {size} bytes; at a time {bytes_max} are written")
         batch = encode_batch(
-            [Record(value=encode_record(record, features), timestamp=now_ms) for record in records],
+            [Record(value=value, timestamp=now_ms) for value in values],
             base_offset=self.end_offset,
             partition_leader_epoch=epoch,
         )

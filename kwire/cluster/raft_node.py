@@ -28,7 +28,7 @@ from kwire.cluster.quorum.state import NOBODY, load_quorum_state, store_quorum_s
 from kwire.cluster.quorum.version_upgrade import UpgradeOutcome
 from kwire.cluster.quorum.voter_history import QuorumRecord, quorum_records
 from kwire.cluster.quorum.voters import VoterSet
-from kwire.cluster.raft_log import RaftLog
+from kwire.cluster.raft_log import BATCH_BYTES_MAX, RaftLog
 from kwire.cluster.record_versions import NO_FEATURES
 from kwire.cluster.snapshots import Snapshot
 from kwire.log.disk import Disk, DiskFullError
@@ -205,18 +205,20 @@ class RaftNode:
             self._pump()
         return answer
 
-    def append(self, records: list[Any], features: Mapping[str, int] = NO_FEATURES) -> int:
+    def append(
+        self, records: list[Any], features: Mapping[str, int] = NO_FEATURES, *, bytes_max: int = BATCH_BYTES_MAX
+    ) -> int:
         """Write one batch as the leader; the last record's offset. It is committed when the listener hears so.
 
         `features` are those that the cluster has finalised: they say in which versions records are written.
 
         Raises KafkaError: NOT_CONTROLLER when this node does not lead, or no longer as its disk is full and others can
-        lead in its place; KAFKA_STORAGE_ERROR when the disk is full and they cannot.
+        lead in its place; KAFKA_STORAGE_ERROR when the disk is full and they cannot; see RaftLog.append for others.
         """
         if self.is_away or not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         try:
-            self.log.append(records, self._quorum.epoch, features)
+            self.log.append(records, self._quorum.epoch, features, bytes_max=bytes_max)
         except KafkaError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR and self._quorum.could_be_succeeded(self._now):
                 self.resign(self._quorum.epoch)

@@ -18,8 +18,8 @@ from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, read_offsets
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFullError, RealDisk
-from kwire.protocol.error_codes import KafkaError
-from kwire.protocol.messages.metadata_records import NoOpRecord, TopicRecord
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.metadata_records import ConfigRecord, NoOpRecord, TopicRecord
 from kwire.protocol.records import iterate_headers
 from tests.log.faults import FaultyDisk, full
 from tests.log.support import NOW_MS, ManualClock, open_at, surroundings
@@ -33,6 +33,25 @@ def opened(tmp_path: Path, config: LogConfig | None = None, disk: RealDisk | Non
     raft_log = RaftLog(log, disk=disk, clock=ManualClock())
     raft_log.open()
     return raft_log
+
+
+def test_what_no_record_can_hold_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    long = ConfigRecord(resource_type=2, resource_name="t", name="a", value="x" * 2**15)
+    with pytest.raises(KafkaError) as refused:
+        log.append([NoOpRecord(), long], 1)
+    assert (refused.value.code, log.end_offset) == (ErrorCode.INVALID_REQUEST, 0)
+
+
+def test_a_batch_that_followers_could_not_take_in_time_is_refused(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    one = ConfigRecord(resource_type=2, resource_name="t", name="a", value="x" * 32_000)
+    with pytest.raises(KafkaError) as refused:
+        log.append([one] * 263, 1)
+    assert (refused.value.code, log.end_offset) == (ErrorCode.POLICY_VIOLATION, 0)
+    log.append([one] * 262, 1)
+    log.append([one] * 263, 1, bytes_max=2**24)
+    assert log.end_offset == 525
 
 
 def written(tmp_path: Path) -> RaftLog:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog, Written
+from kwire.cluster.raft_log import BATCH_BYTES_MAX
 from kwire.protocol.records import Record, encode_batch
 from kwire.server.storage import Storage
 from tests.crash.checks import problems_of
@@ -101,9 +102,9 @@ class NodeScript:
     def _watch_appends(self, log: MetadataLog) -> None:
         append = log.append
 
-        def noted(records: Any) -> Written:
+        def noted(records: Sequence[Any], *, bytes_max: int = BATCH_BYTES_MAX) -> Written:
             since = len(self.operations) + 1
-            written = append(records)
+            written = append(records, bytes_max=bytes_max)
             self._images.append((since, known(log.newest_image)))
             return written
 

@@ -18,7 +18,7 @@ from tests.support.requests import batch, create_topic, produce
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
 
-BROKER = 4
+TOPIC, BROKER = 2, 4
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
     "advertised.listeners": "PLAINTEXT://127.0.0.1:0",
@@ -27,12 +27,22 @@ SETTINGS = {
 DYNAMIC = [name for name, key in BROKER_KEYS.items() if key.dynamic]
 
 
+SET, APPEND = 0, 2
+
+
+def ask(client: RawClient, kind: int, resource: str, operation: int, values: dict[str, str]) -> ErrorCode:
+    configs = [
+        IncrementalAlterConfigsAlterableConfig(name=name, config_operation=operation, value=value)
+        for name, value in values.items()
+    ]
+    wish = IncrementalAlterConfigsAlterConfigsResource(resource_type=kind, resource_name=resource, configs=configs)
+    (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[wish]), 1).responses
+    return ErrorCode(answer.error_code)
+
+
 def alter(client: RawClient, name: str, value: str) -> ErrorCode:
     """Set it as the default of all brokers."""
-    config = IncrementalAlterConfigsAlterableConfig(name=name, config_operation=0, value=value)
-    resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=BROKER, resource_name="", configs=[config])
-    (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
-    return ErrorCode(answer.error_code)
+    return ask(client, BROKER, "", SET, {name: value})
 
 
 @pytest.mark.parametrize("value", ["nonsense", "-7", "0", "", "a:b,c"])
@@ -50,3 +60,21 @@ def test_no_value_of_a_dynamic_setting_ends_a_node(tmp_path: Path, value: str) -
         topic, _ = create_topic(client)
         assert produce(client, topic, batch(b"x")).error_code == ErrorCode.NONE
         assert not broker.server.failed.done()
+
+
+def test_a_list_that_becomes_too_long_for_a_record_is_refused(tmp_path: Path) -> None:
+    key = "leader.replication.throttled.replicas"
+    first, second = (",".join(f"{index}:1" for index in range(start, start + 4000)) for start in (1000, 5000))
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        topic, _ = create_topic(client)
+        assert ask(client, TOPIC, topic, SET, {key: first}) is ErrorCode.NONE
+        assert ask(client, TOPIC, topic, APPEND, {key: second}) is ErrorCode.INVALID_REQUEST
+        assert produce(client, topic, batch(b"x")).error_code == ErrorCode.NONE
+        assert broker.server.services.image.config_of(TOPIC, topic)[key] == first
+
+
+def test_a_change_that_no_follower_could_take_is_refused(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        values = {f"unknown.{number}": "x" * 30_000 for number in range(300)}
+        assert ask(client, BROKER, "1", SET, values) is ErrorCode.POLICY_VIOLATION
+        assert broker.server.services.image.config_of(BROKER, "1") == {}

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from kwire import event_loop
 from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Connection, Pending
 from kwire.server.network.connection_limits import limits_of
 from kwire.server.network.listener import ConnectionTable, Listener
@@ -227,3 +228,14 @@ def test_an_address_that_is_taken_between_bind_and_serve_is_named() -> None:
         assert refused.value.__cause__ is error
 
     play(act)
+
+
+@pytest.mark.parametrize("host", ["..", "a..b", "x" * 64])
+def test_a_host_that_can_be_no_name_is_told(host: str) -> None:
+    async def act(_: VirtualLoop) -> None:
+        config = make_config({"listeners": f"PLAINTEXT://{host}:0", "advertised.listeners": "PLAINTEXT://h:1"})
+        listeners = Listeners(config, config.listeners, judge=lambda _: None)
+        with pytest.raises(SettingError, match=r"^listeners: cannot listen on .* can be no name"):
+            await listeners.bind()
+
+    event_loop.run(act(cast("Any", None)))

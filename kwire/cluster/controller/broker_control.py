@@ -43,6 +43,8 @@ from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.cluster.controller")
 
+PLAN_BYTES_MAX = 64 * 1024 * 1024
+"""Of what follows from a broker's end or start: a record for each of its partitions."""
 LOOKS_PER_SESSION = 4
 """How often at least, in the time of a session, one that is over is looked for."""
 
@@ -104,7 +106,7 @@ class BrokerControl:
         view.check_broker_epoch(request.broker_id, request.broker_epoch)
         sessions.contact(request.broker_id, request.broker_epoch, now_ms=self._now)
         records, state, response = plan_heartbeat(view, sessions, request)
-        written = self._log.append(records) if records else None
+        written = self._log.append(records, bytes_max=PLAN_BYTES_MAX) if records else None
         sessions.beat(
             request.broker_id,
             state,
@@ -123,7 +125,7 @@ class BrokerControl:
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
         if broker_id == self._controller_id and len(view.image.brokers) == 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is the only one of this cluster")
-        written = self._log.append(plan_unregistration(view, broker_id))
+        written = self._log.append(plan_unregistration(view, broker_id), bytes_max=PLAN_BYTES_MAX)
         sessions.unregistered(broker_id, broker.broker_epoch)
         await self._log.committed(written)
 
@@ -198,7 +200,7 @@ class BrokerControl:
             try:
                 records, has_more = plan(self._view())
                 if records:
-                    await self._log.committed(self._log.append(records))
+                    await self._log.committed(self._log.append(records, bytes_max=PLAN_BYTES_MAX))
             except KafkaError as error:
                 logger.warning("cannot elect leaders now: %s", error)
                 return
@@ -226,7 +228,7 @@ class BrokerControl:
                 continue
             logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
             try:
-                self._log.append(records)
+                self._log.append(records, bytes_max=PLAN_BYTES_MAX)
             except KafkaError:
                 sessions.contact(*expired, now_ms=self._now)  # it is looked at again after another session
                 raise

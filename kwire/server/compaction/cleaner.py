@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -68,7 +69,8 @@ class LogCleaner:
         self._wake.set()
 
     def settings_changed(self) -> None:
-        """Look again at once: the pause may be another one."""
+        """Look again at once: the pause may be another one, and what failed may go well."""
+        self._failures.clear()
         self._wake.set()
 
     async def run(self) -> None:
@@ -94,6 +96,8 @@ class LogCleaner:
 
     async def clean_dirtiest(self) -> bool:
         """One round, if a log is due; False if none is, or if it is better to wait."""
+        if not self._bytes_per_second() > 0.0:  # nor is what is no number
+            return False
         found: list[PartitionLog] = []
         best: Candidate | None = None
         logs = [log for log in self._parts.logs.logs() if log.config.needs_keys and not self._is_given_up(log)]
@@ -145,7 +149,7 @@ class LogCleaner:
         logger.info("Beginning cleaning of log %s-%s", log.topic, log.partition)
         try:
             # Whatever ends the round, what it has yet to report must not be taken for the next one's.
-            async with aclosing(parts.rounds.run(plan, parts.config["log.cleaner.io.max.bytes.per.second"])) as reports:
+            async with aclosing(parts.rounds.run(plan, self._bytes_per_second())) as reports:
                 async for report in reports:
                     if isinstance(report, CleanedGroup):
                         await self._swap_in(candidate, report)
@@ -161,7 +165,14 @@ class LogCleaner:
     def _map_bytes(self) -> int:
         config = self._parts.config
         share = config["log.cleaner.dedupe.buffer.size"] // max(1, config["log.cleaner.threads"])
-        return int(min(share, MAP_BYTES_MAX) * config["log.cleaner.io.buffer.load.factor"])
+        wanted: float = share * config["log.cleaner.io.buffer.load.factor"]
+        if wanted > MAP_BYTES_MAX:
+            return MAP_BYTES_MAX
+        return int(wanted) if wanted > 1.0 else 1  # of nothing, or of what is no number: a batch at a time
+
+    def _bytes_per_second(self) -> float:
+        rate: float = self._parts.config["log.cleaner.io.max.bytes.per.second"]
+        return min(rate, sys.float_info.max)
 
     async def _swap_in(self, candidate: Candidate, group: CleanedGroup) -> None:
         parts = self._parts

@@ -52,7 +52,7 @@ class Listeners:
             )
             try:
                 await listener.bind(address.host, address.port)
-            except OSError as error:
+            except (OSError, UnicodeError) as error:
                 raise _cannot_listen(address, error) from error
             self._listeners.append(listener)
 
@@ -85,8 +85,10 @@ class Listeners:
             connection.abort(why)
 
 
-def _cannot_listen(address: ListenerAddress, error: OSError) -> SettingError:
+def _cannot_listen(address: ListenerAddress, error: OSError | UnicodeError) -> SettingError:
+    where = f"listeners: cannot listen on {shown_address(address.host, address.port)}"
+    if isinstance(error, UnicodeError):
+        return SettingError(f"{where} ({address.host!r} can be no name); name a host of this machine")
     return SettingError(
-        f"listeners: cannot listen on {shown_address(address.host, address.port)} ({error.strerror or error}); "
-        "free the port or choose another, or port 0 for any free one"
+        f"{where} ({error.strerror or error}); free the port or choose another, or port 0 for any free one"
     )

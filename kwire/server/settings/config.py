@@ -23,6 +23,7 @@ __all__ = ["BrokerConfig", "ListenerAddress", "SettingError", "load_config", "ma
 
 logger = logging.getLogger("kwire.server.settings.config")
 
+STRING_BYTES_MAX = 2**15 - 1
 _PATHS = frozenset({"log.dir", "log.dirs", "metadata.log.dir", "cordoned.log.dirs"})
 
 
@@ -154,6 +155,8 @@ def _check_text(name: str, value: str) -> None:
         raise SettingError(f"{name}: {value!r} has half of a character") from None
     if "\0" in value:
         raise SettingError(f"{name}: {value!r} has a NUL")
+    if len(value) > STRING_BYTES_MAX and name not in _PATHS:
+        raise SettingError(f"{name}: is longer than {STRING_BYTES_MAX} characters, which no other node could be told")
 
 
 def _name_node_twice(given: dict[str, str]) -> None:

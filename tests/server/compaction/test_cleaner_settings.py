@@ -1,0 +1,64 @@
+"""Settings of the cleaner that make little sense, as Kafka takes them: the broker goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from kwire.server.compaction.cleaner import MAP_BYTES_MAX
+from kwire.server.compaction.rounds import ProcessRounds
+from tests.server.compaction.test_cleaner import World, offsets
+
+FACTOR, RATE = "log.cleaner.io.buffer.load.factor", "log.cleaner.io.max.bytes.per.second"
+ODD = [float("nan"), float("inf"), float("-inf"), 0.0, -1.0, 1e-320, 1e300]
+
+
+@pytest.mark.parametrize("factor", ODD)
+def test_any_load_factor_leaves_room_for_a_batch(tmp_path: Path, factor: float) -> None:
+    world = World(tmp_path / "d", **{FACTOR: factor})
+    assert 1 <= world.cleaner._map_bytes() <= MAP_BYTES_MAX
+    log = world.log("orders")
+    rounds = 0
+    while world.clean():
+        rounds += 1
+        assert rounds <= 10
+    assert offsets(log) == [8, 9]
+
+
+@pytest.mark.parametrize("rate", ODD)
+def test_no_rate_ends_the_cleaner(tmp_path: Path, rate: float) -> None:
+    world = World(tmp_path / "d", **{RATE: rate})
+    log = world.log("orders")
+    assert world.clean() is (rate > 0.0)
+    assert offsets(log) == ([8, 9] if rate > 0.0 else list(range(10)))
+    world.settings[RATE] = 1e9
+    world.cleaner.settings_changed()
+    world.clean()
+    assert offsets(log) == [8, 9]
+
+
+def test_a_rate_without_an_end_can_be_told_to_the_process(tmp_path: Path) -> None:
+    world = World(tmp_path / "d", **{RATE: float("inf")})
+    assert world.cleaner._bytes_per_second() == sys.float_info.max
+    log = world.log("orders")
+    world.cleaner._parts.rounds = ProcessRounds()
+
+    async def clean() -> None:
+        assert await world.cleaner.clean_dirtiest()
+        await world.cleaner._parts.rounds.close()
+
+    asyncio.run(clean())
+    assert offsets(log) == [8, 9]
+
+
+def test_a_log_that_was_given_up_is_tried_again_with_other_settings(tmp_path: Path) -> None:
+    world = World(tmp_path / "d")
+    log = world.log("orders")
+    world.cleaner._failures[log] = 3
+    assert not world.clean()
+    world.cleaner.settings_changed()
+    assert world.clean()
+    assert offsets(log) == [8, 9]
