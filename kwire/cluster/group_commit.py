@@ -89,7 +89,8 @@ class GroupCommit:
 
     async def _is_closing_within(self, seconds: float) -> bool:
         try:
-            await asyncio.wait_for(self._closing.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
         except TimeoutError:
             return False
         return True

@@ -12,6 +12,7 @@ import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from crc32c import crc32c
@@ -47,6 +48,14 @@ class Subscription:
     interval_ms: int
 
 
+class Told(NamedTuple):
+    """What a client is told. Nobody keeps it: the metrics may be many, and clients too."""
+
+    subscription_id: int
+    metrics: list[str]
+    interval_ms: int
+
+
 @dataclass(slots=True, kw_only=True)
 class ClientInstance:
     """One client as the broker last told it."""
@@ -54,7 +63,6 @@ class ClientInstance:
     subscription_id: int
     subscriptions_version: int
     """Of what this follows from; with any change of it the client counts as new, as in Kafka."""
-    metrics: list[str]
     interval_ms: int
     last_seen_ms: float
     last_get_ms: float = float("-inf")
@@ -116,16 +124,16 @@ class ClientTelemetry:
         self._subscriptions = Subscriptions()
         self._instances: OrderedDict[UUID, ClientInstance] = OrderedDict()
 
-    def subscribe(
-        self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage
-    ) -> tuple[UUID, ClientInstance]:
+    def subscribe(self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage) -> tuple[UUID, Told]:
         """The instance's id, new if it had none, and its subscription. Raises KafkaError when it asks too often."""
         if instance_id == ZERO_UUID:
             instance_id = self._chance.uuid()
         instance = self._instance(instance_id, attributes, image)
         if not instance.may_get(self._clock.monotonic_ms()):
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        return instance_id, instance
+        metrics, instance.interval_ms = _chosen(attributes, self._subscriptions.all)
+        instance.subscription_id = _subscription_id(instance_id, metrics, instance.interval_ms)
+        return instance_id, Told(instance.subscription_id, metrics, instance.interval_ms)
 
     def push(
         self,
@@ -175,7 +183,6 @@ class ClientTelemetry:
         instance = self._instances[instance_id] = ClientInstance(
             subscription_id=_subscription_id(instance_id, metrics, interval_ms),
             subscriptions_version=version,
-            metrics=metrics,
             interval_ms=interval_ms,
             last_seen_ms=now_ms,
         )

@@ -180,7 +180,8 @@ class ReplicaMoves:
             return
         self._rate_changed.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._rate_changed.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._rate_changed.wait()
 
     def _rate(self) -> int:
         """Bytes in a second."""

@@ -78,7 +78,8 @@ class Faults:
             node.kill()
         while not node.is_running:
             try:
-                await asyncio.wait_for(node.begin(), DOWN_SECONDS_MAX)
+                async with asyncio.timeout(DOWN_SECONDS_MAX):
+                    await node.begin()
             except TimeoutError:  # it was killed at its start, or is paused
                 return
             except (DiskFailure, LogDirectoryError, UnreadableDirectory, MetadataHeldUpError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 import weakref
 from typing import Any
 from uuid import UUID
@@ -182,3 +183,16 @@ def test_the_apis_answer_though_they_are_not_offered(client: RawClient) -> None:
         0,
     )
     assert pushed.error_code == 0
+
+
+def test_a_client_costs_no_more_memory_for_the_metrics_that_it_is_told() -> None:
+    asked, _ = telemetry()
+    many = MetadataImage(configs={(16, "many"): {"metrics": ",".join(f"m{number}" for number in range(5000))}})
+    _, told = asked.subscribe(ZERO_UUID, APP, many)
+    assert len(told.metrics) == 5000
+    tracemalloc.start()
+    for _ in range(100):
+        asked.subscribe(ZERO_UUID, APP, many)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 100_000

@@ -19,19 +19,19 @@ PREFERRED_COMPRESSION = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 def handle(request: GetTelemetrySubscriptionsRequest, context: RequestContext) -> GetTelemetrySubscriptionsResponse:
     services = context.services
     try:
-        instance_id, instance = services.client_telemetry.subscribe(
+        instance_id, told = services.client_telemetry.subscribe(
             request.client_instance_id, client_attributes(context), services.image
         )
     except KafkaError as error:
         return GetTelemetrySubscriptionsResponse(error_code=error.code)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
-        subscription_id=instance.subscription_id,
+        subscription_id=told.subscription_id,
         accepted_compression_types=[int(codec) for codec in PREFERRED_COMPRESSION],
-        push_interval_ms=instance.interval_ms,
+        push_interval_ms=told.interval_ms,
         telemetry_max_bytes=services.client_telemetry.bytes_max,
         delta_temporality=True,
-        requested_metrics=instance.metrics,
+        requested_metrics=told.metrics,
     )
 
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,10 +87,9 @@ class LogCleaner:
 
     async def _pause(self) -> None:
         seconds = self._parts.config["log.cleaner.backoff.ms"] / 1000.0
-        try:
-            await asyncio.wait_for(self._wake.wait(), seconds)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
 
     # Rounds
 

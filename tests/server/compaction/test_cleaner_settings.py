@@ -11,6 +11,7 @@ import pytest
 from kwire.server.compaction.cleaner import MAP_BYTES_MAX
 from kwire.server.compaction.rounds import ProcessRounds
 from tests.server.compaction.test_cleaner import World, offsets
+from tests.virtual_loop import virtual_loop
 
 FACTOR, RATE = "log.cleaner.io.buffer.load.factor", "log.cleaner.io.max.bytes.per.second"
 ODD = [float("nan"), float("inf"), float("-inf"), 0.0, -1.0, 1e-320, 1e300]
@@ -62,3 +63,22 @@ def test_a_log_that_was_given_up_is_tried_again_with_other_settings(tmp_path: Pa
     world.cleaner.settings_changed()
     assert world.clean()
     assert offsets(log) == [8, 9]
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_cleaner_that_is_woken_as_it_is_cancelled_ends(tmp_path: Path, turns: int) -> None:
+    """As when topics are deleted just before the broker stops: the stop waited for it without an end."""
+    world = World(tmp_path / "d")
+
+    async def play() -> bool:
+        task = asyncio.get_running_loop().create_task(world.cleaner.run())
+        await asyncio.sleep(1.0)
+        world.cleaner.settings_changed()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task], timeout=60.0)
+        return task.cancelled()
+
+    with virtual_loop() as loop:
+        assert loop.run_until_complete(play())
