@@ -197,9 +197,12 @@ class _ThreadRunner:
         self._is_abandoned = False
         self._bootstrap_server = ""
         self._error: BaseException | None = None
+        self._ended = threading.Event()
+        """An interrupted Thread.join() takes a thread that runs on for one that has ended (bpo-45274)."""
 
     def start(self, settings: Mapping[str, str]) -> str:
         self._ready.clear()
+        self._ended.clear()
         self._error = None
         self._is_abandoned = False
         self._loop = self._stopping = None
@@ -215,6 +218,7 @@ class _ThreadRunner:
         assert self._stopping is not None
         with contextlib.suppress(RuntimeError):  # the loop has ended by itself
             self._loop.call_soon_threadsafe(self._stopping.set)
+        self._ended.wait()
         self._thread.join()
         self._raise_error()
 
@@ -223,8 +227,8 @@ class _ThreadRunner:
         if self._loop is not None and self._stopping is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._stopping.set)
-        if self._thread is not None and self._thread.is_alive():
-            self._thread.join(STOP_SECONDS_MAX)
+        if self._thread is not None and self._thread.is_alive() and self._ended.wait(STOP_SECONDS_MAX):
+            self._thread.join()
 
     def _raise_error(self) -> None:
         if self._error is not None:
@@ -237,6 +241,7 @@ class _ThreadRunner:
             self._error = error
         finally:
             self._ready.set()
+            self._ended.set()
 
     async def _serve(self, settings: Mapping[str, str]) -> None:
         self._loop = asyncio.get_running_loop()

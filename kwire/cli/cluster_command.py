@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,9 +74,7 @@ def start(
     from kwire.cli.cluster_processes import ClusterProcesses  # noqa: PLC0415
     from kwire.server.own_processes import command_of  # noqa: PLC0415
 
-    opened = _open(
-        Wanted(data=data.resolve(), brokers=brokers, controllers=controllers, port=port, overrides=overrides)
-    )
+    opened = _open(Wanted(data=data, brokers=brokers, controllers=controllers, port=port, overrides=overrides))
     arguments = [*(part for each in overrides for part in ("--override", each)), *(["--verbose"] if verbose else [])]
     processes = ClusterProcesses(
         opened.nodes,
@@ -97,7 +96,9 @@ def _open(wanted: Wanted) -> Cluster:
     # What is odd about settings, the nodes say themselves.
     logging.getLogger("kwire").addHandler(logging.NullHandler())
     try:
-        return open_cluster(wanted)
+        return open_cluster(replace(wanted, data=wanted.data.resolve()))
+    except RuntimeError:  # of pathlib
+        click.echo(f"kwire: {wanted.data}: too many levels of symbolic links", err=True)
     except (ClusterRefused, DiskFailure) as error:
         click.echo(f"kwire: {error}", err=True)
     except OSError as error:
@@ -115,5 +116,8 @@ async def _run(processes: ClusterProcesses) -> None:
 
 def _shown(path: Path) -> str:
     """The path as people would write it here."""
-    relative = os.path.relpath(path)
+    try:
+        relative = os.path.relpath(path)
+    except FileNotFoundError:  # the current directory was deleted
+        return str(path)
     return str(path) if relative.startswith("..") else relative

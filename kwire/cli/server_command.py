@@ -67,7 +67,7 @@ def server(
         config = load_config(text, [parse_override(override) for override in overrides])
         status = _run(config, stop_with_stdin=stop_with_stdin, remove_after=remove_after)
     except OSError as error:
-        _refuse(f"{properties}: {error.strerror}")
+        _refuse(f"{properties or 'the current directory'}: {error.strerror}")
     except UnicodeDecodeError:
         _refuse(f"{properties}: is not a text file")
     except (SettingError, DirectoryRefused, LogDirectoryError, DiskFailure) as error:

@@ -220,7 +220,8 @@ class RaftNode:
         try:
             self.log.append(records, self._quorum.epoch, features, bytes_max=bytes_max)
         except KafkaError as error:
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and self._quorum.could_be_succeeded(self._now):
+            is_storage = error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            if is_storage and not self._is_pumping and self._quorum.could_be_succeeded(self._now):
                 self.resign(self._quorum.epoch)
                 raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
             raise
@@ -304,7 +305,8 @@ class RaftNode:
         if listener is not None and ready.high_watermark is not None and ready.high_watermark > 0:
             listener.committed_to(ready.high_watermark)
         if listener is not None and ready.leadership is not None:
-            listener.leadership_changed(ready.leadership)
+            with _in_need_of_space(log):  # a new leader may have something to write
+                listener.leadership_changed(ready.leadership)
         for answer in ready.answers:
             self._answer(answer)
         for send in ready.sends:

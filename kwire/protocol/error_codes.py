@@ -23,6 +23,11 @@ class ErrorCode(IntEnum):
         code.meaning = meaning
         return code
 
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        """A code of a newer version, in a response, counts as an error that nobody expects, as in Apache Kafka."""
+        return cls(-1) if isinstance(value, int) else None
+
     UNKNOWN_SERVER_ERROR = -1, False, "the broker failed in a way that no other code describes"
     NONE = 0, False, "no error"
     OFFSET_OUT_OF_RANGE = 1, False, "the offset is below the log's start or behind its end"

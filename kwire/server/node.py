@@ -16,6 +16,7 @@ from kwire.log.recovery import Surroundings
 from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
 from kwire.server.background import Background
 from kwire.server.network.node_channel import NodeChannel
+from kwire.server.network.node_connection import RESPONSE_BYTES_MAX
 from kwire.server.quorum_settings import open_metadata, quorum_config, refuse_other_voters, snapshot_config
 from kwire.server.settings.config import BrokerConfig
 from kwire.server.settings.dynamic_configs import DynamicConfigs
@@ -95,9 +96,14 @@ class Node:
         snapshotting = Snapshotting(self.metadata_log, snapshot_config(self.config), clock=self.clock)
         self.background.run(snapshotting.run())
 
-    def open_channel(self, *, timeout_ms: int) -> NodeChannel:
+    def open_channel(self, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX) -> NodeChannel:
         """A way to other nodes that nobody else uses; closed with the node."""
-        channel = NodeChannel(client_id=self._client_id, software_version=version("kwire"), timeout_ms=timeout_ms)
+        channel = NodeChannel(
+            client_id=self._client_id,
+            software_version=version("kwire"),
+            timeout_ms=timeout_ms,
+            response_bytes_max=response_bytes_max,
+        )
         self._channels.append(channel)
         return channel
 

@@ -18,6 +18,9 @@ from kwire.server.node import Node
 from kwire.server.other_brokers import OtherBrokers
 from kwire.server.quotas.replication import ReplicationQuota, Side
 
+RECORDS_BYTES_MAX = 2**31 - 1
+"""Of a leader's response: the largest batch is whatever max.message.bytes lets in."""
+
 
 class BrokerPeers:
     """Implements kwire.cluster.replication.in_sync.Peers."""
@@ -103,7 +106,9 @@ class Replication:
 
     def _start_fetcher(self, leader_id: int) -> ReplicaFetcher:
         node = self._node
-        channel = node.open_channel(timeout_ms=node.config["replica.socket.timeout.ms"])
+        channel = node.open_channel(
+            timeout_ms=node.config["replica.socket.timeout.ms"], response_bytes_max=RECORDS_BYTES_MAX
+        )
         leader = OtherBrokers(
             broker_id=node.config.node_id,
             listener_name=node.config.inter_broker_listener_name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -144,3 +145,15 @@ def test_a_cluster_of_replicated_topics_stops_soon_and_cleanly(tmp_path: Path) -
             with RawClient(running.addresses[leader - 1]) as client:
                 eventually(partial(serves, client, topic, partition, b"kept"), "what was written is served")
         assert running.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("where", ["a loop of links", "a directory that was deleted"])
+def test_a_place_that_is_none_is_told(tmp_path: Path, where: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    data = "loop" if where == "a loop of links" else "data"
+    script = f'cd {tmp_path} && {"mkdir gone && cd gone && rmdir ../gone && " if data == "data" else ""}exec "$@"'
+    begin = [sys.executable, "-m", "kwire", "cluster", "start", "--brokers", "1", "--port", "0", "--data", data]
+    ended = subprocess.run(["sh", "-c", script, "sh", *begin], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode != 0
+    assert ended.stderr.startswith("kwire: ")
+    assert ended.stderr.count("\n") == 1

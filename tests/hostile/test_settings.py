@@ -51,3 +51,13 @@ def test_a_path_is_absolute_before_the_program_goes_elsewhere(tmp_path: Path, mo
 def test_a_setting_that_no_node_could_be_told_is_refused() -> None:
     with pytest.raises(SettingError, match=r"^broker\.rack: is longer than"):
         make_config({"broker.rack": "r" * 2**15})
+
+
+def test_a_current_directory_that_was_deleted_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(SettingError, match=r"^log\.dirs: data is in the current directory, which was deleted$"):
+        make_config({})
+    assert make_config({"log.dirs": str(tmp_path)}).metadata_dir == str(tmp_path)

@@ -29,3 +29,10 @@ def test_an_error_carries_code_and_message() -> None:
     error = KafkaError(ErrorCode.NOT_COORDINATOR)
     assert (error.code, error.message) == (16, None)
     assert ErrorCode.NOT_COORDINATOR.meaning in str(error)
+
+
+@pytest.mark.parametrize("number", [-256, -2, 400, 32767])
+def test_a_code_of_a_newer_version_is_an_error_that_nobody_expects(number: int) -> None:
+    assert ErrorCode(number) is ErrorCode.UNKNOWN_SERVER_ERROR
+    with pytest.raises(ValueError, match="not a valid"):
+        ErrorCode("1")  # type: ignore[arg-type]

@@ -165,3 +165,21 @@ def test_metadata_become_durable_while_a_disk_with_partitions_hangs(tmp_path: Pa
             goes_on.set()
         for each in hanging:
             each.result(SECONDS)
+
+
+def test_a_new_broker_waits_for_the_space_that_its_first_metadata_need(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    appends = 0
+
+    def fail(operation: str, path: str) -> DiskFailure | None:
+        nonlocal appends
+        if operation != "append" or "__cluster_metadata" not in path:
+            return None
+        appends += 1
+        return full(operation, path) if 2 <= appends <= 4 else None  # all but what the leader writes first of all
+
+    disk.fail = fail
+    with RunningBroker(tmp_path, disk=disk) as broker, broker.client() as client:
+        topic, _ = create_topic(client)
+        assert produce(client, topic, batch(b"a")).error_code == ErrorCode.NONE
+    assert appends > 4

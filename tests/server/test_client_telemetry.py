@@ -154,7 +154,7 @@ def test_who_is_told_to_ask_again_may_do_so_once() -> None:
     clock.ms += 1
     assert push(asked, 5) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     _, again = asked.subscribe(ME, APP, NOTHING)
-    assert again is instance
+    assert again == instance
     with pytest.raises(KafkaError) as refused:
         asked.subscribe(ME, APP, NOTHING)
     assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Unreachable
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.codec import decode
+from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.framing import encode_response, parse_request_header
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -261,3 +263,21 @@ async def ask_more_than_are_kept() -> None:
         assert (await busy).is_fenced
         assert [len(node.connections) for node in (first, second, third)] == [1, 2, 1]
         channel.close()
+
+
+@pytest.mark.parametrize(("most", "is_read"), [(100, False), (1000, True)])
+def test_an_answer_is_as_large_as_it_may_be(most: int, is_read: bool) -> None:
+    async def main() -> None:
+        async with other_node() as other:
+            other.may_answer.set()
+            channel = NodeChannel(client_id="test", software_version="1", timeout_ms=10_000, response_bytes_max=most)
+            connection = channel._connection((other.destination.host, other.destination.port, int))
+            connection._received += struct.pack(">i", 500) + b"x" * 500
+            if is_read:
+                assert connection._next_frame() == b"x" * 500
+            else:
+                with pytest.raises(ProtocolError, match="claims 500 bytes"):
+                    connection._next_frame()
+            channel.close()
+
+    asyncio.run(main())

@@ -88,7 +88,8 @@ class BrokerSessions:
 
     def is_heard(self, broker_id: int) -> bool:
         """Whether the registered process of a broker was there under this controller, and was not told to stop."""
-        return self._of(broker_id).is_heard
+        progress = self._progress.get(broker_id)
+        return progress is not None and progress.is_heard
 
     def take_expired(self, *, now_ms: float) -> BrokerIncarnation | None:
         """One whose session is over, and which is not asked for again."""

@@ -19,7 +19,6 @@ from kwire.cluster.quorum.roles import Follower, Leader, Prospective, Role, Unat
 from kwire.cluster.quorum.state import NOBODY, QuorumState
 from kwire.cluster.quorum.voter_history import VoterHistory
 from kwire.cluster.quorum.voters import Endpoints, ReplicaKey, VoterSet, endpoint_of
-from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.seams import Chance
@@ -42,14 +41,6 @@ class Reply(NamedTuple):
     source: Destination
     request: Any
     response: Any
-
-
-def error_of(code: int) -> ErrorCode:
-    """The error that a peer answered; what this release does not know is a failure like others."""
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,7 +123,7 @@ class Core:
         return not is_committed and self.history.voters_at(written_at).is_voter(self.config.key)
 
     def is_believable(self, epoch: int) -> bool:
-        """Whether an epoch that a request names can be: its sender may be anybody, and epochs do not go back."""
+        """Whether an epoch that a message names can be: its sender may be anybody, and epochs do not go back."""
         return epoch <= self.epoch + 1 or epoch <= min(self.epoch + EPOCHS_MISSED_MAX, EPOCH_MAX - EPOCHS_MISSED_MAX)
 
     @property

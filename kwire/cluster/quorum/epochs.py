@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from kwire.cluster.quorum import answers, requests
-from kwire.cluster.quorum.core import Core, Incoming, Reply, error_of
+from kwire.cluster.quorum.core import Core, Incoming, Reply
 from kwire.cluster.quorum.leaders import Outcome, consider_response, following, learn_leader
 from kwire.cluster.quorum.roles import Leader, Resigned
 from kwire.cluster.quorum.voters import Endpoints, Listener
@@ -87,7 +87,7 @@ def handle_begin_quorum_epoch_response(core: Core, reply: Reply) -> bool:
     if response.error_code or not response.topics or not response.topics[0].partitions:
         return False
     partition = response.topics[0].partitions[0]
-    error = error_of(partition.error_code)
+    error = ErrorCode(partition.error_code)
     outcome = consider_response(core, error, partition.leader_epoch, partition.leader_id, response.node_endpoints)
     return outcome is Outcome.HANDLED or (outcome is Outcome.GO_ON and not error)
 
@@ -97,7 +97,7 @@ def handle_end_quorum_epoch_response(core: Core, reply: Reply) -> bool:
     if response.error_code or not response.topics or not response.topics[0].partitions:
         return False
     partition = response.topics[0].partitions[0]
-    error = error_of(partition.error_code)
+    error = ErrorCode(partition.error_code)
     outcome = consider_response(core, error, partition.leader_epoch, partition.leader_id, response.node_endpoints)
     if outcome is not Outcome.GO_ON:
         return outcome is Outcome.HANDLED

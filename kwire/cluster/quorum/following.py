@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 
 from kwire.cluster.quorum import answers, requests
-from kwire.cluster.quorum.core import Core, Reply, error_of
+from kwire.cluster.quorum.core import Core, Reply
 from kwire.cluster.quorum.leaders import Outcome, consider_response, following
 from kwire.cluster.quorum.log_view import OffsetAndEpoch, truncation_point
 from kwire.cluster.quorum.ready import Destination, SnapshotChunk
 from kwire.cluster.quorum.roles import Follower, SnapshotFetch
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchPartitionData, FetchResponse
 from kwire.protocol.messages.fetch_snapshot import (
     FetchSnapshotResponse,
@@ -30,7 +31,7 @@ def handle_fetch_response(core: Core, reply: Reply) -> bool:
     if response.error_code or not response.responses or not response.responses[0].partitions:
         return False
     partition = response.responses[0].partitions[0]
-    error = error_of(partition.error_code)
+    error = ErrorCode(partition.error_code)
     leader = partition.current_leader
     outcome = consider_response(core, error, leader.leader_epoch, leader.leader_id, response.node_endpoints)
     if outcome is not Outcome.GO_ON:
@@ -97,7 +98,7 @@ def handle_fetch_snapshot_response(core: Core, reply: Reply) -> bool:
     partition = topic.partitions[0]
     if (topic.name, partition.index) != (answers.TOPIC, answers.PARTITION):
         return False
-    error = error_of(partition.error_code)
+    error = ErrorCode(partition.error_code)
     leader = partition.current_leader
     outcome = consider_response(core, error, leader.leader_epoch, leader.leader_id, response.node_endpoints)
     if outcome is not Outcome.GO_ON:
@@ -121,7 +122,7 @@ def handle_fetch_snapshot_response(core: Core, reply: Reply) -> bool:
 def _problem(fetching: SnapshotFetch, partition: FetchSnapshotResponsePartitionSnapshot) -> str | None:
     """Why this is not the next piece."""
     if partition.error_code:
-        return error_of(partition.error_code).name
+        return ErrorCode(partition.error_code).name
     named = OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
     if named != fetching.snapshot_id:
         return f"the answer is of snapshot {named}"

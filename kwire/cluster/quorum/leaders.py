@@ -45,7 +45,7 @@ def consider_response(
     core: Core, error: ErrorCode, epoch: int, leader_id: int, named: Sequence[NodeEndpoint]
 ) -> Outcome:
     """Learn epoch and leader from a response; the rest of it counts only if it is of this epoch."""
-    if epoch < core.epoch or error == ErrorCode.UNKNOWN_LEADER_EPOCH:
+    if epoch < core.epoch or error == ErrorCode.UNKNOWN_LEADER_EPOCH or not core.is_believable(epoch):
         return Outcome.FAILED
     endpoints = leader_endpoints(core, leader_id, named) if leader_id >= 0 else ()
     if epoch > core.epoch or error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):

@@ -318,7 +318,7 @@ class Quorum:
             transitions.become_follower(core, state.leader_epoch, state.leader_id, endpoints)
         # Where nobody was ever elected there is no leader to wait for, or to disturb: a pre-vote changes nothing.
         has_no_past = core.state == QuorumState() and core.may_stand
-        if has_no_past or core.voters.is_only_voter(config.key):
+        if has_no_past or (core.may_stand and core.voters.is_only_voter(config.key)):
             transitions.become_prospective(core)
 
     def _request(self, incoming: Incoming) -> None:

@@ -7,7 +7,7 @@ import math
 
 from kwire.cluster.quorum import requests
 from kwire.cluster.quorum.config import RECONFIGURABLE
-from kwire.cluster.quorum.core import Core, Reply, error_of
+from kwire.cluster.quorum.core import Core, Reply
 from kwire.cluster.quorum.epochs import announce, announce_resignation
 from kwire.cluster.quorum.following import fetch_from_anyone, fetch_from_leader, follow_high_watermark
 from kwire.cluster.quorum.leading import advance, answer_parked
@@ -146,7 +146,7 @@ def _wish(core: Core, role: Follower) -> UpdateRaftVoterRequest | AddRaftVoterRe
 
 def handle_update_voter_response(core: Core, reply: Reply) -> bool:
     response: UpdateRaftVoterResponse = reply.response
-    error = error_of(response.error_code)
+    error = ErrorCode(response.error_code)
     if not error and isinstance(core.role, Follower):
         core.role.has_updated_leader = True
     return error not in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -156,5 +156,5 @@ def handle_change_response(core: Core, reply: Reply) -> bool:
     """Whatever the leader says: it is asked again after a while if this replica still is no voter."""
     response: AddRaftVoterResponse | RemoveRaftVoterResponse = reply.response
     if response.error_code:
-        logger.info("node %d may not join yet: %s", core.config.node_id, error_of(response.error_code).name)
+        logger.info("node %d may not join yet: %s", core.config.node_id, ErrorCode(response.error_code).name)
     return response.error_code not in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -11,7 +11,7 @@ import logging
 from kwire.cluster.quorum import answers
 from kwire.cluster.quorum.answers import TOPIC
 from kwire.cluster.quorum.config import RECONFIGURABLE
-from kwire.cluster.quorum.core import Core, Incoming, Reply, error_of
+from kwire.cluster.quorum.core import Core, Incoming, Reply
 from kwire.cluster.quorum.leading import leader_refusal
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.quorum.roles import NOT_WRITTEN, Leader, VoterChange
@@ -101,7 +101,7 @@ def handle_api_versions_response(core: Core, reply: Reply) -> bool:
     if not change.is_addition or change.offset != NOT_WRITTEN or change.key.node_id != reply.source.node_id:
         return True
     if response.error_code:
-        text = f"the new voter answers {error_of(response.error_code).name}"
+        text = f"the new voter answers {ErrorCode(response.error_code).name}"
         finish_change(core, leader, change, ErrorCode.REQUEST_TIMED_OUT, text)
         return False
     range_ = next((it for it in response.supported_features if it.name == KRAFT_VERSION), None)

@@ -6,7 +6,7 @@ import logging
 from uuid import UUID
 
 from kwire.cluster.quorum import answers, requests
-from kwire.cluster.quorum.core import Core, Incoming, Reply, error_of
+from kwire.cluster.quorum.core import Core, Incoming, Reply
 from kwire.cluster.quorum.leaders import Outcome, consider_response
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned
@@ -98,7 +98,7 @@ def handle_vote_response(core: Core, reply: Reply) -> bool:
     if response.error_code or not response.topics or not response.topics[0].partitions:
         return False
     partition = response.topics[0].partitions[0]
-    error = error_of(partition.error_code)
+    error = ErrorCode(partition.error_code)
     outcome = consider_response(core, error, partition.leader_epoch, partition.leader_id, response.node_endpoints)
     if outcome is not Outcome.GO_ON:
         return outcome is Outcome.HANDLED

@@ -34,6 +34,7 @@ from kwire.protocol.messages.list_offsets import (
     LATEST,
     ListOffsetsPartition,
     ListOffsetsRequest,
+    ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from kwire.seams import Clock
@@ -301,9 +302,12 @@ class ReplicaFetcher:
             partition_index=partition.index, current_leader_epoch=partition.leader_epoch, timestamp=timestamp
         )
         topic = ListOffsetsTopic(name=partition.topic, partitions=[asked])
-        response = await self._ask(ListOffsetsRequest(replica_id=self._broker.broker_id, topics=[topic]))
-        answer = response.topics[0].partitions[0]
-        return answer.offset if answer.error_code == ErrorCode.NONE else None
+        request = ListOffsetsRequest(replica_id=self._broker.broker_id, topics=[topic])
+        response: ListOffsetsResponse = await self._ask(request)
+        for answer in response.topics[0].partitions if response.topics else ():
+            if (answer.partition_index, answer.error_code) == (partition.index, ErrorCode.NONE):
+                return answer.offset
+        return None
 
 
 _SESSION_ERRORS = frozenset(

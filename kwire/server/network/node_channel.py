@@ -14,7 +14,7 @@ from typing import Any
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Unreachable
 from kwire.protocol.error_codes import EncodeError, ProtocolError
-from kwire.server.network.node_connection import NodeConnection
+from kwire.server.network.node_connection import RESPONSE_BYTES_MAX, NodeConnection
 
 logger = logging.getLogger("kwire.server.network.node_channel")
 
@@ -28,8 +28,11 @@ _Lane = tuple[str, int, type]
 class NodeChannel:
     """Implements kwire.cluster.raft_node.Channel over TCP."""
 
-    def __init__(self, *, client_id: str, software_version: str, timeout_ms: int) -> None:
+    def __init__(
+        self, *, client_id: str, software_version: str, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX
+    ) -> None:
         self._client_id = client_id
+        self._response_bytes_max = response_bytes_max
         self._software_version = software_version
         self._timeout_seconds = timeout_ms / 1000
         self._connections: dict[_Lane, NodeConnection] = {}
@@ -71,7 +74,11 @@ class NodeChannel:
         connection = self._connections.pop(lane, None)
         if connection is None or connection.is_closed:
             self._make_room()
-            connection = NodeConnection(client_id=self._client_id, software_version=self._software_version)
+            connection = NodeConnection(
+                client_id=self._client_id,
+                software_version=self._software_version,
+                response_bytes_max=self._response_bytes_max,
+            )
             connection.open(*lane[:2])
         self._connections[lane] = connection
         return connection

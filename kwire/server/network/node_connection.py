@@ -28,6 +28,7 @@ PRE_VOTE_SINCE: Final = 2
 REPLICA_STATE_SINCE: Final = 15
 """Version of Fetch since which the replica is named in replica_state."""
 RESPONSE_BYTES_MAX: Final = 100 * 1024 * 1024
+"""Of anybody; a leader's records are bounded by the settings of topics alone, as in Apache Kafka."""
 REQUESTS_IN_FLIGHT_MAX: Final = 5
 """Requests that are sent before the first of them is answered: Kafka's default for clients. It bounds what the
 transport holds and what the other node queues."""
@@ -53,8 +54,9 @@ class _InFlight(NamedTuple):
 class NodeConnection(asyncio.Protocol):
     """One connection, from before it is opened until it is closed."""
 
-    def __init__(self, *, client_id: str, software_version: str) -> None:
+    def __init__(self, *, client_id: str, software_version: str, response_bytes_max: int = RESPONSE_BYTES_MAX) -> None:
         self._client_id = client_id
+        self._response_bytes_max = response_bytes_max
         self._software_version = software_version
         self._transport: asyncio.Transport | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -193,7 +195,7 @@ class NodeConnection(asyncio.Protocol):
         if len(self._received) < _SIZE.size:
             return None
         (size,) = _SIZE.unpack_from(self._received)
-        if not 0 < size <= RESPONSE_BYTES_MAX:
+        if not 0 < size <= self._response_bytes_max:
             raise ProtocolError(f"a response claims {size} bytes")
         if len(self._received) < _SIZE.size + size:
             return None

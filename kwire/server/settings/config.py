@@ -139,7 +139,7 @@ def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig
         quorum_voters=quorum.voters,
         quorum_bootstrap_servers=quorum.bootstrap_servers,
         log_dirs=log_dirs,
-        metadata_dir=posixpath.abspath(typed["metadata.log.dir"] or log_dirs[0]),
+        metadata_dir=_absolute(typed["metadata.log.dir"] or log_dirs[0]),
         is_default_quorum=quorum.is_default,
     )
 
@@ -197,7 +197,14 @@ def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
 
 
 def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:
-    directories = typed["log.dirs"] or typed["log.dir"]
+    directories = tuple(_absolute(directory) for directory in typed["log.dirs"] or typed["log.dir"])
     if len({os.path.realpath(directory) for directory in directories}) != len(directories):
         raise RuleBrokenError("log.dirs: names a directory twice")
-    return tuple(posixpath.abspath(directory) for directory in directories)
+    return directories
+
+
+def _absolute(directory: str) -> str:
+    try:
+        return posixpath.abspath(directory)
+    except FileNotFoundError:
+        raise RuleBrokenError(f"log.dirs: {directory} is in the current directory, which was deleted") from None

@@ -219,3 +219,11 @@ def test_forgotten_brokers_hold_nobody_up() -> None:
     assert not sessions.has_session(3, epoch(3), now_ms=0)
     sessions.registered(1, is_new_incarnation=True)
     assert sessions.state(view.image, 1) is UNFENCED
+
+
+def test_ids_of_brokers_that_were_never_registered_leave_nothing() -> None:
+    view = one_partition([1, 2], brokers=(1, 2, 3))
+    sessions = BrokerSessions(view.image, session_timeout_ms=TIMEOUT_MS, now_ms=0)
+    before = len(sessions._progress)
+    assert not any(sessions.is_heard(broker_id) for broker_id in range(1000, 2000))
+    assert len(sessions._progress) == before

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -94,9 +94,12 @@ class Leader:
         log = self.partition.log
         offset = log.log_start_offset if asked.timestamp == EARLIEST else log.log_end_offset
         answer = ListOffsetsPartitionResponse(partition_index=0, error_code=self.trouble_of_offsets, offset=offset)
+        if self.leaves_out_offsets:
+            return ListOffsetsResponse()
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[answer])])
 
     trouble_of_offsets = ErrorCode.NONE
+    leaves_out_offsets = False
 
 
 class Scene:
@@ -209,6 +212,16 @@ def test_a_leader_that_does_not_say_where_its_log_is_is_asked_again(scene: Scene
     assert scene.follower.log.log_end_offset == 10
 
 
+def test_an_answer_without_what_was_asked_ends_nothing(scene: Scene) -> None:
+    scene.leader.partition.log.truncate_fully_and_start_at(10)
+    scene.leader.leaves_out_offsets = True
+    scene.fetcher.add(scene.follower)
+    scene.run(5)
+    scene.leader.leaves_out_offsets = False
+    scene.run(5)
+    assert scene.follower.log.log_end_offset == 10
+
+
 def test_a_leader_that_contradicts_itself_is_asked_again_after_a_rest(scene: Scene) -> None:
     def refuse_what_is_there(asked: FetchPartition) -> ErrorCode:
         assert len(scene.leader.asked) < 100, "it asks without a rest"
@@ -233,6 +246,7 @@ def test_a_leader_that_contradicts_itself_is_asked_again_after_a_rest(scene: Sce
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.KAFKA_STORAGE_ERROR,
+        cast("ErrorCode", 400),  # of a newer version
     ],
 )
 def test_after_an_error_it_rests_and_tries_again(scene: Scene, code: ErrorCode) -> None:
