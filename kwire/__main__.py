@@ -1,10 +1,13 @@
 """The `kwire` command, which `python -m kwire` is, too."""
 
+import os
 import signal
+import sys
 
 
 def main() -> None:
     """Run it. Ctrl-C while its modules are loaded ends it as it ends any command, without a traceback."""
+    _open_standard_streams()
     # Who starts it may have it ignored, or handled by what is not Python.
     is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_default:
@@ -13,7 +16,24 @@ def main() -> None:
 
     if is_default:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    command(prog_name="kwire")
+    try:
+        command(prog_name="kwire")
+    except OSError as error:  # of files each command tells itself
+        if error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail again at the end
+        sys.stderr.write(f"kwire: standard output: {error.strerror}\n")
+        sys.exit(1)
+
+
+def _open_standard_streams() -> None:
+    """Whoever starts it may have closed some; their descriptors would be those of files and sockets then."""
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 
 if __name__ == "__main__":

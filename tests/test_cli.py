@@ -7,8 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +19,7 @@ from kwire.cli import main
 from tests.support.processes import command, overrides, run_to_end, server
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, fetch_request, produce, values_in
+from tests.support.waiting import eventually
 
 FREE = "PLAINTEXT://127.0.0.1:0"
 CONTROLLER = "CONTROLLER://127.0.0.1:0"
@@ -226,3 +228,51 @@ def test_a_blank_directory_of_a_configured_quorum_is_named(tmp_path: Path) -> No
     listeners = f"{FREE},{CONTROLLER}"
     given = overrides(listeners=listeners, log_dirs="unmounted", controller_quorum_bootstrap_servers="localhost:1")
     refused(tmp_path, *given, naming="log.dirs")
+
+
+@contextlib.contextmanager
+def silent_server(data: Path, prefix: Sequence[str] = (), stdout: Any = subprocess.DEVNULL) -> Iterator[int]:
+    """The process id of a server that nobody hears, once it listens; it is to stop cleanly at the end."""
+    begin = [*prefix, *command(*overrides(log_dirs=str(data), listeners=FREE))]
+    process = subprocess.Popen(begin, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.DEVNULL)
+    try:
+        eventually(lambda: listens(process.pid), "an open listener")
+        yield process.pid
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert (data / ".kafka_cleanshutdown").is_file()
+
+
+def listens(process_id: int) -> bool:
+    process = Path(f"/proc/{process_id}")
+    with contextlib.suppress(OSError):  # a descriptor is closed meanwhile
+        sockets = {each.readlink().name for each in (process / "fd").iterdir()}
+        lines = [line.split() for line in (process / "net/tcp").read_text().splitlines()[1:]]
+        return any(line[3] == "0A" and f"socket:[{line[9]}]" in sockets for line in lines)
+    return False
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+def test_a_server_whose_standard_streams_are_closed_stops_cleanly(tmp_path: Path, closed: tuple[int, ...]) -> None:
+    """As some programs start others; the descriptors are not those of sockets then."""
+    script = f'exec "$@" {" ".join(f"{descriptor}>&-" for descriptor in closed)}'
+    with silent_server(tmp_path / "data", ["sh", "-c", script, "sh"]) as process_id:
+        for descriptor in closed:
+            assert str(Path(f"/proc/{process_id}/fd/{descriptor}").readlink()) == "/dev/null"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_output_that_cannot_be_written_is_told() -> None:
+    with Path("/dev/full").open("w") as output:
+        begin = [sys.executable, "-m", "kwire", "config", "explain"]
+        ended = subprocess.run(begin, stdout=output, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "kwire: standard output: No space left on device\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_server_whose_output_is_full_serves(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as output, silent_server(tmp_path / "data", stdout=output):
+        pass

@@ -7,8 +7,9 @@ import logging
 import resource
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -62,14 +63,10 @@ def server(
     _log_to_stderr(logging.INFO if verbose else logging.WARNING)
     _allow_open_files()
     keep_large_blocks_apart()
+    text = "" if properties is None else _read(properties)
     try:
-        text = properties.read_text() if properties is not None else ""
         config = load_config(text, [parse_override(override) for override in overrides])
         status = _run(config, stop_with_stdin=stop_with_stdin, remove_after=remove_after)
-    except OSError as error:
-        _refuse(f"{properties or 'the current directory'}: {error.strerror}")
-    except UnicodeDecodeError:
-        _refuse(f"{properties}: is not a text file")
     except (SettingError, DirectoryRefused, LogDirectoryError, DiskFailure) as error:
         _refuse(str(error))
     else:
@@ -103,7 +100,22 @@ def _allow_open_files() -> None:
         logger.warning("the limit of open files stays at %d: %s", soft, error)
 
 
-def _refuse(message: str) -> None:
+def _read(properties: Path) -> str:
+    try:
+        return properties.read_text()
+    except OSError as error:
+        _refuse(f"{properties}: {error.strerror}")
+    except UnicodeDecodeError:
+        _refuse(f"{properties}: is not a text file")
+
+
+def _say(line: str) -> None:
+    """Tell whoever reads the output. That nobody can is no reason to stop."""
+    with suppress(OSError):
+        click.echo(line)
+
+
+def _refuse(message: str) -> NoReturn:
     click.echo(f"kwire: {message}", err=True)
     sys.exit(EXIT_REFUSED)
 
@@ -133,13 +145,13 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
 
         server = ControllerServer(config)
     if not await _starts(server, stopping.wanted):
-        click.echo("kwire: stopped before it served")
+        _say("kwire: stopped before it served")
         return 0
     if isinstance(server, BrokerServer):
         what = f"serving Kafka on {server.bootstrap_server}"
     else:
         what = f"controlling on {', '.join(server.addresses)}"
-    click.echo(f"kwire: {what}, node {config.node_id}, data in {', '.join(config.log_dirs)} (Ctrl-C stops)")
+    _say(f"kwire: {what}, node {config.node_id}, data in {', '.join(config.log_dirs)} (Ctrl-C stops)")
     server.failed.add_done_callback(lambda _: stopping.wanted.set())
     await stopping.wanted.wait()
     failed = server.failed.done()
@@ -148,7 +160,7 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     else:
         await server.stop()
     if not failed:
-        click.echo("kwire: stopped")
+        _say("kwire: stopped")
         return 0
     failure = server.failed.result()
     click.echo(f"kwire: stopped, because {failure_reason(failure)}", err=True)

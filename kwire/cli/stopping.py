@@ -12,6 +12,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import suppress
 
 import click
 
@@ -45,6 +46,7 @@ class Stopping:
     async def before_leaving(self) -> bool:
         """Wait for leave to go out of the quorum; whether others go on, who need a leader."""
         if self._with_stdin and self._others_go_on:
-            click.echo(LET_GO)
+            with suppress(OSError):  # nobody reads
+                click.echo(LET_GO)
             await self._may_leave.wait()
         return self._others_go_on

@@ -397,28 +397,25 @@ class RealDisk:
             raise DiskFailure("fsync", path, error) from error
 
     def lock(self, path: str) -> RealLock | None:
+        if _is_held_here(path):
+            return None
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise _failure("open", path, error) from error
         identity = (os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino)
-        held = _locks_of_this_process.get(identity)
-        if held is not None:
-            # Closing any descriptor of a file ends the process's record locks on it: keep this one open for good.
-            held.append(descriptor)
-            return None
         try:
             # Java's FileChannel.lock is a POSIX record lock: the same kind keeps kwire and Kafka off one directory.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
             return None
-        _locks_of_this_process[identity] = [descriptor]
+        _locks_of_this_process[identity] = descriptor
         return RealLock(identity)
 
 
-_locks_of_this_process: dict[tuple[int, int], list[int]] = {}
-"""Record locks do not exclude brokers within one process: this table does. File identity -> its open descriptors."""
+_locks_of_this_process: dict[tuple[int, int], int] = {}
+"""Record locks do not exclude brokers within one process: this table does. File identity -> its descriptor."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_locks_of_this_process.clear)  # a fork holds none of them
 
@@ -430,8 +427,18 @@ class RealLock:
         self._identity = identity
 
     def release(self) -> None:
-        for descriptor in _locks_of_this_process.pop(self._identity, []):
+        descriptor = _locks_of_this_process.pop(self._identity, None)
+        if descriptor is not None:
             os.close(descriptor)
+
+
+def _is_held_here(path: str) -> bool:
+    """Asked before the file is opened: closing any descriptor of it would end the process's record lock."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) in _locks_of_this_process
 
 
 def _failure(operation: str, path: str, error: OSError) -> DiskFailure:

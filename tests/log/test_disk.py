@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -158,6 +159,16 @@ def test_files_are_private(tmp_path):
     disk.open(str(tmp_path / "d" / "f"), create=True)
     assert (tmp_path / "d").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "d" / "f").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_lock_that_this_process_holds_costs_nothing_to_ask_for(tmp_path):
+    path = str(tmp_path / ".lock")
+    lock = RealDisk().lock(path)
+    assert lock is not None
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert [RealDisk().lock(path) for _ in range(20)] == [None] * 20
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    lock.release()
 
 
 def test_a_lock_keeps_everybody_else_out(tmp_path):

@@ -94,7 +94,7 @@ class BrokerControl:
             is_heard=sessions.is_heard(request.broker_id),
             kraft_version=self._log.node.quorum.history.kraft_version,
         )
-        written = self._log.append(records)
+        written = self._log.append(records, bytes_max=PLAN_BYTES_MAX)
         is_new = existing is None or existing.broker_epoch != epoch
         sessions.registered(request.broker_id, is_new_incarnation=is_new)
         await self._log.committed(written)

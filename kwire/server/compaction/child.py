@@ -6,6 +6,7 @@ It uses files through the same seam as the broker, and writes nothing but the .c
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -27,6 +28,8 @@ NICENESS: Final = 5
 OPEN_FILES_MAX: Final = 64
 SELECT_SECONDS_MAX: Final = 3600.0 * 24
 """The system refuses much longer waits; a round that may move so little goes on a little early."""
+SET_PARENT_DEATH_SIGNAL: Final = 1
+"""Of prctl(2). The thread counts that began the process: the broker's event loop, which ends it when it ends."""
 WATCH_BYTES: Final = 8 * 1024 * 1024
 """How much is read and written before it is looked whether the broker is still there."""
 
@@ -92,7 +95,16 @@ def _told(report: Report) -> dict[str, Any]:
     return {"end": asdict(report)}
 
 
+def _end_with_broker(broker_process_id: int) -> None:
+    """Also when a fork of the broker's program keeps the other end of the pipe open."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != broker_process_id:
+        sys.exit()
+
+
 def main() -> None:
+    _end_with_broker(int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's interrupt is for the broker, which ends this process
     with contextlib.suppress(OSError):
         os.nice(NICENESS)

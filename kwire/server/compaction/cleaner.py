@@ -34,6 +34,8 @@ logger = logging.getLogger("kwire.server.compaction.cleaner")
 MAP_BYTES_MAX: Final = 2**31 - 1
 ROUNDS_TRIED: Final = 3
 """One process may be killed for its memory, or not be begun for want of it. A log that ends each is left alone then."""
+PAUSE_SECONDS_LEAST: Final = 0.05
+"""Whatever log.cleaner.backoff.ms says: there is nothing to do then."""
 LOOKED_AT: Final = 50
 """Logs between which requests may be served."""
 
@@ -86,7 +88,7 @@ class LogCleaner:
             await self._parts.rounds.close()
 
     async def _pause(self) -> None:
-        seconds = self._parts.config["log.cleaner.backoff.ms"] / 1000.0
+        seconds = max(self._parts.config["log.cleaner.backoff.ms"] / 1000.0, PAUSE_SECONDS_LEAST)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import AsyncGenerator
 from typing import Any, Final, Protocol
 
@@ -105,7 +106,7 @@ class InlineRounds:
 
 async def _start() -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *command_of(CHILD_MODULE),
+        *command_of(CHILD_MODULE, str(os.getpid())),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=LINE_BYTES_MAX,

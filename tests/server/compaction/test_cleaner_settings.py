@@ -82,3 +82,25 @@ def test_a_cleaner_that_is_woken_as_it_is_cancelled_ends(tmp_path: Path, turns: 
 
     with virtual_loop() as loop:
         assert loop.run_until_complete(play())
+
+
+def test_a_pause_of_nothing_leaves_the_loop_to_others(tmp_path: Path) -> None:
+    world = World(tmp_path / "d", **{"log.cleaner.backoff.ms": 0})
+    looks = 0
+    clean = world.cleaner.clean_dirtiest
+
+    async def look() -> bool:
+        nonlocal looks
+        looks += 1
+        return await clean()
+
+    world.cleaner.clean_dirtiest = look  # type: ignore[method-assign]
+
+    async def play() -> None:
+        task = asyncio.get_running_loop().create_task(world.cleaner.run())
+        await asyncio.sleep(10.0)
+        task.cancel()
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(play())
+    assert 10 <= looks <= 1000

@@ -8,6 +8,8 @@ import errno
 import io
 import json
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,6 +34,7 @@ from tests.log.compaction.support import MAP_BYTES, append, candidate_of, swap_i
 from tests.log.compaction.test_round import CONFIG
 from tests.log.support import NOW_MS, ManualClock, batch, everything, open_at, surroundings
 from tests.server.compaction.test_cleaner import SETTINGS as CLEANER_SETTINGS
+from tests.support.waiting import eventually
 
 FAST = 1e308
 
@@ -321,3 +324,31 @@ def test_a_topic_that_is_deleted_during_its_round_harms_no_other(tmp_path: Path,
 
     run(acts())
     assert [record.offset for record in everything(second)] == list(range(301))
+
+
+KILLED = """
+import asyncio, json, os, sys
+from kwire.server.compaction.rounds import _start
+async def main():
+    process = await _start()
+    if os.fork() == 0:  # has the pipe, too
+        os.setsid()
+        sys.stdin.read()
+        os._exit(0)
+    print(process.pid, flush=True)
+    os.kill(os.getpid(), 9)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the process ends with the fork")
+def test_a_fork_of_a_killed_program_does_not_keep_the_process() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdin is not None
+        compacting = Path(f"/proc/{run.stdout.readline().strip()}")
+        run.wait(60)
+        eventually(lambda: not compacting.exists(), "the end of the process")
+        run.stdin.close()
