@@ -404,18 +404,23 @@ class RealDisk:
         except OSError as error:
             raise _failure("open", path, error) from error
         identity = (os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino)
+        mine = [descriptor]
+        held = _locks_of_this_process.setdefault(identity, mine)  # in one step: another thread may be here
+        if held is not mine:
+            # Closing any descriptor of a file ends the process's record locks on it: this one stays as long as they.
+            held.append(descriptor)
+            return None
         try:
             # Java's FileChannel.lock is a POSIX record lock: the same kind keeps kwire and Kafka off one directory.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(descriptor)
+            RealLock(identity).release()
             return None
-        _locks_of_this_process[identity] = descriptor
         return RealLock(identity)
 
 
-_locks_of_this_process: dict[tuple[int, int], int] = {}
-"""Record locks do not exclude brokers within one process: this table does. File identity -> its descriptor."""
+_locks_of_this_process: dict[tuple[int, int], list[int]] = {}
+"""Record locks do not exclude brokers within one process: this table does. File identity -> its open descriptors."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_locks_of_this_process.clear)  # a fork holds none of them
 
@@ -427,13 +432,12 @@ class RealLock:
         self._identity = identity
 
     def release(self) -> None:
-        descriptor = _locks_of_this_process.pop(self._identity, None)
-        if descriptor is not None:
+        for descriptor in _locks_of_this_process.pop(self._identity, []):
             os.close(descriptor)
 
 
 def _is_held_here(path: str) -> bool:
-    """Asked before the file is opened: closing any descriptor of it would end the process's record lock."""
+    """Asked before the file is opened, so that each attempt does not keep a descriptor."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except OSError:

@@ -6,6 +6,8 @@ import errno
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -169,6 +171,23 @@ def test_a_lock_that_this_process_holds_costs_nothing_to_ask_for(tmp_path):
     assert [RealDisk().lock(path) for _ in range(20)] == [None] * 20
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     lock.release()
+
+
+def test_of_threads_that_ask_for_a_lock_at_once_one_gets_it(tmp_path):
+    disk = RealDisk()
+    with ThreadPoolExecutor(2) as threads:
+        for number in range(500):
+            path = str(tmp_path / str(number))
+            together = threading.Barrier(2)
+
+            def ask(path=path, together=together):
+                together.wait(60)
+                return disk.lock(path)
+
+            locks = [each.result() for each in [threads.submit(ask), threads.submit(ask)]]
+            (lock,) = [each for each in locks if each is not None]
+            assert disk.lock(path) is None
+            lock.release()
 
 
 def test_a_lock_keeps_everybody_else_out(tmp_path):
