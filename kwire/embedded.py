@@ -117,9 +117,9 @@ class Broker:
         self._forget()  # not when a signal's handler raised: the broker still stops, and a second call waits for it
 
     def _forget(self) -> None:
+        self._remove_temporary()
         self._bootstrap_server = None
         atexit.unregister(self._stop_at_exit)
-        self._remove_temporary()
 
     @property
     def bootstrap_server(self) -> str:

@@ -16,6 +16,8 @@ import pytest
 
 import kwire
 from kwire.embedded import GO_ALONE, _ProcessRunner
+from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from tests.support.processes import shadow_modules
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, produce, values_in
@@ -372,6 +374,11 @@ def test_a_path_may_be_any_bytes(isolation: Isolation, tmp_path: Path) -> None:
     directory = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     with kwire.Broker(data_dir=directory, isolation=isolation) as broker:
         round_trip(broker)
+        with RawClient(broker.bootstrap_server) as client:
+            (told,) = client.ask(DescribeLogDirsRequest(topics=None), 4).results
+            asked = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=["log.dirs"])
+            (result,) = client.ask(DescribeConfigsRequest(resources=[asked]), 4).results
+        assert told.log_dir == result.configs[0].value == f"{tmp_path}/\ufffd"
     (directory / "meta.properties").write_text("version=77\n")
     with pytest.raises(kwire.BrokerFailedError, match=r"meta\.properties"):
         kwire.Broker(data_dir=directory, isolation=isolation).start()
@@ -463,3 +470,20 @@ def test_a_stop_that_is_interrupted_is_ended_by_the_next(isolation: Isolation, t
     assert first.endswith(" True") or isolation == "process", "the directory goes when the process has ended"
     assert second == "[] []"
     assert third.startswith("127.0.0.1:")
+
+
+def test_a_directory_whose_removal_is_interrupted_goes_with_the_next_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = kwire.Broker().start()
+    assert broker._temporary is not None
+    directory = Path(broker._temporary)
+
+    def interrupt(*_: object, **__: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.rmtree", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        broker.stop()
+    assert directory.is_dir()
+    broker.stop()
+    assert not directory.exists()

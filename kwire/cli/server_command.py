@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import resource
 import shutil
 import sys
@@ -112,7 +113,7 @@ def _read(properties: Path) -> str:
 def _say(line: str) -> None:
     """Tell whoever reads the output. That nobody can is no reason to stop."""
     with suppress(OSError):
-        click.echo(line)
+        click.echo(os.fsencode(line))  # a path may be any bytes
 
 
 def _refuse(message: str) -> NoReturn:

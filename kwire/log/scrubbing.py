@@ -27,6 +27,8 @@ def one_pass(logs: Iterable[PartitionLog], is_held: Callable[[PartitionLog], boo
 
 
 def _check(log: PartitionLog, is_held: Callable[[PartitionLog], bool]) -> Iterator[int]:
+    if log.failure is not None or not is_held(log):
+        return  # it may have no segment
     checked, position, truncations = log.segments.first, 0, log.truncations
     while log.failure is None and is_held(log):
         index = log.segments.index_of(checked.base_offset)

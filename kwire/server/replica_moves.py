@@ -28,6 +28,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Workers
 from kwire.server.directory_assignments import DirectoryAssignments
+from kwire.server.readable import readable
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 
 logger = logging.getLogger("kwire.server.replica_moves")
@@ -94,8 +95,8 @@ class ReplicaMoves:
 
         One that is there already stays, and one that does not exist yet is made there later.
         """
-        wanted = posixpath.abspath(path)
-        directory = next((found for found in self._logs.directories if found.path == wanted), None)
+        wanted = _absolute(path)
+        directory = next((found for found in self._logs.directories if readable(found.path) == readable(wanted)), None)
         if directory is None:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
         path = directory.path
@@ -235,3 +236,11 @@ class ReplicaMoves:
         del self._moves[partition.topic, partition.index]
         self._end_promotion(move)
         self._logs.futures.abandon(partition.topic, partition.index)
+
+
+def _absolute(path: str) -> str:
+    """What a client means; a relative path is none where the current directory was deleted."""
+    try:
+        return posixpath.abspath(path)
+    except FileNotFoundError:
+        return path

@@ -40,6 +40,12 @@ def test_what_is_no_text_is_refused(name: str, escape: str) -> None:
         load_config(f"{name}=PLAINTEXT://a{escape}b:1")
 
 
+@pytest.mark.parametrize("name", ["a\0b", "x\ud800"])
+def test_a_name_that_is_no_text_is_refused(name: str) -> None:
+    with pytest.raises(SettingError, match=r"^the name '.*' has (half of a character|a NUL)$"):
+        make_config({name: "1"})
+
+
 def test_a_path_is_absolute_before_the_program_goes_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = make_config({"log.dirs": "a,b/", "metadata.log.dir": "./b"})

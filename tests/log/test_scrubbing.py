@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
 from kwire.log.partition_log import PartitionLog
 from kwire.log.scrubbing import STEP_BYTES, one_pass
@@ -109,3 +110,13 @@ def test_a_log_that_is_deleted_during_a_pass_is_left_alone(tmp_path: Path) -> No
     (tmp_path / "a").rename(tmp_path / "a.0-delete")
     assert sum(steps) == other.size_in_bytes - other.segments.active.size
     assert deleted.failure is None
+
+
+def test_a_log_that_failed_before_it_had_a_segment_is_passed_over(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    failed, other = filled(tmp_path / "a", disk), filled(tmp_path / "b")
+    disk.fail = lambda operation, path: broken(operation, path) if operation == "create" else None
+    with pytest.raises(DiskFailure):
+        failed.truncate_fully_and_start_at(7)
+    assert (len(failed.segments), failed.failure is None) == (0, False)
+    assert sum(one_pass([failed, other], lambda _: True)) == other.size_in_bytes - other.segments.active.size

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -20,8 +23,9 @@ from kwire.protocol.framing import encode_response, parse_request_header
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kwire.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kwire.server.network import forks
 from kwire.server.network.node_channel import NodeChannel
-from kwire.server.network.node_connection import REQUESTS_IN_FLIGHT_MAX
+from kwire.server.network.node_connection import REQUESTS_IN_FLIGHT_MAX, NodeConnection
 
 SIZE_BYTES = 4
 SPOKEN = (ApiKey.BROKER_HEARTBEAT, ApiKey.UNREGISTER_BROKER)
@@ -281,3 +285,52 @@ def test_an_answer_is_as_large_as_it_may_be(most: int, is_read: bool) -> None:
             channel.close()
 
     asyncio.run(main())
+
+
+def test_a_connection_to_a_node_that_reads_no_more_ends_with_its_timeout() -> None:
+    async def main() -> None:
+        connected: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            cast("Any", writer.transport).pause_reading()
+            connected.set_result(writer.transport)
+
+        server = await asyncio.start_server(hang, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()[:2]
+        connection = NodeConnection(client_id="test", software_version="1")
+        connection.open(host, port)
+        await connected
+        await until(lambda: connection._transport is not None)
+        transport = connection._transport
+        assert transport is not None
+        transport.write(b"x" * 32 * 1024 * 1024)
+        descriptor = connection._descriptor
+        assert descriptor in forks._descriptors
+        connection.close(TimeoutError())
+        await until(lambda: descriptor not in forks._descriptors)
+        connected.result().abort()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(main())
+
+
+def test_a_fork_leaves_files_alone_that_got_the_number_of_a_socket(tmp_path: Path) -> None:
+    program = """
+import os, socket, sys
+from kwire.server.network import forks
+kept, gone = socket.socketpair()
+forks.bound(kept.fileno())
+forks.bound(gone.fileno())
+number = gone.fileno()
+gone.close()
+file = open(sys.argv[1], "w")
+assert file.fileno() == number
+child = os.fork()
+print(os.readlink(f"/proc/self/fd/{kept.fileno()}").partition(":")[0], file=file, flush=True)
+if child:
+    os.waitpid(child, 0)
+"""
+    path = tmp_path / "file"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program, str(path)], timeout=60, check=True)
+    assert sorted(path.read_text().split()) == ["/dev/null", "socket"]

@@ -93,11 +93,17 @@ class Swap:
                 raise DiskFailure(full.operation, full.path, full.error) from full
 
     def discard(self) -> None:
-        """Remove what the round wrote for this group, after it was overtaken before replace()."""
+        """Remove what the round wrote for this group, after it was overtaken before replace().
+
+        Raises DiskFailure; what is left would take the place of the log after a crash.
+        """
+        try:
+            for path in cleaned_paths(self._directory, self._base_offset):  # the .log first, which would prove a swap
+                self._disk.unlink(path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
+                self._disk.unlink(path)
+        except DiskFullError as full:  # as some file systems say of a removal
+            raise DiskFailure(full.operation, full.path, full.error) from full
         self._log.segments.before_removal = None
-        for path in cleaned_paths(self._directory, self._base_offset):  # the .log first, which would prove a swap
-            self._disk.unlink(path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
-            self._disk.unlink(path)
 
 
 def _find(log: PartitionLog, group: CleanedGroup) -> list[Segment]:

@@ -20,6 +20,7 @@ from kwire.server.broker_loggers import check_node, levels
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.long_answers import Pieces
+from kwire.server.readable import readable
 from kwire.server.settings.config_entries import ConfigEntry
 
 DESCRIBED: Final = frozenset({2, 4, 8, 16, 32})
@@ -135,15 +136,19 @@ def _broker_entries(name: str, context: RequestContext) -> Sequence[ConfigEntry]
     return services.config_entries.of_broker()
 
 
+def _readable(value: str | None) -> str | None:
+    return None if value is None else readable(value)
+
+
 def _shown(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         name=entry.name,
-        value=entry.value,
+        value=_readable(entry.value),
         read_only=entry.read_only,
         config_source=entry.source,
         is_sensitive=entry.sensitive,
         synonyms=[
-            DescribeConfigsSynonym(name=name, value=value, source=source)
+            DescribeConfigsSynonym(name=name, value=_readable(value), source=source)
             for name, value, source in (entry.synonyms if request.include_synonyms else ())
         ],
         config_type=entry.type,

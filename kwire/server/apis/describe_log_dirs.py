@@ -16,6 +16,7 @@ from kwire.protocol.messages.describe_log_dirs import (
 from kwire.server.context import RequestContext
 from kwire.server.cordoned_directories import has_cordoned_directories
 from kwire.server.dispatch import Api
+from kwire.server.readable import readable
 
 
 def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
@@ -36,7 +37,7 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Describe
 
 def _directory(directory: LogDirectory, partitions: list[Partition], context: RequestContext) -> DescribeLogDirsResult:
     if directory.is_offline:
-        return DescribeLogDirsResult(log_dir=directory.path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+        return DescribeLogDirsResult(log_dir=readable(directory.path), error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in partitions:
         key = (partition.topic, partition.index)
@@ -46,7 +47,7 @@ def _directory(directory: LogDirectory, partitions: list[Partition], context: Re
             topic.partitions.append(_partition(partition, future))
     total, usable = context.services.disk.space(directory.path)
     return DescribeLogDirsResult(
-        log_dir=directory.path,
+        log_dir=readable(directory.path),
         topics=list(topics.values()),
         total_bytes=total,
         usable_bytes=usable,

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from typing import Final
 
 NO_SOCKET: Final = -1
 """Of a transport that has none, as in a simulation."""
 
-_descriptors: set[int] = set()
+_descriptors: dict[int, int] = {}
+"""Each with the inode of its socket: a loop that is closed forgets connections without a word."""
 
 
 def opened(transport: asyncio.BaseTransport) -> int:
@@ -28,20 +30,22 @@ def opened(transport: asyncio.BaseTransport) -> int:
 def bound(descriptor: int) -> None:
     """Take note of a socket."""
     if descriptor >= 0:
-        _descriptors.add(descriptor)
+        _descriptors[descriptor] = os.fstat(descriptor).st_ino
 
 
 def closing(descriptor: int) -> None:
     """Forget a socket, before it is closed."""
-    _descriptors.discard(descriptor)
+    _descriptors.pop(descriptor, None)
 
 
 def _lead_nowhere() -> None:
     if not _descriptors:
         return
     nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for descriptor in _descriptors:
-        os.dup2(nowhere, descriptor, inheritable=False)
+    for descriptor, inode in _descriptors.items():
+        with suppress(OSError):  # it is closed
+            if os.fstat(descriptor).st_ino == inode:
+                os.dup2(nowhere, descriptor, inheritable=False)
     os.close(nowhere)
     _descriptors.clear()
 

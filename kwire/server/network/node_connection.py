@@ -102,7 +102,7 @@ class NodeConnection(asyncio.Protocol):
         if self._opening is not None:
             self._opening.cancel()
         if self._transport is not None:
-            self._transport.close()
+            self._transport.abort()  # nobody waits for what is unsent; a node that hangs would keep it for ever
         for response in self._responses():
             if not response.done():
                 response.set_exception(error)

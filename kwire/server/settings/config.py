@@ -104,7 +104,10 @@ def make_config(values: Mapping[str, str]) -> BrokerConfig:
     """A configuration from settings by their dotted names. Raises SettingError."""
     given = {name: value.strip() for name, value in values.items()}
     for name, value in given.items():
-        _check_text(name, value)
+        _check_text(f"the name {name!r}", name, "strict")
+        _check_text(name, value, "surrogateescape" if name in _PATHS else "strict")
+        if len(value) > STRING_BYTES_MAX and name not in _PATHS:
+            raise SettingError(f"{name}: is longer than {STRING_BYTES_MAX} characters, which no node could be told")
     _name_node_twice(given)
     typed = _typed(given)
     if "queued.max.request.bytes" not in given:
@@ -144,19 +147,17 @@ def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig
     )
 
 
-def _check_text(name: str, value: str) -> None:
+def _check_text(what: str, text: str, errors: str) -> None:
     """Refuse what neither a path nor a record of the metadata log can hold: NUL, and half of a character.
 
     Of a path the system need not know the characters: Python writes other bytes as halves that it reads back.
     """
     try:
-        value.encode("utf-8", "surrogateescape" if name in _PATHS else "strict")
+        text.encode("utf-8", errors)
     except UnicodeEncodeError:
-        raise SettingError(f"{name}: {value!r} has half of a character") from None
-    if "\0" in value:
-        raise SettingError(f"{name}: {value!r} has a NUL")
-    if len(value) > STRING_BYTES_MAX and name not in _PATHS:
-        raise SettingError(f"{name}: is longer than {STRING_BYTES_MAX} characters, which no other node could be told")
+        raise SettingError(f"{what}: {text!r} has half of a character") from None
+    if "\0" in text:
+        raise SettingError(f"{what}: {text!r} has a NUL")
 
 
 def _name_node_twice(given: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.partition_log import PartitionLog
 from tests.log.compaction.support import MAP_BYTES, append, candidate_of, compact, keyed
-from tests.log.faults import FaultyDisk, broken
+from tests.log.faults import FaultyDisk, broken, full
 from tests.log.support import NOW_MS, everything, open_at, surroundings
 
 CONFIG = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, index_interval_bytes=0)
@@ -204,6 +204,25 @@ def test_a_log_that_is_cut_while_a_swap_becomes_durable_keeps_what_comes_then(tm
     log.close(clean=False)  # killed, before the cleaner hears of it
     log = open_at(tmp_path / "orders-0", CONFIG)
     assert picture(log) == [*[record for record in old if record[0] < 4], (4, b"z", b"1"), (5, b"z", b"2")]
+    log.close(clean=False)
+
+
+def test_a_swap_that_cannot_be_taken_back_takes_the_log_offline(tmp_path: Path) -> None:
+    """Some file systems need space to remove a file. What is left would take the place of the log after a crash."""
+    disk = FaultyDisk()
+    log = fill(tmp_path / "orders-0", disk)
+    old = picture(log)
+    swap = Swap(log, disk, group_of(log, disk), log.truncations)
+    swap.decide()
+    swap.sync()
+    disk.fail = lambda operation, path: full(operation, path) if operation == "unlink" else None
+    with pytest.raises(DiskFailure):
+        log.truncate_to(3)
+    assert log.failure is not None
+    disk.fail = lambda operation, path: None
+    log.close(clean=False)
+    log = open_at(tmp_path / "orders-0", CONFIG, recovery_point=10)
+    assert picture(log) == [record for record in old if record[0] in (3, 8, 9, 10)], "nothing was cut"
     log.close(clean=False)
 
 
