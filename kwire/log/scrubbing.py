@@ -10,6 +10,7 @@ from typing import Final
 
 from kwire.log.disk import DiskFailure
 from kwire.log.partition_log import PartitionLog
+from kwire.log.segment import Segment
 from kwire.protocol.error_codes import KafkaError
 
 STEP_BYTES: Final = 64 * 1024
@@ -27,11 +28,10 @@ def one_pass(logs: Iterable[PartitionLog], is_held: Callable[[PartitionLog], boo
 
 
 def _check(log: PartitionLog, is_held: Callable[[PartitionLog], bool]) -> Iterator[int]:
-    if log.failure is not None or not is_held(log):
-        return  # it may have no segment
-    checked, position, truncations = log.segments.first, 0, log.truncations
+    checked: Segment | None = None  # a log that has failed may have none
+    position, truncations = 0, log.truncations
     while log.failure is None and is_held(log):
-        index = log.segments.index_of(checked.base_offset)
+        index = 0 if checked is None else log.segments.index_of(checked.base_offset)
         segment = log.segments[index]
         if segment is not checked or log.truncations != truncations:
             # Retention or compaction was here, or the segment was cut and has other batches now.

@@ -126,3 +126,19 @@ def test_a_directory_is_cordoned_by_the_name_that_the_settings_give_it(
     with RunningBroker(data_dir, config) as running:
         cordoned = running.call(lambda: [each.path for each in running.server._logs.directories if each.is_cordoned])
     assert cordoned == directories[:1]
+
+
+def test_a_relative_path_is_none_where_the_current_directory_was_deleted(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with RunningBroker(data_dir) as running, running.client() as client:
+        topic, _ = create_topic(client)
+        monkeypatch.chdir(gone)
+        gone.rmdir()
+        moved = AlterReplicaLogDirTopic(name=topic, partitions=[0])
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="d1", topics=[moved])])
+        (result,) = client.ask(request, 2).results
+        monkeypatch.undo()
+    assert [each.error_code for each in result.partitions] == [ErrorCode.LOG_DIR_NOT_FOUND]

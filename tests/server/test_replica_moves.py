@@ -393,19 +393,6 @@ def test_clients_know_log_directories_by_their_absolute_paths(
         assert list(places(client, topic)) == [away]
 
 
-def test_a_relative_path_is_none_where_the_current_directory_was_deleted(
-    data_dir: Path, config: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    with RunningBroker(data_dir, config) as running, running.client() as client:
-        topic, _ = create_topic(client)
-        monkeypatch.chdir(gone)
-        gone.rmdir()
-        assert ask_to_move(client, "d1", topic) == [ErrorCode.LOG_DIR_NOT_FOUND]
-        monkeypatch.undo()
-
-
 def test_a_move_goes_on_after_a_restart(data_dir: Path, config: dict[str, str], directories: list[str]) -> None:
     with RunningBroker(data_dir, config) as running, running.client() as client:
         topic, home, away = beginning_to_move(client, directories)
