@@ -11,6 +11,7 @@ import asyncio
 import atexit
 import contextlib
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -197,12 +198,14 @@ class _ThreadRunner:
         self._is_abandoned = False
         self._bootstrap_server = ""
         self._error: BaseException | None = None
-        self._ended = threading.Event()
-        """An interrupted Thread.join() takes a thread that runs on for one that has ended (bpo-45274)."""
+        self._has_ended = False
+        self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()
+        """Told when the thread ends. An interrupted Thread.join() takes one that runs on for one that has ended
+        (bpo-45274), and an interrupted threading.Event may keep its lock for ever."""
 
     def start(self, settings: Mapping[str, str]) -> str:
         self._ready.clear()
-        self._ended.clear()
+        self._has_ended, self._ended = False, queue.SimpleQueue()
         self._error = None
         self._is_abandoned = False
         self._loop = self._stopping = None
@@ -218,7 +221,8 @@ class _ThreadRunner:
         assert self._stopping is not None
         with contextlib.suppress(RuntimeError):  # the loop has ended by itself
             self._loop.call_soon_threadsafe(self._stopping.set)
-        self._ended.wait()
+        while not self._has_ended:
+            self._ended.get()
         self._thread.join()
         self._raise_error()
 
@@ -227,8 +231,11 @@ class _ThreadRunner:
         if self._loop is not None and self._stopping is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._stopping.set)
-        if self._thread is not None and self._thread.is_alive() and self._ended.wait(STOP_SECONDS_MAX):
-            self._thread.join()
+        if self._thread is not None and self._thread.is_alive():
+            with contextlib.suppress(queue.Empty):
+                if not self._has_ended:
+                    self._ended.get(timeout=STOP_SECONDS_MAX)
+                self._thread.join()
 
     def _raise_error(self) -> None:
         if self._error is not None:
@@ -241,7 +248,8 @@ class _ThreadRunner:
             self._error = error
         finally:
             self._ready.set()
-            self._ended.set()
+            self._has_ended = True
+            self._ended.put(None)
 
     async def _serve(self, settings: Mapping[str, str]) -> None:
         self._loop = asyncio.get_running_loop()
