@@ -187,25 +187,46 @@ def _text(value: object) -> str:
     return str(value)
 
 
+class _Latch:
+    """Event that another thread sets once, and whose wait() a signal handler may interrupt and the caller repeat.
+
+    threading.Event is not safe for that: a handler that raises inside wait() can leave its lock acquired for ever.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def set(self) -> None:
+        self._is_set = True
+        self._tokens.put(None)
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until set() is called; return False after the timeout."""
+        while not self._is_set:
+            try:
+                self._tokens.get(timeout=timeout_seconds)
+            except queue.Empty:
+                break
+        return self._is_set
+
+
 class _ThreadRunner:
     """Runs a broker on an event loop in a daemon thread."""
 
     def __init__(self) -> None:
-        self._ready = threading.Event()
+        self._ready = _Latch()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._is_abandoned = False
         self._bootstrap_server = ""
         self._error: BaseException | None = None
-        self._has_ended = False
-        self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()
-        """Told when the thread ends. An interrupted Thread.join() takes one that runs on for one that has ended
-        (bpo-45274), and an interrupted threading.Event may keep its lock for ever."""
+        self._ended = _Latch()
+        """Set when the thread has ended. Thread.join() cannot be repeated after an interrupt (bpo-45274)."""
 
     def start(self, settings: Mapping[str, str]) -> str:
-        self._ready.clear()
-        self._has_ended, self._ended = False, queue.SimpleQueue()
+        self._ready, self._ended = _Latch(), _Latch()
         self._error = None
         self._is_abandoned = False
         self._loop = self._stopping = None
@@ -221,8 +242,7 @@ class _ThreadRunner:
         assert self._stopping is not None
         with contextlib.suppress(RuntimeError):  # the loop has ended by itself
             self._loop.call_soon_threadsafe(self._stopping.set)
-        while not self._has_ended:
-            self._ended.get()
+        self._ended.wait()
         self._thread.join()
         self._raise_error()
 
@@ -231,11 +251,8 @@ class _ThreadRunner:
         if self._loop is not None and self._stopping is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._stopping.set)
-        if self._thread is not None and self._thread.is_alive():
-            with contextlib.suppress(queue.Empty):
-                if not self._has_ended:
-                    self._ended.get(timeout=STOP_SECONDS_MAX)
-                self._thread.join()
+        if self._thread is not None and self._thread.is_alive() and self._ended.wait(STOP_SECONDS_MAX):
+            self._thread.join()
 
     def _raise_error(self) -> None:
         if self._error is not None:
@@ -248,8 +265,7 @@ class _ThreadRunner:
             self._error = error
         finally:
             self._ready.set()
-            self._has_ended = True
-            self._ended.put(None)
+            self._ended.set()
 
     async def _serve(self, settings: Mapping[str, str]) -> None:
         self._loop = asyncio.get_running_loop()
