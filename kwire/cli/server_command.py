@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import resource
 import shutil
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,7 +14,7 @@ import click
 
 from kwire import event_loop
 from kwire.cli.log_lines import LineLimit, OneLineFormatter
-from kwire.cli.stopping import Stopping
+from kwire.cli.stopping import Stopping, say
 from kwire.cluster.directory import DirectoryRefused
 from kwire.invariants import failure_reason, is_broken_invariant
 from kwire.kept_objects import KeptObjects
@@ -110,12 +108,6 @@ def _read(properties: Path) -> str:
         _refuse(f"{properties}: is not a text file")
 
 
-def _say(line: str) -> None:
-    """Tell whoever reads the output. That nobody can is no reason to stop."""
-    with suppress(OSError):
-        click.echo(os.fsencode(line))  # a path may be any bytes
-
-
 def _refuse(message: str) -> NoReturn:
     click.echo(f"kwire: {message}", err=True)
     sys.exit(EXIT_REFUSED)
@@ -146,13 +138,13 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
 
         server = ControllerServer(config)
     if not await _starts(server, stopping.wanted):
-        _say("kwire: stopped before it served")
+        say("kwire: stopped before it served")
         return 0
     if isinstance(server, BrokerServer):
         what = f"serving Kafka on {server.bootstrap_server}"
     else:
         what = f"controlling on {', '.join(server.addresses)}"
-    _say(f"kwire: {what}, node {config.node_id}, data in {', '.join(config.log_dirs)} (Ctrl-C stops)")
+    say(f"kwire: {what}, node {config.node_id}, data in {', '.join(config.log_dirs)} (Ctrl-C stops)")
     server.failed.add_done_callback(lambda _: stopping.wanted.set())
     await stopping.wanted.wait()
     failed = server.failed.done()
@@ -161,7 +153,7 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     else:
         await server.stop()
     if not failed:
-        _say("kwire: stopped")
+        say("kwire: stopped")
         return 0
     failure = server.failed.result()
     click.echo(f"kwire: stopped, because {failure_reason(failure)}", err=True)

@@ -20,6 +20,12 @@ LET_GO = "kwire: no longer serving"
 GO_ALONE = b"\n"
 
 
+def say(line: str) -> None:
+    """Print a line of a running node; an output that cannot be written is ignored, so that the node goes on."""
+    with suppress(OSError):
+        click.echo(os.fsencode(line))  # a path may be any bytes
+
+
 class Stopping:
     """Made in the loop, before anybody is told that the node serves: from then on signals find it ready."""
 
@@ -46,7 +52,6 @@ class Stopping:
     async def before_leaving(self) -> bool:
         """Wait for leave to go out of the quorum; whether others go on, who need a leader."""
         if self._with_stdin and self._others_go_on:
-            with suppress(OSError):  # nobody reads
-                click.echo(LET_GO)
+            say(LET_GO)
             await self._may_leave.wait()
         return self._others_go_on
