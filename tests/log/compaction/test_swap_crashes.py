@@ -192,12 +192,17 @@ def test_a_round_that_was_overtaken_is_discarded(tmp_path: Path, when: str) -> N
     assert not [path for path in Path(log.directory).iterdir() if path.suffix in (".swap", ".cleaned")]
 
 
-def test_a_log_that_is_cut_while_a_swap_becomes_durable_keeps_what_comes_then(tmp_path: Path) -> None:
-    disk = RealDisk()
+def decided(tmp_path: Path, disk: RealDisk) -> tuple[PartitionLog, Picture, Swap]:
+    """A log, its records, and a swap whose decision a worker makes durable next."""
     log = fill(tmp_path / "orders-0", disk)
     old = picture(log)
     swap = Swap(log, disk, group_of(log, disk), log.truncations)
-    swap.decide()  # and a worker begins to sync the directory
+    swap.decide()
+    return log, old, swap
+
+
+def test_a_log_that_is_cut_while_a_swap_becomes_durable_keeps_what_comes_then(tmp_path: Path) -> None:
+    log, old, swap = decided(tmp_path, RealDisk())
     log.truncate_to(4)
     log.append(keyed((b"z", b"1"), (b"z", b"2")), leader_epoch=1)
     assert swap.is_overtaken()
@@ -210,10 +215,7 @@ def test_a_log_that_is_cut_while_a_swap_becomes_durable_keeps_what_comes_then(tm
 def test_a_swap_that_cannot_be_taken_back_takes_the_log_offline(tmp_path: Path) -> None:
     """Some file systems need space to remove a file. What is left would take the place of the log after a crash."""
     disk = FaultyDisk()
-    log = fill(tmp_path / "orders-0", disk)
-    old = picture(log)
-    swap = Swap(log, disk, group_of(log, disk), log.truncations)
-    swap.decide()
+    log, old, swap = decided(tmp_path, disk)
     swap.sync()
     disk.fail = lambda operation, path: full(operation, path) if operation == "unlink" else None
     with pytest.raises(DiskFailure):
@@ -227,11 +229,7 @@ def test_a_swap_that_cannot_be_taken_back_takes_the_log_offline(tmp_path: Path) 
 
 
 def test_a_segment_that_is_deleted_while_a_swap_becomes_durable_does_not_come_back(tmp_path: Path) -> None:
-    disk = RealDisk()
-    log = fill(tmp_path / "orders-0", disk)
-    old = picture(log)
-    swap = Swap(log, disk, group_of(log, disk), log.truncations)
-    swap.decide()
+    log, old, swap = decided(tmp_path, RealDisk())
     log.delete_records_before(4)
     log.apply_retention(NOW_MS, log.log_end_offset)
     assert swap.is_overtaken()
