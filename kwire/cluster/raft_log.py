@@ -34,7 +34,7 @@ logger = logging.getLogger("kwire.cluster.metadata_log")
 
 PART_SUFFIX = ".part"
 BATCH_BYTES_MAX = 8 * 1024 * 1024
-"""Of records that others ask for, as in Apache Kafka: a follower has to take a batch whole, and in time."""
+"""Maximum size of a batch of records, as in Apache Kafka: a follower fetches a batch whole, within its timeout."""
 STAGED_RECOVERY_POINT = RECOVERY_POINT_FILE + STAGED_SUFFIX
 
 

@@ -372,7 +372,7 @@ class LogManager:
                     logger.warning("Retention leaves %s-%s as it is: %s", log.topic, log.partition, error)
 
     def remove_later(self, pending: PendingDeletion) -> None:
-        """Take over what nobody uses any more. The wall clock has no say: set back, it would keep files for years."""
+        """Schedule the removal of renamed files, by the monotonic clock: the wall clock may be set back."""
         self._pending.append((self._surroundings.clock.monotonic_ms() + pending.delay_ms, pending.paths))
 
     def take_due_files(self) -> list[str]:
@@ -402,7 +402,7 @@ class LogManager:
             job.release()
 
     def holds(self, log: PartitionLog) -> bool:
-        """Whether it is still the partition's log: not deleted, moved or closed."""
+        """Return whether this is the open log of its partition: not deleted, moved or closed."""
         return self.get(log.topic, log.partition) is log
 
     def expire_producers(self, expiration_ms: int) -> None:

@@ -44,7 +44,7 @@ from kwire.seams import Clock
 logger = logging.getLogger("kwire.cluster.controller")
 
 PLAN_BYTES_MAX = 64 * 1024 * 1024
-"""Of what follows from a broker's end or start: a record for each of its partitions."""
+"""Maximum size of a batch that a broker's start or stop causes: it has a record for each partition of the broker."""
 LOOKS_PER_SESSION = 4
 """How often at least, in the time of a session, one that is over is looked for."""
 

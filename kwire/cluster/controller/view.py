@@ -75,7 +75,7 @@ class ControllerView:
         return allows
 
     def _setting(self, topic: TopicImage, name: str) -> Any:
-        """The typed value. What is configured and makes no sense, as nobody checks it for brokers, is passed over."""
+        """Return the typed value of a setting; skip values that do not parse, as nothing validates those of brokers."""
         for kind, resource in (
             (ConfigResourceType.TOPIC, topic.name),
             (ConfigResourceType.BROKER, str(self.controller_id)),

@@ -123,7 +123,7 @@ class Core:
         return not is_committed and self.history.voters_at(written_at).is_voter(self.config.key)
 
     def is_believable(self, epoch: int) -> bool:
-        """Whether an epoch that a message names can be: its sender may be anybody, and epochs do not go back."""
+        """Return whether an epoch in a message is plausible: anyone can send one, and epochs never decrease."""
         return epoch <= self.epoch + 1 or epoch <= min(self.epoch + EPOCHS_MISSED_MAX, EPOCH_MAX - EPOCHS_MISSED_MAX)
 
     @property
