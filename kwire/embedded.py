@@ -17,6 +17,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ ANY_PORT = "PLAINTEXT://127.0.0.1:0"
 READY_LINE = "kwire: serving Kafka on "
 GO_ALONE = "\n"
 """Line for a node that is stopped by a signal: the other nodes of its quorum go on (kwire.cli.stopping)."""
+_LOOK_SECONDS = 0.5
 LAST_LINES_MAX = 20
 """Lines of a broker's process that are kept for the error that says why it ended."""
 
@@ -191,6 +193,7 @@ class _Latch:
     """Event that another thread sets once, and whose wait() a signal handler may interrupt and the caller repeat.
 
     threading.Event is not safe for that: a handler that raises inside wait() can leave its lock acquired for ever.
+    A signal that comes just before the wait begins does not end it, so that wait() looks again every half second.
     """
 
     def __init__(self) -> None:
@@ -203,11 +206,10 @@ class _Latch:
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until set() is called; return False after the timeout."""
-        while not self._is_set:
-            try:
-                self._tokens.get(timeout=timeout_seconds)
-            except queue.Empty:
-                break
+        until = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while not self._is_set and (until is None or time.monotonic() < until):
+            with contextlib.suppress(queue.Empty):
+                self._tokens.get(timeout=_LOOK_SECONDS)
         return self._is_set
 
 

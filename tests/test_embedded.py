@@ -426,7 +426,7 @@ def test_a_program_may_change_its_directory(tmp_path: Path, monkeypatch: pytest.
 
 
 STOPS = """
-import asyncio, os, signal, sys, tempfile, threading
+import _thread, asyncio, os, signal, sys, tempfile, threading
 import kwire
 from kwire.server.broker import BrokerServer
 class Interrupted(Exception): pass
@@ -436,7 +436,7 @@ tempfile.tempdir = sys.argv[2]
 broker = kwire.Broker(isolation=sys.argv[1])
 stop, join, interrupted = BrokerServer.stop, threading.Thread.join, threading.Event()
 async def stop_late(server, **options):
-    os.kill(os.getpid(), signal.SIGALRM)
+    _thread.interrupt_main(signal.SIGALRM)  # as a signal that comes just before the wait: it ends no system call
     await asyncio.get_running_loop().run_in_executor(None, interrupted.wait)
     await stop(server, **options)
 def join_interrupted(thread, timeout=None):
