@@ -340,7 +340,8 @@ def test_a_broker_that_ended_well_but_by_itself_is_told_of() -> None:
 
 
 INTERRUPTED = """
-import sys, kwire
+import signal, sys, kwire
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 with kwire.Broker(isolation=sys.argv[1]) as broker:
     try:
         print(broker.bootstrap_server, flush=True)

@@ -10,6 +10,7 @@ is copied as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.plan import LastRecord, RoundEnd, RoundPlan
@@ -29,6 +30,9 @@ from kwire.protocol.records import (
     encode_record,
 )
 
+INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
+
 
 class BatchFilter:
     """Decides on the batches of one round, in the order of the log."""
@@ -40,7 +44,7 @@ class BatchFilter:
         self._transactions = transactions
         self._outcome = outcome
         self._now_ms = plan.now_ms
-        self._new_horizon_ms = plan.now_ms + plan.delete_retention_ms
+        self._new_horizon_ms = min(plan.now_ms + plan.delete_retention_ms, INT64_MAX)
         self._last_records: dict[int, LastRecord] = {record.producer_id: record for record in plan.last_records}
 
     def kept(self, batch: memoryview, header: BatchHeader, *, is_last: bool) -> bytes | bytearray | memoryview | None:
@@ -141,7 +145,9 @@ def _with_horizon(header: BatchHeader, records: list[Record], horizon_ms: int) -
     """The batch with these records and a delete horizon."""
     body = bytearray()
     for record in records:
-        encode_record(body, record, record.offset - header.base_offset, record.timestamp - horizon_ms)
+        # A delta that leaves 64 bits wraps, as Java's does, and so does whoever adds it.
+        delta = (record.timestamp - horizon_ms - INT64_MIN) % 2**64 + INT64_MIN
+        encode_record(body, record, record.offset - header.base_offset, delta)
     max_timestamp = max(record.timestamp for record in records)
     return _assemble(header, body, len(records), horizon_ms, max_timestamp, header.attributes | DELETE_HORIZON_FLAG)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.log.partition_log import PartitionLog
 from kwire.log.scrubbing import one_pass
 from kwire.protocol.compression import Codec
-from kwire.protocol.records import BatchHeader
+from kwire.protocol.records import BatchHeader, Record, encode_batch
 from tests.log.compaction.support import append, candidate_of, compact, keyed
 from tests.log.support import NOW_MS, everything, headers, marker, open_at
 
@@ -71,6 +72,20 @@ def test_records_built_alike_and_records_that_differ_are_thinned_alike(log: Part
     compact(log)
     expected = {key: offset for offset, (key, _) in enumerate([*alike, *mixed])}
     assert {key: offset for offset, key, _ in survivors(log)} == expected
+
+
+@pytest.mark.parametrize("timestamp", [NOW_MS, -1, NOW_MS + 1 - 2**63])
+def test_a_tombstone_may_stay_for_ever_whatever_its_timestamp(tmp_path: Path, timestamp: int) -> None:
+    log = open_at(tmp_path / "orders-0", replace(CONFIG, delete_retention_ms=2**63 - 1))
+    log.append(encode_batch([Record(key=b"a", value=None, timestamp=timestamp)]), leader_epoch=0)
+    append(log, (b"b", b"1"))
+    log.roll()
+    compact(log)
+    assert stored(log)[0].base_timestamp == 2**63 - 1
+    assert everything(log)[0].timestamp == timestamp
+    log.roll()
+    compact(log, now_ms=2**62)
+    assert (0, b"a", None) in survivors(log)
 
 
 def test_a_tombstone_stays_until_its_horizon_and_takes_the_value_at_once(log: PartitionLog) -> None:
