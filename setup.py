@@ -39,7 +39,9 @@ COMPILED = [
     "kwire/server/fetch_sessions.py",
     "kwire/server/network/listener.py",
     "kwire/server/network/outbox.py",
+    "kwire/server/network/pending.py",
     "kwire/server/network/request_memory.py",
+    "kwire/server/network/turns.py",
 ]
 INTERPRETED = {
     "__init__.py",

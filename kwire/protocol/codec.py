@@ -7,7 +7,7 @@ A decoder raises ProtocolError for whatever the peer got wrong, and takes time a
 encoder raises EncodeError for a value that the version cannot express: that is our mistake, not the peer's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Protocol, TypeVar
 
 from kwire.protocol.decoder_source import compile_decoder
@@ -16,7 +16,21 @@ from kwire.protocol.error_codes import EncodeError, ProtocolError
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.schema import schema_of
 
-__all__ = ["Decoder", "Detached", "EncodeError", "Encoder", "decode", "decode_prefix", "decoder", "encode", "encoder"]
+__all__ = [
+    "Decoder",
+    "Detached",
+    "EncodeError",
+    "Encoder",
+    "PiecesDecoder",
+    "PiecesEncoder",
+    "decode",
+    "decode_prefix",
+    "decoder",
+    "encode",
+    "encoder",
+    "pieces_decoder",
+    "pieces_encoder",
+]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -29,8 +43,22 @@ class Decoder(Protocol[T_co]):
     def __call__(self, buffer: bytes | bytearray, position: int, /) -> tuple[T_co, int]: ...
 
 
+class PiecesDecoder(Protocol[T_co]):
+    """A decoder that stops now and then (source.STEPS), for a message of which there may be much."""
+
+    def __call__(self, buffer: bytes | bytearray, position: int, /) -> Generator[None, None, tuple[T_co, int]]: ...
+
+
 class Encoder(Protocol[T_contra]):
     def __call__(self, message: T_contra, out: bytearray, detached: Detached | None, /) -> None: ...
+
+
+class PiecesEncoder(Protocol[T_contra]):
+    """An encoder that stops now and then; nobody else may write to `out` meanwhile."""
+
+    def __call__(
+        self, message: T_contra, out: bytearray, detached: Detached | None, /
+    ) -> Generator[None, None, None]: ...
 
 
 _decoders: dict[tuple[type, int], Callable[..., Any]] = {}
@@ -57,6 +85,16 @@ def encoder(cls: type[T], version: int) -> Encoder[T]:
             raise EncodeError(f"{schema.name} has no version {version}")
         compiled = _encoders[cls, version] = compile_encoder(schema, version)
     return compiled
+
+
+def pieces_decoder(cls: type[T], version: int) -> PiecesDecoder[T]:
+    """The decoder in pieces; compiled anew at each call."""
+    return compile_decoder(schema_of(cls), version, in_pieces=True)
+
+
+def pieces_encoder(cls: type[T], version: int) -> PiecesEncoder[T]:
+    """The encoder in pieces; compiled anew at each call."""
+    return compile_encoder(schema_of(cls), version, in_pieces=True)
 
 
 def decode(cls: type[T], version: int, buffer: bytes | bytearray, position: int = 0) -> T:

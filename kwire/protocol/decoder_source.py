@@ -8,8 +8,8 @@ How hostile input is bounded. A Python slice behind the buffer's end is silently
 for a moment; but it never steps back (every length is checked to be no less than zero), every read of a number or of a
 length raises behind the end, and the function's last act is to compare `pos` with the end. Every array element has at
 least one such read, and counts are compared with the bytes that remain, so work and memory stay proportional to the
-input. A request may have ELEMENTS_MAX array elements in all: each becomes an object and a step of its handler, and one
-client's step is every client's wait.
+input. A request may have ELEMENTS_MAX array elements in all: each becomes an object and a step of its handler. A
+decoder in pieces, for large requests, lets others have their turn between some of them.
 """
 
 import struct
@@ -26,13 +26,13 @@ ELEMENTS_MAX = 100_000
 """Array elements of one request, over all its arrays."""
 
 
-def compile_decoder(schema: Schema, version: int) -> Callable[..., Any]:
-    return _DecoderSource(f"decode_{schema.name}_v{version}", schema, version).build()
+def compile_decoder(schema: Schema, version: int, *, in_pieces: bool = False) -> Callable[..., Any]:
+    return _DecoderSource(f"decode_{schema.name}_v{version}", schema, version, in_pieces=in_pieces).build()
 
 
 class _DecoderSource(Source):
-    def __init__(self, name: str, schema: Schema, version: int) -> None:
-        super().__init__(name, schema, version)
+    def __init__(self, name: str, schema: Schema, version: int, *, in_pieces: bool) -> None:
+        super().__init__(name, schema, version, in_pieces=in_pieces)
         self._run: list[tuple[str, int, str]] = []
         self._after_run: list[str] = []
         self.names |= {
@@ -51,6 +51,7 @@ class _DecoderSource(Source):
     def build(self) -> Callable[..., Any]:
         title = f"{self.schema.name} v{self.version}"
         with self.block(f"def {self.name}(buf, pos):"):
+            self.begin_steps()
             self.line("end = len(buf)")
             if self.schema.kind == "request":
                 self.line("elements = 0")
@@ -205,7 +206,7 @@ class _DecoderSource(Source):
                 self.line("elements += count")
                 with self.block(f"if elements > {ELEMENTS_MAX}:"):
                     self.line(f"raise ProtocolError(f'{spec.name} brings the request to {{elements}} elements')")
-            if isinstance(element, Primitive) and element.format:
+            if isinstance(element, Primitive) and element.format and not (element is UUID16 and self.in_pieces):
                 self._fixed_elements(element, target)
             else:
                 self._loop(spec, element, target)
@@ -238,7 +239,9 @@ class _DecoderSource(Source):
                 self._struct(element, item)
             else:
                 self._primitive(spec, element, item, nullable=False)
+                self._flush()
             self.line(f"{items}.append({item})")
+            self.step()
 
 
 _SLICES = {

@@ -17,13 +17,13 @@ from kwire.protocol.schema import Array, FieldSchema, Schema
 from kwire.protocol.source import Source
 
 
-def compile_encoder(schema: Schema, version: int) -> Callable[..., Any]:
-    return _EncoderSource(f"encode_{schema.name}_v{version}", schema, version).build()
+def compile_encoder(schema: Schema, version: int, *, in_pieces: bool = False) -> Callable[..., Any]:
+    return _EncoderSource(f"encode_{schema.name}_v{version}", schema, version, in_pieces=in_pieces).build()
 
 
 class _EncoderSource(Source):
-    def __init__(self, name: str, schema: Schema, version: int) -> None:
-        super().__init__(name, schema, version)
+    def __init__(self, name: str, schema: Schema, version: int, *, in_pieces: bool) -> None:
+        super().__init__(name, schema, version, in_pieces=in_pieces)
         self._run: list[tuple[str, str]] = []
         self._out = "out"
         self.names |= {
@@ -37,6 +37,7 @@ class _EncoderSource(Source):
 
     def build(self) -> Callable[..., Any]:
         with self.block(f"def {self.name}(message, out, detached):"):
+            self.begin_steps()
             with self.block("try:"):
                 self._struct(self.schema, "message")
                 self._flush()
@@ -197,6 +198,7 @@ class _EncoderSource(Source):
             else:
                 self._primitive(spec, element, item, nullable=False)
             self._flush()
+            self.step()
 
 
 def _to_bytes(primitive: Primitive, source: str) -> str:

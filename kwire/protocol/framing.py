@@ -10,13 +10,13 @@ An ApiVersions response always has header version 0: its reader cannot know yet 
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final
 
 from librt.strings import read_i16_be, read_i32_be
 
 from kwire.protocol import wire
-from kwire.protocol.codec import Detached, Encoder, encoder
+from kwire.protocol.codec import Detached, Encoder, PiecesEncoder, encoder, pieces_encoder
 from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.schema import find_message, schema_of
@@ -27,6 +27,8 @@ _NEVER: Final = 2**15
 
 Framer = Callable[[int, Any], list[Buffer]]
 """Gets (correlation id, response); returns the buffers to write in order."""
+PiecesFramer = Callable[[int, Any], Generator[None, None, list[Buffer]]]
+"""The same in pieces, for a response of which there may be much."""
 
 
 class ParsedRequestHeader:
@@ -97,23 +99,46 @@ def encode_response(correlation_id: int, response: object, version: int) -> list
 
 def framer(cls: type, version: int) -> Framer:
     """encode_response for one type and version. The header's tag section is empty if there is one."""
-    schema = schema_of(cls)
-    has_tags = version in schema.flexible and schema.key != _API_VERSIONS_KEY
-    header_size = 9 if has_tags else 8
+    header_size = _header_size(cls, version)
     encode_body: Encoder[Any] = encoder(cls, version)
 
     def frame(correlation_id: int, response: Any) -> list[Buffer]:
         out = bytearray(header_size)
         detached: Detached = []
         encode_body(response, out, detached)
-        if not detached:
-            _RESPONSE_HEADER.pack_into(out, 0, len(out) - 4, correlation_id)
-            return [out]
-        size = len(out) - 4 + sum([len(buffer) for _, buffer in detached])
-        _RESPONSE_HEADER.pack_into(out, 0, size, correlation_id)
-        return _interleave(out, detached)
+        return _framed(out, detached, correlation_id)
 
     return frame
+
+
+def pieces_framer(cls: type, version: int) -> PiecesFramer:
+    """A framer in pieces; compiled anew at each call."""
+    header_size = _header_size(cls, version)
+    encode_body: PiecesEncoder[Any] = pieces_encoder(cls, version)
+
+    def frame(correlation_id: int, response: Any) -> Generator[None, None, list[Buffer]]:
+        out = bytearray(header_size)
+        detached: Detached = []
+        yield from encode_body(response, out, detached)
+        return _framed(out, detached, correlation_id)
+
+    return frame
+
+
+def _header_size(cls: type, version: int) -> int:
+    schema = schema_of(cls)
+    has_tags = version in schema.flexible and schema.key != _API_VERSIONS_KEY
+    return 9 if has_tags else 8
+
+
+def _framed(out: bytearray, detached: Detached, correlation_id: int) -> list[Buffer]:
+    """The buffers of a response, whose header is written last."""
+    if not detached:
+        _RESPONSE_HEADER.pack_into(out, 0, len(out) - 4, correlation_id)
+        return [out]
+    size = len(out) - 4 + sum([len(buffer) for _, buffer in detached])
+    _RESPONSE_HEADER.pack_into(out, 0, size, correlation_id)
+    return _interleave(out, detached)
 
 
 def _interleave(out: bytearray, detached: Detached) -> list[Buffer]:

@@ -8,16 +8,21 @@ import linecache
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from kwire.protocol.schema import Array, FieldSchema, Schema
+
+STEPS: Final = 128
+"""Array elements between two places where a function in pieces stops: some tenths of a millisecond."""
 
 
 class Source:
     """One generated function."""
 
-    def __init__(self, name: str, schema: Schema, version: int) -> None:
-        self.name = name
+    def __init__(self, name: str, schema: Schema, version: int, *, in_pieces: bool) -> None:
+        """In pieces it is a generator: yields None after each STEPS elements and returns what it returns otherwise."""
+        self.name = name + ("_in_pieces" if in_pieces else "")
+        self.in_pieces = in_pieces
         self.schema = schema
         self.version = version
         self.flexible = version in schema.flexible
@@ -61,6 +66,21 @@ class Source:
         exec(compile(text, filename, "exec"), self.names)  # noqa: S102 - the text is made of declarations of our own
         function: Callable[..., Any] = self.names[self.name]
         return function
+
+    def begin_steps(self) -> None:
+        if self.in_pieces:
+            self.line(f"steps = {STEPS}")
+            with self.block("if False:"):  # a generator, also without arrays
+                self.line("yield")
+
+    def step(self) -> None:
+        """To be called at the end of the body of each loop over elements."""
+        if not self.in_pieces:
+            return
+        self.line("steps -= 1")
+        with self.block("if steps == 0:"):
+            self.line(f"steps = {STEPS}")
+            self.line("yield")
 
     def compact(self, spec: FieldSchema) -> bool:
         """Whether the field's length has its compact form."""

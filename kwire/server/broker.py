@@ -40,7 +40,6 @@ from kwire.server.dispatch import Dispatcher
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
-from kwire.server.long_answers import LongAnswers
 from kwire.server.lost_replicas import LostReplicas
 from kwire.server.network.addresses import shown_address
 from kwire.server.network.listeners import Listeners
@@ -82,7 +81,7 @@ class BrokerServer:
         self._rounds = rounds or ProcessRounds()
         self._memory = memory
         self._loaded = loaded
-        self._listeners = Listeners(config, config.listeners, judge=self._node.background.judge)
+        self._listeners = Listeners(config, config.listeners, turns=self._node.turns, judge=self._node.background.judge)
         self.failed = self._node.background.failed
         """Resolved when the broker cannot go on."""
 
@@ -252,7 +251,6 @@ class BrokerServer:
                 clock=self._node.clock,
             ),
             output=self._listeners.output,
-            long_answers=LongAnswers(),
             messages=RepeatedMessages(logger, self._node.clock.monotonic_ms),
             producer_ids=self._coordinators.producer_ids,
             topic_creator=self._topic_creator,

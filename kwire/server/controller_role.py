@@ -24,7 +24,6 @@ from kwire.server.authorization import AllowEverything
 from kwire.server.context import DistantClient, RequestContext
 from kwire.server.controller_registration import ControllerRegistration
 from kwire.server.dispatch import Dispatcher
-from kwire.server.long_answers import LongAnswers
 from kwire.server.network.addresses import shown_address
 from kwire.server.network.listeners import Listeners
 from kwire.server.node import Node
@@ -54,7 +53,9 @@ class ControllerRole:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._apis = {api.request: api for api in SERVED}
-        self.listeners = Listeners(node.config, node.config.controller_listeners, judge=node.background.judge)
+        self.listeners = Listeners(
+            node.config, node.config.controller_listeners, turns=node.turns, judge=node.background.judge
+        )
 
     @property
     def addresses(self) -> list[str]:
@@ -96,7 +97,6 @@ class ControllerRole:
                 ),
             ),
             config_entries=ConfigEntries(config, node.dynamic_configs),
-            long_answers=LongAnswers(),
             messages=RepeatedMessages(logger, node.clock.monotonic_ms),
         )
         await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)

@@ -9,18 +9,18 @@ Everything that depends on API and version alone (compiled decoder, handler) is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kwire.protocol.api_keys import ApiKey
-from kwire.protocol.codec import Decoder, decoder
-from kwire.protocol.framing import Framer, framer, parse_request_header
+from kwire.protocol.codec import Decoder, PiecesDecoder, decoder, pieces_decoder
+from kwire.protocol.framing import Framer, PiecesFramer, framer, parse_request_header, pieces_framer
 from kwire.protocol.schema import schema_of
 from kwire.server.authorization import ACCESS
 from kwire.server.context import RequestContext
-from kwire.server.network.connection import CloseConnection, Connection, Pending
-from kwire.server.network.outbox import Buffers
+from kwire.server.network.connection import Connection
+from kwire.server.network.pending import Answered, CloseConnection, Outcome, Pending, Pieces
 
 if TYPE_CHECKING:
     from kwire.server.services import NodeServices
@@ -29,7 +29,12 @@ Handler = Callable[[Any, RequestContext], Any]
 """Gets (request, context); returns the response, None for no answer, or an awaitable of either.
 
 A future that a handler hands back, a task too, is cancelled when its client leaves; a coroutine runs to its end.
+
+A handler whose answer may take longer than a millisecond is a generator: it yields, outside of anything that others may
+not come between, and returns what another handler returns. Its answer is written in pieces as well.
 """
+LARGE_BYTES: Final = 8 * 1024
+"""A larger request is read, and answered, in pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,8 @@ class Route:
     """One (API, version): its codec, handler and how often it was taken."""
 
     __slots__ = (
+        "_decode_in_pieces",
+        "_frame_in_pieces",
         "api",
         "count",
         "decode",
@@ -107,6 +114,21 @@ class Route:
         else:
             self.response = api.codec.response
             self.decode, self.frame = api.codec.decoder(version), api.codec.framer(version)
+        self._decode_in_pieces: PiecesDecoder[Any] | None = None
+        self._frame_in_pieces: PiecesFramer | None = None
+
+    @property
+    def decode_in_pieces(self) -> PiecesDecoder[Any]:
+        """Made when it is first needed, which for most it never is."""
+        if self._decode_in_pieces is None:
+            self._decode_in_pieces = pieces_decoder(self.api.request, self.version)
+        return self._decode_in_pieces
+
+    @property
+    def frame_in_pieces(self) -> PiecesFramer:
+        if self._frame_in_pieces is None:
+            self._frame_in_pieces = pieces_framer(self.api.response, self.version)
+        return self._frame_in_pieces
 
 
 class Dispatcher:
@@ -123,7 +145,7 @@ class Dispatcher:
         unguarded = [api.key for api in self._apis.values() if api.key not in ACCESS]
         assert not unguarded, f"APIs without an entry in the authorisation table: {unguarded}"
 
-    def handle(self, connection: Connection, frame: bytes) -> tuple[Buffers | None, int] | Pending:
+    def handle(self, connection: Connection, frame: bytes) -> Outcome:
         """Serve one request; raises ProtocolError or CloseConnection when it cannot be answered."""
         quotas = self._quotas
         if quotas.active:
@@ -140,13 +162,17 @@ class Dispatcher:
             header.correlation_id,
             header.client_id,
         )
-        if route.version == version:
-            outcome = route.handle(route.decode(frame, header.body_position)[0], context)
-        else:
+        if route.version != version:
             outcome = self._services.unsupported_api_versions(context)
+        elif len(frame) > LARGE_BYTES and route.api.codec is None:
+            outcome = _read_and_handle(route, context, frame, header.body_position)
+        else:
+            outcome = route.handle(route.decode(frame, header.body_position)[0], context)
         route.count += 1
         if outcome.__class__ is route.response or outcome is None:
             return self._answer(route, context, len(frame), outcome)
+        if isinstance(outcome, Generator):
+            return self._in_pieces(outcome, route, context, len(frame))
         spent_ms = quotas.spent_ms() if quotas.active else 0.0
         return Pending(
             outcome,
@@ -170,20 +196,67 @@ class Dispatcher:
 
     def _answer_later(
         self, route: Route, context: RequestContext, request_bytes: int, response: Any, spent_ms: float
-    ) -> tuple[Buffers | None, int]:
+    ) -> Answered:
         if self._quotas.active:
             self._quotas.begin(spent_ms)
         return self._answer(route, context, request_bytes, response)
 
-    def _answer(
-        self, route: Route, context: RequestContext, request_bytes: int, response: Any
-    ) -> tuple[Buffers | None, int]:
+    def _answer(self, route: Route, context: RequestContext, request_bytes: int, response: Any) -> Answered:
         quotas = self._quotas
         throttle_ms = quotas.throttle_ms(context, response, request_bytes) if quotas.active else 0
         if response is None:
             return None, throttle_ms
         return route.frame(context.correlation_id, response), throttle_ms
 
+    def _in_pieces(
+        self, pieces: Generator[None, None, Any], route: Route, context: RequestContext, request_bytes: int
+    ) -> Pieces:
+        """Serve a request in pieces. What they take counts towards the client's quota, also if it does not wait."""
+        quotas = self._quotas
+        spent_ms = 0.0
+        is_done = False
+        try:
+            while True:
+                quotas.begin(spent_ms)
+                next(pieces)
+                spent_ms = quotas.spent_ms()
+                yield
+        except StopIteration as end:
+            outcome = end.value
+            spent_ms = quotas.spent_ms()
+            is_done = True
+        finally:
+            pieces.close()
+            if not is_done and quotas.active:
+                quotas.begin(spent_ms)
+                quotas.count_time(context)
+        if outcome is None or outcome.__class__ is route.response:
+            return (yield from self._answer_in_pieces(route, context, request_bytes, outcome, spent_ms))
+        assert not route.pipelined, "a pipelined request is not served in pieces"
+        return Pending(
+            outcome,
+            lambda response: self._answer_in_pieces(route, context, request_bytes, response, spent_ms),
+            pipelined=False,
+        )
+
+    def _answer_in_pieces(
+        self, route: Route, context: RequestContext, request_bytes: int, response: Any, spent_ms: float
+    ) -> Pieces:
+        quotas = self._quotas
+        quotas.begin(spent_ms)
+        throttle_ms = quotas.throttle_ms(context, response, request_bytes) if quotas.active else 0
+        if response is None:
+            return None, throttle_ms
+        return (yield from route.frame_in_pieces(context.correlation_id, response)), throttle_ms
+
     def counts(self) -> dict[tuple[ApiKey, int], int]:
         """Requests served so far, by API and version."""
         return {(route.key, route.version): route.count for route in self._routes.values()}
+
+
+def _read_and_handle(route: Route, context: RequestContext, frame: bytes, position: int) -> Generator[None, None, Any]:
+    request, _ = yield from route.decode_in_pieces(frame, position)
+    outcome = route.handle(request, context)
+    if isinstance(outcome, Generator):
+        outcome = yield from outcome
+    return outcome

@@ -17,6 +17,7 @@ from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers,
 from kwire.server.background import Background
 from kwire.server.network.node_channel import NodeChannel
 from kwire.server.network.node_connection import RESPONSE_BYTES_MAX
+from kwire.server.network.turns import Turns
 from kwire.server.quorum_settings import open_metadata, quorum_config, refuse_other_voters, snapshot_config
 from kwire.server.settings.config import BrokerConfig
 from kwire.server.settings.dynamic_configs import DynamicConfigs
@@ -48,6 +49,8 @@ class Node:
         self._metadata_workers = workers or ThreadWorkers(1)
         """Of their own: while a disk with partitions hangs, the quorum goes on."""
         self.background = Background(what)
+        self.turns = Turns(self.clock.monotonic_ms)
+        """All listeners of a process share its loop."""
         self.surroundings = Surroundings(disk=self.disk, clock=self.clock, chance=self.chance)
         client_id = f"{what}-{config.node_id}"
         self._quorum_channel = NodeChannel(

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from kwire.server.dispatch import Api
     from kwire.server.fetch_sessions import FetchSessions
     from kwire.server.internal_topics import TopicCreator
-    from kwire.server.long_answers import LongAnswers
     from kwire.server.network.output_memory import OutputMemory
     from kwire.server.producer_ids import ProducerIds
     from kwire.server.quotas.replication import ReplicationQuota
@@ -51,7 +50,6 @@ class NodeServices:
     authorizer: Authorizer
     quotas: ClientQuotaManager
     config_entries: ConfigEntries
-    long_answers: LongAnswers
     messages: RepeatedMessages
     apis: tuple[Api, ...]
     unsupported_api_versions: Callable[[RequestContext], Any]

@@ -72,7 +72,7 @@ from kwire.server.apis import (
     txn_offset_commit,
     write_txn_markers,
 )
-from kwire.server.network.connection import CloseConnection
+from kwire.server.network.pending import CloseConnection
 from tests.coordinator.transaction_world import TransactionWorld
 from tests.log.support import batch
 

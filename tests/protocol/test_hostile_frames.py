@@ -15,12 +15,12 @@ from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.schema import Schema
 from kwire.protocol.wire import uuid_from
 
+from .mutations import HUGE_CLAIMS, mutate
 from .samples import sample_bytes
 from .strategies import all_messages, all_versions, name_of
 
 MUTATIONS = 100_000
 each_message = pytest.mark.parametrize("schema", all_messages(), ids=name_of)
-HUGE_CLAIMS = (b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f", b"\xff" * 12)
 
 
 @each_message
@@ -29,7 +29,7 @@ def test_mutated_frames_are_refused_or_understood(schema: Schema) -> None:
     for version in schema.versions:
         frames = [sample_bytes(schema, version, chance) for _ in range(5)]
         for _ in range(MUTATIONS // len(all_versions()) + 1):
-            _decode(schema, version, _mutate(chance.choice(frames), chance))
+            _decode(schema, version, mutate(chance.choice(frames), chance))
 
 
 @each_message
@@ -47,24 +47,6 @@ def test_huge_claims_cost_no_memory(schema: Schema) -> None:
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
             assert peak < 20_000 + 100 * len(frame)
-
-
-def _mutate(frame: bytes, chance: random.Random) -> bytes:
-    out = bytearray(frame)
-    for _ in range(chance.randrange(1, 4) if out else 0):
-        at = chance.randrange(len(out) + 1)
-        kind = chance.randrange(5)
-        if kind == 0 and at < len(out):
-            out[at] = chance.randrange(256)
-        elif kind == 1 and at < len(out):
-            out[at] ^= 1 << chance.randrange(8)
-        elif kind == 2:
-            out[at : at + chance.randrange(6)] = chance.randbytes(chance.randrange(6))
-        elif kind == 3:
-            out[at : at + 4] = chance.choice(HUGE_CLAIMS)
-        else:
-            del out[at:]
-    return bytes(out)
 
 
 def _decode(schema: Schema, version: int, frame: bytes) -> None:

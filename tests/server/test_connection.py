@@ -246,7 +246,7 @@ def table(broker: RunningBroker) -> list[Connection]:
 
 
 def blocked(broker: RunningBroker) -> bool:
-    return broker.call(lambda: any(each.write_blocked_since is not None for each in table(broker)))
+    return broker.call(lambda: any(each.blocked_output.since is not None for each in table(broker)))
 
 
 def test_metadata_is_answered_between_pipelined_requests_of_one_client(client: RawClient) -> None:

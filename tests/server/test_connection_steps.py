@@ -3,86 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from kwire import event_loop
-from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Connection, Pending
-from kwire.server.network.connection_limits import limits_of
-from kwire.server.network.listener import ConnectionTable, Listener
+from kwire.seams import SystemClock
 from kwire.server.network.listeners import Listeners
-from kwire.server.network.output_memory import OutputMemory
-from kwire.server.network.request_memory import RequestMemory
+from kwire.server.network.pending import Pending
+from kwire.server.network.turns import Turns
 from kwire.server.settings.config import SettingError, make_config
+from tests.server.door import Door, play
 from tests.support.raw_client import sized
-from tests.virtual_loop import VirtualLoop, virtual_loop
-
-
-class Transport:
-    """Notes what is asked of it; its output takes what a test says."""
-
-    def __init__(self, peer: tuple[str, int] | None = ("10.0.0.1", 99)) -> None:
-        self.peer = peer
-        self.asked: list[str] = []
-        self.unsent = 0
-
-    def get_extra_info(self, name: str) -> tuple[str, int] | None:
-        return self.peer
-
-    def get_write_buffer_size(self) -> int:
-        return self.unsent
-
-    def set_write_buffer_limits(self, high: int) -> None:
-        pass
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_: self.asked.append(name)
-
-
-class Door:
-    """A listener and one connection of it."""
-
-    def __init__(self, *, peer: tuple[str, int] | None = ("10.0.0.1", 99)) -> None:
-        self.judged: list[BaseException] = []
-        self.served: list[bytes] = []
-        self.outcome: Any = (None, 0)
-        self.table = ConnectionTable()
-        self.listener = Listener(
-            name="PLAINTEXT",
-            limits=limits_of(make_config({}).typed),
-            memory=RequestMemory(1 << 20),
-            output=OutputMemory(1 << 20),
-            table=self.table,
-            receive_buffer=bytearray(RECEIVE_BUFFER_BYTES),
-            judge=self.judged.append,
-        )
-        self.listener.handle = self._handle
-        self.transport = Transport(peer)
-        self.connection = Connection(self.listener)
-        self.connection.connection_made(cast("Any", self.transport))
-
-    def _handle(self, connection: Connection, frame: bytes) -> Any:
-        self.served.append(frame)
-        return self.outcome
-
-    def receive(self, data: bytes) -> None:
-        self.connection.get_buffer(len(data))[: len(data)] = data
-        self.connection.buffer_updated(len(data))
-
-    def asked(self, name: str) -> int:
-        return self.transport.asked.count(name)
-
-
-def play(act: Callable[[VirtualLoop], Awaitable[None]]) -> None:
-    with virtual_loop() as loop:
-
-        async def main() -> None:
-            await act(loop)
-
-        loop.run_until_complete(main())
+from tests.virtual_loop import VirtualLoop
 
 
 def test_a_client_that_has_left_before_it_is_accepted_has_no_address() -> None:
@@ -142,9 +76,9 @@ def test_the_time_that_a_client_takes_nothing_is_not_begun_again_by_a_close() ->
         began = loop.time()
         await asyncio.sleep(5)
         door.connection.close("a test")
-        assert door.connection.write_blocked_since == began
+        assert door.connection.blocked_output.since == began
         door.connection.resume_writing()
-        assert door.connection.write_blocked_since == began, "the rest of the output is still to go"
+        assert door.connection.blocked_output.since == began, "the rest of the output is still to go"
         await asyncio.sleep(5)
         assert door.connection.is_stalled(loop.time(), 9)
 
@@ -216,7 +150,7 @@ def test_a_listener_that_was_never_bound_may_be_stopped() -> None:
 def test_an_address_that_is_taken_between_bind_and_serve_is_named() -> None:
     async def act(_: VirtualLoop) -> None:
         config = make_config({"listeners": "PLAINTEXT://127.0.0.1:9092"})
-        listeners = Listeners(config, config.listeners, judge=lambda _: None)
+        listeners = Listeners(config, config.listeners, turns=Turns(SystemClock().monotonic_ms), judge=lambda _: None)
         error = OSError(98, "Address already in use")
 
         async def serve(handle: Any) -> None:
@@ -234,7 +168,7 @@ def test_an_address_that_is_taken_between_bind_and_serve_is_named() -> None:
 def test_a_host_that_can_be_no_name_is_told(host: str) -> None:
     async def act(_: VirtualLoop) -> None:
         config = make_config({"listeners": f"PLAINTEXT://{host}:0", "advertised.listeners": "PLAINTEXT://h:1"})
-        listeners = Listeners(config, config.listeners, judge=lambda _: None)
+        listeners = Listeners(config, config.listeners, turns=Turns(SystemClock().monotonic_ms), judge=lambda _: None)
         with pytest.raises(SettingError, match=r"^listeners: cannot listen on .* can be no name"):
             await listeners.bind()
 

@@ -12,12 +12,15 @@ from typing import Any, Self
 import pytest
 
 from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
+from kwire.seams import SystemClock
 from kwire.server.durable_answers import Admission, Append
-from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Pending
+from kwire.server.network.connection import RECEIVE_BUFFER_BYTES
 from kwire.server.network.connection_limits import ConnectionLimits
 from kwire.server.network.listener import ConnectionTable, Listener
 from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.pending import Pending
 from kwire.server.network.request_memory import RequestMemory
+from kwire.server.network.turns import Turns
 from tests.cluster.replication.world import KnownPeers, append, image, replica
 
 FRAME = b"x" * 300_000
@@ -38,6 +41,7 @@ class Scene:
             limits=limits,
             memory=self.memory,
             output=OutputMemory(2**20),
+            turns=Turns(SystemClock().monotonic_ms),
             table=self._table,
             receive_buffer=bytearray(RECEIVE_BUFFER_BYTES),
             judge=lambda _: None,

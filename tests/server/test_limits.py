@@ -305,7 +305,7 @@ def test_a_reader_that_is_slow_is_not_taken_for_one_that_stopped(data_dir: Path)
         poll = fetch_request(topic, partition_max_bytes=20_000_000)
         client_of.send_bytes(client_of.frame(poll, 12))
         connection = eventually(lambda: stuck(broker), "the output to pile up")
-        since = broker.call(lambda: connection.write_blocked_since)
+        since = broker.call(lambda: connection.blocked_output.since)
         assert not broker.call(lambda: connection.is_stalled(since + 29, 30))
         client_of.socket.recv(MEGABYTE)
         before = broker.call(connection._transport.get_write_buffer_size)
@@ -323,7 +323,9 @@ def read_some(client: RawClient, broker: RunningBroker, connection: Any) -> int:
 
 def stuck(broker: RunningBroker) -> Any:
     table = broker.server._listeners.table
-    return broker.call(lambda: next((each for each in table.connections if each.write_blocked_since is not None), None))
+    return broker.call(
+        lambda: next((each for each in table.connections if each.blocked_output.since is not None), None)
+    )
 
 
 def test_a_client_that_leaves_answers_unread_at_the_close_is_dropped(

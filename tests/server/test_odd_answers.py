@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -37,7 +37,6 @@ from kwire.server.current_leaders import current_leader
 from kwire.server.directory_assignments import DirectoryAssignments
 from kwire.server.in_sync_changes import InSyncChanges
 from kwire.server.internal_topics import WANTED_MAX, TopicCreator
-from kwire.server.long_answers import LongAnswers
 from kwire.server.lost_replicas import LostReplicas
 from kwire.server.network.node_connection import NodeConnection
 from kwire.server.quorum_settings import refuse_other_voters
@@ -327,25 +326,5 @@ def test_so_many_topics_are_wanted_at_once(tmp_path: Path) -> None:
         creator = TopicCreator(cast("Any", None), cast("Any", None), cast("Any", {}))
         creator.create_soon(f"topic-{number}" for number in range(WANTED_MAX + 5))
         assert list(creator._wanted)[-1] == f"topic-{WANTED_MAX - 1}"
-
-    play(act)
-
-
-def test_a_client_that_leaves_before_the_turn_of_its_long_answer_leaves_nothing_to_do() -> None:
-    def pieces() -> Generator[None, None, str]:
-        yield
-        return "made"
-
-    async def act(loop: VirtualLoop) -> None:
-        answers = LongAnswers()
-        quotas = SimpleNamespace(active=False, begin=lambda: None)
-        clock = SimpleNamespace(monotonic_ms=lambda: 0.0)
-        context = cast("Any", SimpleNamespace(services=SimpleNamespace(quotas=quotas, clock=clock)))
-        first, second = answers.make(pieces(), context), answers.make(pieces(), context)
-        second.cancel()
-        assert await first == "made"
-        await settle()
-        assert not answers._waiting
-        assert await answers.make(pieces(), context) == "made"
 
     play(act)

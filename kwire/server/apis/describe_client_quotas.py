@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Generator, Mapping
 
-from kwire.cluster.client_quotas import make_filter
+from kwire.cluster.client_quotas import QuotaEntity, make_filter
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasEntity,
@@ -13,18 +13,14 @@ from kwire.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
     DescribeClientQuotasValue,
 )
+from kwire.server.chunks import chunks
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.long_answers import Pieces
 
 
-def handle(request: DescribeClientQuotasRequest, context: RequestContext) -> Awaitable[DescribeClientQuotasResponse]:
-    # To go through all quotas takes a while: others have their turn between two requests.
-    return context.services.long_answers.make(_describe(request, context), context)
-
-
-def _describe(request: DescribeClientQuotasRequest, context: RequestContext) -> Pieces:
-    yield
+def handle(
+    request: DescribeClientQuotasRequest, context: RequestContext
+) -> Generator[None, None, DescribeClientQuotasResponse]:
     try:
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -36,15 +32,18 @@ def _describe(request: DescribeClientQuotasRequest, context: RequestContext) -> 
         return DescribeClientQuotasResponse(
             error_code=error.code, error_message=error.message or error.code.meaning, entries=None
         )
-    entries = [
-        DescribeClientQuotasEntry(
-            entity=[DescribeClientQuotasEntity(entity_type=kind, entity_name=name) for kind, name in entity],
-            values=[DescribeClientQuotasValue(key=key, value=value) for key, value in values.items()],
-        )
-        for entity, values in context.services.image.client_quotas.items()
-        if wanted.matches(entity)
-    ]
+    entries = []
+    for chunk in chunks(context.services.image.client_quotas.items()):
+        yield
+        entries += [_entry(entity, values) for entity, values in chunk if wanted.matches(entity)]
     return DescribeClientQuotasResponse(error_message="", entries=entries)
+
+
+def _entry(entity: QuotaEntity, values: Mapping[str, float]) -> DescribeClientQuotasEntry:
+    return DescribeClientQuotasEntry(
+        entity=[DescribeClientQuotasEntity(entity_type=kind, entity_name=name) for kind, name in entity],
+        values=[DescribeClientQuotasValue(key=key, value=value) for key, value in values.items()],
+    )
 
 
 API = Api(request=DescribeClientQuotasRequest, response=DescribeClientQuotasResponse, handle=handle)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Final
 
 from kwire.cluster.config_keys import ConfigResourceType, ConfigSource, broker_id_of
@@ -19,7 +19,6 @@ from kwire.protocol.messages.describe_configs import (
 from kwire.server.broker_loggers import check_node, levels
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.long_answers import Pieces
 from kwire.server.readable import readable
 from kwire.server.settings.config_entries import ConfigEntry
 
@@ -27,21 +26,13 @@ DESCRIBED: Final = frozenset({2, 4, 8, 16, 32})
 """Every type there is."""
 
 
-def handle(
-    request: DescribeConfigsRequest, context: RequestContext
-) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+def handle(request: DescribeConfigsRequest, context: RequestContext) -> Generator[None, None, DescribeConfigsResponse]:
     # What is named again is answered once: a short request must not make an answer without bounds.
     wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     if any(kind not in DESCRIBED for kind, _ in wanted):
         return _refused(wanted.values())
-    return context.services.long_answers.make(_describe(wanted.values(), request, context), context)
-
-
-def _describe(
-    wanted: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest, context: RequestContext
-) -> Pieces:
     results = []
-    for resource in wanted:
+    for resource in wanted.values():
         yield  # a broker has hundreds of settings, however few are asked for
         results.append(_resource(resource, request, context))
     return DescribeConfigsResponse(results=results)

@@ -35,7 +35,7 @@ from kwire.server.context import RequestContext
 from kwire.server.current_leaders import current_leader, node_endpoint
 from kwire.server.dispatch import Api, HandWrittenCodec
 from kwire.server.durable_answers import Admission, Append, DurableAnswer
-from kwire.server.network.connection import CloseConnection
+from kwire.server.network.pending import CloseConnection
 
 logger = logging.getLogger("kwire.server.produce")
 

@@ -1,9 +1,9 @@
 """One client's connection: bytes in, frames, requests one after the other, answers out in order.
 
-A request that is answered at once never leaves this call stack. One that has to wait holds back the requests behind
-it, as Kafka mutes a channel, unless its API is pipelined (Produce): its ordered part, the append, is done by then and
-only its answer waits. Reading stops while requests or answers pile up, so that a client's own socket pushes back on
-it.
+A request that is answered at once never leaves this call stack, unless other connections are served first (turns.py).
+One that has to wait, or whose answer is made in pieces, holds back the requests behind it, as Kafka mutes a channel,
+unless its API is pipelined (Produce): its ordered part, the append, is done by then and only its answer waits. Reading
+stops while requests or answers pile up, so that a client's own socket pushes back on it.
 
 The receive buffer is shared by all connections of the loop: get_buffer, the read and buffer_updated follow one
 another without anything between them. An idle connection therefore owns no buffer. A frame that arrives in pieces is
@@ -16,11 +16,16 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from kwire.protocol.error_codes import ProtocolError
+from kwire.server.network.blocked_output import BlockedOutput
+from kwire.server.network.frame_sizes import bad_size
+from kwire.server.network.mute import Mute
 from kwire.server.network.outbox import Buffers
+from kwire.server.network.pending import Answer, Answered, CloseConnection, Pending, Work
+from kwire.server.network.read_pauses import ReadPauses
+from kwire.server.network.turns import Share
 
 if TYPE_CHECKING:
     from kwire.server.network.listener import Listener
@@ -29,46 +34,10 @@ logger = logging.getLogger("kwire.server.network.connection")
 
 _read_size = struct.Struct(">i").unpack_from
 RECEIVE_BUFFER_BYTES = 256 * 1024
-_TLS_HANDSHAKES = (0x160301, 0x160302, 0x160303)
-"""First three bytes of a TLS connection: a handshake record of version 1.0 to 1.2, which TLS 1.3 claims to be, too."""
 PIPELINE_DEPTH_MAX = 64
 """Answers that may wait in one connection; a client with more requests in flight waits for the first of them."""
 QUEUED_FRAMES_MAX = 64
 """Whole frames that may wait in one connection before it stops reading."""
-
-
-class CloseConnection(Exception):  # noqa: N818 an instruction, not an error
-    """The request leaves nothing to answer: close the connection. The message says why, for one log line."""
-
-
-class Answer:
-    """A place in the line of answers: filled at once, or when its request is done."""
-
-    __slots__ = ("buffers", "done", "frame_size", "holds_back", "only_waits", "throttle_ms", "waiting_for")
-
-    def __init__(self, frame_size: int, *, holds_back: bool) -> None:
-        self.buffers: Buffers | None = None
-        self.done = False
-        self.frame_size = frame_size
-        self.holds_back = holds_back
-        self.only_waits = False
-        """Whether nothing is left to be done but to wait: nobody does when the client has gone."""
-        self.throttle_ms = 0
-        self.waiting_for: asyncio.Future[Any] | None = None
-        """What is still under way of the request, whose frame counts as stored until then."""
-
-
-class Pending:
-    """A request that has to wait: what it waits for, and how its result becomes buffers and a throttle time."""
-
-    __slots__ = ("awaitable", "encode", "pipelined")
-
-    def __init__(
-        self, awaitable: Awaitable[Any], encode: Callable[[Any], tuple[Buffers | None, int]], *, pipelined: bool
-    ) -> None:
-        self.awaitable = awaitable
-        self.encode = encode
-        self.pipelined = pipelined
 
 
 class Connection:
@@ -79,28 +48,33 @@ class Connection:
         "_closing",
         "_frame_bytes_max",
         "_frames",
+        "_has_ended",
         "_held_back",
         "_listener",
-        "_mute_timer",
-        "_muted_until",
+        "_may_serve",
+        "_mute",
         "_partial",
         "_partial_size",
         "_read_pauses",
         "_ready",
         "_stored_bytes",
         "_transport",
+        "_turns",
+        "_work",
         "_writable",
+        "blocked_output",
         "client_software",
         "last_active",
         "peer_host",
         "peer_port",
         "principal",
-        "write_blocked_since",
-        "write_blocked_size",
+        "share",
     )
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
+        self._turns = listener.turns
+        self.share = Share()
         self._transport: asyncio.Transport | None = None
         self._partial: bytearray | None = None
         self._partial_size = 0
@@ -109,19 +83,22 @@ class Connection:
         self._answers: deque[Answer] = deque()
         self._held_back = False
         """Whether a request that is not pipelined is being served."""
-        self._muted_until = 0.0
-        self._mute_timer: asyncio.TimerHandle | None = None
+        self._work: Work | None = None
+        """The request that is served in pieces; it holds back those behind it."""
+        self._may_serve = False
+        """Whether the next request may be served in the share that has begun."""
+        self._mute = Mute(self._unmuted)
         self._closing = False
         """Whether it was decided to close: nothing of what the client sent besides is served."""
+        self._has_ended = False
+        """Whether the client sends no more and is served only what stands in line."""
         self._writable = True
         self._ready = True
         self._frame_bytes_max = listener.limits.request_bytes_max
-        self._read_pauses: set[str] = set()
+        self._read_pauses: ReadPauses
         self._stored_bytes = 0
         self.last_active = 0.0
-        self.write_blocked_since: float | None = None
-        """When the output buffer last became smaller; None while it is not full, unless the connection closes."""
-        self.write_blocked_size = 0
+        self.blocked_output = BlockedOutput()
         self.peer_host = ""
         self.peer_port = 0
         self.principal = "User:ANONYMOUS"
@@ -132,6 +109,7 @@ class Connection:
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
         self._transport = transport
+        self._read_pauses = ReadPauses(transport)
         peer = transport.get_extra_info("peername")
         if peer:
             self.peer_host, self.peer_port = peer[0], peer[1]
@@ -148,6 +126,7 @@ class Connection:
         listener = self._listener
         self.last_active = listener.now()
         view = listener.receive_view
+        has_share = self._may_serve = self._ready and not self._frames and self._turns.begin(self.share)
         try:
             if self._partial is None:
                 self._cut(view, count)
@@ -155,22 +134,25 @@ class Connection:
                 self._gather(view, count)
         except CloseConnection as reason:
             self.close(str(reason))
-            return
-        if self._frames:
-            self._serve_queue()
+        if has_share:
+            self._turns.end(self.share)
+        self._wait_for_share()
 
-    def eof_received(self) -> None:
-        """The client sends no more, and the transport will close: what is answered by now still goes out."""
+    def eof_received(self) -> bool:
+        """The client sends no more: what is answered by now still goes out, and what stands in line is served."""
         self._listener.outbox.flush()
+        self._has_ended = self.share.is_in_line
+        return self._has_ended
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._read_pauses.end()
         self._closing = True
         self._ready = False
         self._frames.clear()
         self._partial = None
-        if self._mute_timer is not None:
-            self._mute_timer.cancel()
+        self._mute.cancel()
+        self._end_work()
         being_served = [answer for answer in self._answers if answer.waiting_for is not None]
         self._answers.clear()
         still_stored = sum([answer.frame_size for answer in being_served])
@@ -185,17 +167,17 @@ class Connection:
 
     def pause_writing(self) -> None:
         self._writable = self._ready = False
-        self.write_blocked_since = self._listener.now()
-        self.write_blocked_size = self.unsent_bytes
-        self._pause_reading("output")
-        self._listener.output.hold(self, self.write_blocked_size)
+        size = self.unsent_bytes
+        self.blocked_output.begin(self._listener.now(), size)
+        self._read_pauses.add("output")
+        self._listener.output.hold(self, size)
 
     def resume_writing(self) -> None:
         self._writable = True
         if not self._closing:
-            self.write_blocked_since = None
+            self.blocked_output.end()
         self._listener.output.release(self)
-        self._resume_reading("output")
+        self._read_pauses.discard("output")
         self._serve_queue()
 
     # --- frames
@@ -206,13 +188,13 @@ class Connection:
         while count - position >= 4:
             (size,) = _read_size(view, position)
             if not 0 <= size <= self._frame_bytes_max:
-                raise self._bad_size(size)
+                raise bad_size(size, self, self._listener)
             end = position + 4 + size
             if end > count:
                 break
             frame = bytes(view[position + 4 : end])
             position = end
-            if self._frames or not self._ready:
+            if not self._may_serve:
                 self._queue(frame)
             else:
                 self._serve(frame)
@@ -244,7 +226,7 @@ class Connection:
         self._partial = None
         frame = bytes(memoryview(partial)[4:])
         del partial  # it may be large, and so may what the frame becomes
-        if self._frames or not self._ready:
+        if not self._may_serve:
             self._queue(frame)
         else:
             self._serve(frame)
@@ -255,26 +237,14 @@ class Connection:
     def _frame_size(self, buffer: memoryview | bytearray, position: int) -> int:
         size: int = _read_size(buffer, position)[0]
         if not 0 <= size <= self._frame_bytes_max:
-            raise self._bad_size(size)
+            raise bad_size(size, self, self._listener)
         return size
-
-    def _bad_size(self, size: int) -> CloseConnection:
-        if size >> 8 in _TLS_HANDSHAKES:
-            self._listener.messages.log(
-                logging.WARNING,
-                ("TLS", self.peer_host),
-                "a client at %s speaks TLS, but listener %s is plaintext: set its security.protocol=PLAINTEXT",
-                self.peer_host,
-                self._listener.name,
-            )
-            return CloseConnection("speaks TLS to a plaintext listener")
-        return CloseConnection(f"announced a request of {size} bytes, outside 0 to socket.request.max.bytes")
 
     def _queue(self, frame: bytes) -> None:
         self._frames.append(frame)
         self._store(len(frame), is_whole=True)
         if len(self._frames) >= QUEUED_FRAMES_MAX:
-            self._pause_reading("queue")
+            self._read_pauses.add("queue")
 
     # --- requests
 
@@ -283,53 +253,114 @@ class Connection:
         self._ready = (
             not self._held_back
             and self._writable
-            and self._muted_until == 0.0
+            and not self._mute
             and not self._closing
             and len(self._answers) < PIPELINE_DEPTH_MAX
         )
 
     def _serve_queue(self) -> None:
+        """To be called whenever what waits may go on: serve it now, or when it is this connection's turn."""
         self._look_ready()
-        while self._frames and self._ready:
+        if not (self._work or (self._frames and self._ready)) or self.share.is_in_line:
+            return
+        if self._turns.begin(self.share):
+            self._serve_on()
+            self._turns.end(self.share)
+        self._wait_for_share()
+
+    def _wait_for_share(self) -> None:
+        if self._work is not None:
+            if not self._turns.begin_pieces(self):
+                return
+        elif not (self._frames and self._ready):
+            return
+        self._turns.stand_in_line(self)
+
+    def serve_share(self) -> None:
+        """See turns.Client."""
+        self._serve_on()
+        self._wait_for_share()
+        if self._has_ended and not self.share.is_in_line:
+            self.close("sends no more")
+
+    def _serve_on(self) -> None:
+        """Serve what waits until the share is over."""
+        self._may_serve = True
+        if self._work is not None and self._turns.begin_pieces(self):
+            self._go_on(self._work)
+        while self._frames and self._ready and self._may_serve:
             frame = self._frames.popleft()
             self._serve(frame)
             self._unstore(len(frame))  # see _gather
         if not self._frames:
-            self._resume_reading("queue")
+            self._read_pauses.discard("queue")
 
     def _serve(self, frame: bytes) -> None:
         try:
             outcome = self._listener.handle(self, frame)
-        except CloseConnection as reason:
-            self.close(str(reason))
-            return
-        except ProtocolError as error:
-            self.close(f"sent a request that cannot be read: {error}")
-            return
         except Exception as error:  # noqa: BLE001 whatever it is, the others are served
-            self._failed(error)
+            self._refuse(error)
             return
-        if isinstance(outcome, Pending):
-            self._wait(outcome, len(frame))
+        if isinstance(outcome, tuple):
+            buffers, throttle_ms = outcome
+            if buffers is not None:
+                if self._answers:
+                    answer = Answer(0, holds_back=False)
+                    answer.buffers, answer.done = buffers, True
+                    self._answers.append(answer)
+                    self._look_ready()
+                else:
+                    self._listener.outbox.put(self, buffers)
+            if throttle_ms:
+                self.hold(throttle_ms)
+        elif isinstance(outcome, Pending):
+            self._wait(outcome, self._hold_back(len(frame), holds_back=not outcome.pipelined))
+        else:
+            self._work = Work(outcome, self._hold_back(len(frame), holds_back=True))
+            if self._turns.begin_pieces(self):
+                self._go_on(self._work)
             return
-        buffers, throttle_ms = outcome
-        if buffers is not None:
-            if self._answers:
-                answer = Answer(0, holds_back=False)
-                answer.buffers, answer.done = buffers, True
-                self._answers.append(answer)
-                self._look_ready()
-            else:
-                self._listener.outbox.put(self, buffers)
-        if throttle_ms:
-            self._mute(throttle_ms)
+        self._may_serve = not self._turns.served() and self._ready
 
-    def _wait(self, pending: Pending, frame_size: int) -> None:
-        answer = Answer(frame_size, holds_back=not pending.pipelined)
+    def _hold_back(self, frame_size: int, *, holds_back: bool) -> Answer:
+        """A place for the answer to come, and, if it holds back, none for requests behind it."""
+        answer = Answer(frame_size, holds_back=holds_back)
         self._answers.append(answer)
         self._store(frame_size, is_whole=True)
-        self._held_back = self._held_back or answer.holds_back
+        self._held_back = self._held_back or holds_back
         self._look_ready()
+        return answer
+
+    def _go_on(self, work: Work) -> None:
+        """Serve the request in pieces until it is done or the share is over."""
+        try:
+            while True:
+                next(work.pieces)
+                if self._turns.served():
+                    self._may_serve = False
+                    return
+        except StopIteration as end:
+            outcome = end.value
+        except Exception as error:  # noqa: BLE001 whatever it is, the others are served
+            self._end_work()
+            self._refuse(error)
+            return
+        self._end_work()
+        if isinstance(outcome, Pending):
+            self._wait(outcome, work.answer)
+        else:
+            self._unstore(work.answer.frame_size)
+            self._fill(work.answer, outcome)
+            self._look_ready()
+        self._may_serve = not self._turns.served() and self._ready
+
+    def _end_work(self) -> None:
+        if self._work is not None:
+            self._work.pieces.close()
+            self._work = None
+            self._turns.end_pieces(self.share)
+
+    def _wait(self, pending: Pending, answer: Answer) -> None:
         future: asyncio.Future[Any] = asyncio.ensure_future(pending.awaitable)
         answer.waiting_for = future
         answer.only_waits = future is pending.awaitable
@@ -337,20 +368,29 @@ class Connection:
 
     def _finished(self, answer: Answer, pending: Pending, future: asyncio.Future[Any]) -> None:
         answer.waiting_for = None
-        self._unstore(answer.frame_size)
         if self._transport is None:
+            self._unstore(answer.frame_size)
             error = None if future.cancelled() else future.exception()
-            if error is not None and not isinstance(error, CloseConnection):
-                self._failed(error)
+            if error is not None:
+                self._refuse(error)
             return
         try:
-            answer.buffers, answer.throttle_ms = pending.encode(future.result())
-        except CloseConnection as reason:
-            self.close(str(reason))
-            return
+            outcome = pending.encode(future.result())
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 whatever it is, the others are served
-            self._failed(error)
+            self._unstore(answer.frame_size)
+            self._refuse(error)
             return
+        if isinstance(outcome, tuple):
+            self._unstore(answer.frame_size)
+            self._fill(answer, outcome)
+        else:
+            assert answer.holds_back, "an answer in pieces holds back those behind it"
+            self._work = Work(outcome, answer)
+        self._serve_queue()
+
+    def _fill(self, answer: Answer, answered: Answered) -> None:
+        """The answer is there; it leaves when those before it have left."""
+        answer.buffers, answer.throttle_ms = answered
         answer.done = True
         self.last_active = self._listener.now()
         if answer.holds_back:
@@ -360,14 +400,18 @@ class Connection:
             if ready.buffers is not None:
                 self._listener.outbox.put(self, ready.buffers)
         if answer.throttle_ms:
-            self._mute(answer.throttle_ms)
-        self._serve_queue()
+            self.hold(answer.throttle_ms)
 
-    def _failed(self, error: BaseException) -> None:
-        """A request did not get the answer that it must have."""
-        logger.error("a request from %s failed; closing the connection", self.peer_name, exc_info=error)
-        self._listener.judge(error)
-        self.close("its request failed")
+    def _refuse(self, error: BaseException) -> None:
+        """A request that is not answered ends its connection."""
+        if isinstance(error, CloseConnection):
+            self.close(str(error))
+        elif isinstance(error, ProtocolError):
+            self.close(f"sent a request that cannot be read: {error}")
+        else:
+            logger.error("a request from %s failed; closing the connection", self.peer_name, exc_info=error)
+            self._listener.judge(error)
+            self.close("its request failed")
 
     def write_out(self, buffers: Buffers) -> None:
         """Give an answer to the transport; for the outbox."""
@@ -382,45 +426,21 @@ class Connection:
     # --- holding back
 
     def hold(self, milliseconds: int) -> None:
-        """Serve nothing for so long: a new connection over max.connection.creation.rate."""
-        self._mute(milliseconds)
-
-    def _mute(self, throttle_ms: int) -> None:
-        """Serve nothing for a while: the broker's half of a quota (KIP-219). The longest of several counts."""
-        until = self._listener.now() + throttle_ms / 1000.0
-        if until <= self._muted_until:
-            return
-        self._muted_until = until
+        """Serve nothing for so long: over a quota, or a new connection over max.connection.creation.rate."""
+        self._mute.begin(milliseconds)
         self._ready = False
-        self._pause_reading("quota")
-        if self._mute_timer is not None:
-            self._mute_timer.cancel()
-        self._mute_timer = asyncio.get_running_loop().call_later(throttle_ms / 1000.0, self._unmute)
+        self._read_pauses.add("quota")
 
-    def _unmute(self) -> None:
-        self._muted_until = 0.0
-        self._mute_timer = None
+    def _unmuted(self) -> None:
         self.last_active = self._listener.now()
-        self._resume_reading("quota")
+        self._read_pauses.discard("quota")
         self._serve_queue()
 
     def pause_for_memory(self) -> None:
-        self._pause_reading("memory")
+        self._read_pauses.add("memory")
 
     def resume_for_memory(self) -> None:
-        self._resume_reading("memory")
-
-    def _pause_reading(self, reason: str) -> None:
-        if not self._read_pauses and self._transport is not None:
-            self._transport.pause_reading()
-        self._read_pauses.add(reason)
-
-    def _resume_reading(self, reason: str) -> None:
-        if reason not in self._read_pauses:
-            return
-        self._read_pauses.discard(reason)
-        if not self._read_pauses and self._transport is not None:
-            self._transport.resume_reading()
+        self._read_pauses.discard("memory")
 
     def holds_requests(self) -> bool:
         """Whether whole requests wait or are being served; see RequestMemory."""
@@ -449,33 +469,24 @@ class Connection:
 
     @property
     def busy(self) -> bool:
-        """Whether the broker owes this client an answer: not idle, however long it takes.
-
-        Who is muted owes patience instead. It may have left meanwhile, which nobody sees while nothing is read.
-        """
+        """Whether the broker owes this client an answer: not idle, however long it takes."""
         return bool(self._answers)
 
     def is_stalled(self, now: float, seconds: float) -> bool:
         """Whether the client has taken nothing for so long of a full output buffer, or of what is left at the close."""
-        if self.write_blocked_since is None or self._transport is None:
-            return False
-        size = self._transport.get_write_buffer_size()
-        if size < self.write_blocked_size:
-            self.write_blocked_since = now
-        self.write_blocked_size = size
-        return now - self.write_blocked_since > seconds
+        return self._transport is not None and self.blocked_output.is_stalled(now, self.unsent_bytes, seconds)
 
     def close(self, why: str) -> None:
         """Close, answers that are ready first; one log line says why."""
+        self._end_work()
         self._frames.clear()
         self._partial = None
         self._ready = False
         if self._transport is not None and not self._closing:
             self._closing = True
             self._listener.outbox.flush()
-            if self.write_blocked_since is None:
-                self.write_blocked_since = self._listener.now()
-                self.write_blocked_size = self.unsent_bytes
+            if self.blocked_output.since is None:
+                self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
             logger.info("closing connection from %s: %s", self.peer_name, why)
             self._transport.close()
 

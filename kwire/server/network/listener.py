@@ -10,12 +10,14 @@ from typing import Any
 
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.network import forks
-from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Connection, Pending
+from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Connection
 from kwire.server.network.connection_limits import ConnectionLimits
-from kwire.server.network.outbox import Buffers, Outbox
+from kwire.server.network.outbox import Outbox
 from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.pending import Outcome
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.network.stream_protocol import StreamProtocol
+from kwire.server.network.turns import Turns
 
 logger = logging.getLogger("kwire.server.network.listener")
 
@@ -23,7 +25,7 @@ SWEEP_SECONDS = 1.0
 STALLED_WRITE_SECONDS = 30.0
 """A client that reads nothing of a full output buffer for so long is dropped."""
 
-Handle = Callable[[Connection, bytes], tuple[Buffers | None, int] | Pending]
+Handle = Callable[[Connection, bytes], Outcome]
 
 
 class ConnectionTable:
@@ -59,6 +61,7 @@ class Listener:
         limits: ConnectionLimits,
         memory: RequestMemory,
         output: OutputMemory,
+        turns: Turns,
         table: ConnectionTable,
         receive_buffer: bytearray,
         judge: Callable[[BaseException], None],
@@ -72,6 +75,7 @@ class Listener:
         self.limits = limits
         self.memory = memory
         self.output = output
+        self.turns = turns
         self.receive_view = memoryview(receive_buffer)
         loop = asyncio.get_running_loop()
         self.now = loop.time

@@ -10,6 +10,7 @@ from kwire.server.network.connection_limits import limits_of
 from kwire.server.network.listener import ConnectionTable, Handle, Listener, sweep_connections
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.request_memory import RequestMemory
+from kwire.server.network.turns import Turns
 from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
 
 UNLIMITED_MEMORY = 2**63 - 1
@@ -19,9 +20,15 @@ class Listeners:
     """Owns the sockets that a server listens on, and the table of its connections."""
 
     def __init__(
-        self, config: BrokerConfig, addresses: Sequence[ListenerAddress], *, judge: Callable[[BaseException], None]
+        self,
+        config: BrokerConfig,
+        addresses: Sequence[ListenerAddress],
+        *,
+        turns: Turns,
+        judge: Callable[[BaseException], None],
     ) -> None:
         """`judge` is told of every error that made a request fail."""
+        self._turns = turns
         self._judge = judge
         self._config = config
         self._addresses = addresses
@@ -46,6 +53,7 @@ class Listeners:
                 limits=self.limits,
                 memory=memory,
                 output=self.output,
+                turns=self._turns,
                 table=self.table,
                 receive_buffer=receive_buffer,
                 judge=self._judge,

@@ -1,0 +1,39 @@
+"""For how long a connection is not served: the broker's half of a quota (KIP-219)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class Mute:
+    """Of several that are begun the one that ends last counts."""
+
+    __slots__ = ("_end", "_timer", "_until")
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        """`end` is called when it is over."""
+        self._end = end
+        self._until = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __bool__(self) -> bool:
+        return self._timer is not None
+
+    def begin(self, milliseconds: int) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + milliseconds / 1000.0
+        if until <= self._until:
+            return
+        self._until = until
+        self.cancel()
+        self._timer = loop.call_later(milliseconds / 1000.0, self._over)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _over(self) -> None:
+        self._timer = None
+        self._end()

@@ -1,0 +1,86 @@
+"""A listener with one connection whose transport is a test's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from kwire.seams import SystemClock
+from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Connection
+from kwire.server.network.connection_limits import limits_of
+from kwire.server.network.listener import ConnectionTable, Listener
+from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.request_memory import RequestMemory
+from kwire.server.network.turns import Turns
+from kwire.server.settings.config import make_config
+from tests.virtual_loop import VirtualLoop, virtual_loop
+
+
+class Transport:
+    """Notes what is asked of it; its output takes what a test says."""
+
+    def __init__(self, peer: tuple[str, int] | None = ("10.0.0.1", 99)) -> None:
+        self.peer = peer
+        self.asked: list[str] = []
+        self.written: list[bytes] = []
+        self.unsent = 0
+
+    def get_extra_info(self, name: str) -> tuple[str, int] | None:
+        return self.peer
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        pass
+
+    def write(self, data: bytes) -> None:
+        self.asked.append("write")
+        self.written.append(bytes(data))
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: self.asked.append(name)
+
+
+class Door:
+    """A listener and one connection of it."""
+
+    def __init__(self, *, peer: tuple[str, int] | None = ("10.0.0.1", 99), turns: Turns | None = None) -> None:
+        self.judged: list[BaseException] = []
+        self.served: list[bytes] = []
+        self.outcome: Any = (None, 0)
+        self.table = ConnectionTable()
+        self.listener = Listener(
+            name="PLAINTEXT",
+            limits=limits_of(make_config({}).typed),
+            memory=RequestMemory(1 << 20),
+            output=OutputMemory(1 << 20),
+            turns=turns or Turns(SystemClock().monotonic_ms),
+            table=self.table,
+            receive_buffer=bytearray(RECEIVE_BUFFER_BYTES),
+            judge=self.judged.append,
+        )
+        self.listener.handle = self._handle
+        self.transport = Transport(peer)
+        self.connection = Connection(self.listener)
+        self.connection.connection_made(cast("Any", self.transport))
+
+    def _handle(self, connection: Connection, frame: bytes) -> Any:
+        self.served.append(frame)
+        return self.outcome
+
+    def receive(self, data: bytes) -> None:
+        self.connection.get_buffer(len(data))[: len(data)] = data
+        self.connection.buffer_updated(len(data))
+
+    def asked(self, name: str) -> int:
+        return self.transport.asked.count(name)
+
+
+def play(act: Callable[[VirtualLoop], Awaitable[None]]) -> None:
+    with virtual_loop() as loop:
+
+        async def main() -> None:
+            await act(loop)
+
+        loop.run_until_complete(main())

@@ -1,0 +1,278 @@
+"""Connections share the event loop by time, and answers in pieces share it with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from kwire.protocol.error_codes import ProtocolError
+from kwire.server.network.pending import Answered, CloseConnection, Outcome, Pending
+from kwire.server.network.turns import PIECES_MAX, SHARE_MS, TURN_MS, Turns
+from tests.server.door import Door, play
+from tests.support.raw_client import sized
+from tests.virtual_loop import VirtualLoop
+
+
+class World:
+    """Connections whose requests take the time that they name, in milliseconds: b"3" or, in pieces of 1 ms, b"p3"."""
+
+    def __init__(self, loop: VirtualLoop, count: int) -> None:
+        self.ms = 0.0
+        self.turns = Turns(lambda: self.ms)
+        self.served: list[tuple[int, str]] = []
+        """Connection and request, or the piece of it, in the order in which they were served."""
+        self.longest_ms = 0.0
+        """The longest that the loop had no turn of its own."""
+        self.closed: list[int] = []
+        self._loop = loop
+        self._looked_ms = 0.0
+        self._is_over = False
+        self.doors = [Door(turns=self.turns) for _ in range(count)]
+        for number, door in enumerate(self.doors):
+            door.listener.handle = lambda _, frame, number=number: self._handle(number, frame.decode())
+        self._look()
+
+    def _look(self) -> None:
+        self.longest_ms = max(self.longest_ms, self.ms - self._looked_ms)
+        self._looked_ms = self.ms
+        if not self._is_over:
+            self._loop.call_soon(self._look)
+
+    def _handle(self, number: int, request: str) -> Outcome:
+        if request.startswith("p"):
+            return self._in_pieces(number, request)
+        self._take(number, request, float(request))
+        return [request.encode()], 0
+
+    def _take(self, number: int, what: str, ms: float) -> None:
+        self.served.append((number, what))
+        self.ms += ms
+
+    def _in_pieces(self, number: int, request: str) -> Generator[None, None, Answered | Pending]:
+        try:
+            for _ in range(int(request[1:])):
+                self._take(number, request, 1)
+                yield
+            if request == "p0":
+                raise OSError("why")
+            return [request.encode()], 0
+        finally:
+            self.closed.append(number)
+
+    def send(self, number: int, *requests: str) -> None:
+        self.doors[number].receive(b"".join(sized(request.encode()) for request in requests))
+
+    def answers(self, number: int) -> list[bytes]:
+        return self.doors[number].transport.written
+
+    async def settle(self) -> None:
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        self._is_over = True
+
+
+def test_a_request_that_comes_alone_is_served_at_once() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 2)
+        world.send(0, "0.2", "0.3")
+        world.send(1, "0.1")
+        assert world.served == [(0, "0.2"), (0, "0.3"), (1, "0.1")]
+
+    play(act)
+
+
+def test_who_sends_many_gives_way_to_who_sends_one() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 2)
+        world.send(0, *["1"] * 40)
+        assert world.served == [(0, "1")], "its share of the turn"
+        world.send(1, "0.1")
+        await world.settle()
+        assert world.served[:3] == [(0, "1"), (1, "0.1"), (0, "1")]
+        assert len(world.served) == 41
+        assert world.longest_ms <= TURN_MS + 1
+        assert b"".join(world.answers(0)) == b"1" * 40
+
+    play(act)
+
+
+def test_time_is_shared_not_requests() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 3)
+        world.send(0, *["4"] * 20)
+        world.send(1, *["1"] * 60)
+        world.send(2, *["0.5"] * 60)
+        await world.settle()
+        until = world.served[: world.served.index((2, "0.5")) + 90]
+        taken = [sum(float(what) for who, what in until if who == number) for number in range(3)]
+        assert max(taken) - min(taken) <= 2 * 4, taken
+        assert world.longest_ms <= TURN_MS + 4
+
+    play(act)
+
+
+def test_a_turn_ends_also_while_each_takes_its_share() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 40)
+        for number in range(40):
+            world.send(number, *["0.5"] * 10)
+        await world.settle()
+        assert len(world.served) == 400
+        assert world.longest_ms <= TURN_MS + 0.5
+
+    play(act)
+
+
+def test_no_credit_for_having_been_idle() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 2)
+        world.send(0, *["1"] * 50)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        before = len(world.served)
+        world.send(1, *["1"] * 50)
+        await world.settle()
+        both = [who for who, _ in world.served[before : before + 20]]
+        assert 8 <= both.count(0) <= 12, both
+
+    play(act)
+
+
+def test_an_answer_in_pieces_lets_others_come_between() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 2)
+        world.send(0, "p30", "0.1")
+        world.send(1, "0.2")
+        assert world.served == [(0, "p30")]
+        await world.settle()
+        assert world.served.index((1, "0.2")) == 1
+        assert world.served[-1] == (0, "0.1"), "what is behind it waits for it"
+        assert b"".join(world.answers(0)) == b"p300.1"
+        assert world.longest_ms <= TURN_MS + SHARE_MS
+
+    play(act)
+
+
+def test_few_answers_in_pieces_are_under_way() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, PIECES_MAX + 4)
+        for number in range(PIECES_MAX + 4):
+            world.send(number, "p10")
+        await world.settle()
+        first_end = world.served.index((0, "p10")) + 1
+        begun: list[int] = []
+        for who, _ in world.served[: PIECES_MAX * 10 - PIECES_MAX]:
+            if who not in begun:
+                begun.append(who)
+        assert first_end == 1
+        assert len(begun) == PIECES_MAX
+        assert sorted(world.closed) == list(range(PIECES_MAX + 4))
+        assert all(world.answers(number) == [b"p10"] for number in range(PIECES_MAX + 4))
+        assert world.turns._pieces_count == 0
+
+    play(act)
+
+
+def test_who_leaves_gives_its_place_back() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, PIECES_MAX + 3)
+        for number in range(PIECES_MAX + 2):
+            world.send(number, "p50")
+        world.doors[PIECES_MAX].connection.connection_lost(None)  # waits for a place
+        world.doors[0].connection.connection_lost(None)  # has one
+        world.doors[1].connection.close("a test")  # and so has this one, while what is unsent leaves
+        world.send(PIECES_MAX + 2, "p50")
+        await world.settle()
+        ended = [each for each in range(PIECES_MAX + 3) if world.answers(each) == [b"p50"]]
+        assert ended == [*range(2, PIECES_MAX), PIECES_MAX + 1, PIECES_MAX + 2]
+        assert world.turns._pieces_count == 0
+
+    play(act)
+
+
+def test_a_failure_in_pieces_closes_its_connection_and_no_other() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 2)
+        world.send(0, "p0", "0.1")
+        world.send(1, "0.1")
+        await world.settle()
+        assert world.served == [(1, "0.1")]
+        assert world.doors[0].asked("close") == 1
+        assert [str(error) for error in world.doors[0].judged] == ["why"]
+
+    play(act)
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ProtocolError("bad"), "sent a request that cannot be read: bad"),
+        (CloseConnection("no answer"), "no answer"),
+    ],
+)
+def test_a_request_in_pieces_may_end_its_connection(
+    error: Exception, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse() -> Generator[None, None, Any]:
+        yield
+        raise error
+
+    async def act(_: VirtualLoop) -> None:
+        door = Door()
+        door.outcome = refuse()
+        with caplog.at_level("INFO"):
+            door.receive(sized(b"one"))
+        assert door.asked("close") == 1
+        assert not door.judged
+        assert caplog.messages[-1].endswith(line)
+
+    play(act)
+
+
+def test_pieces_may_end_in_waiting_and_go_on_after_it() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        waits: asyncio.Future[bytes] = loop.create_future()
+        steps: list[str] = []
+
+        def encode(result: bytes) -> Generator[None, None, Answered]:
+            steps.append("encodes")
+            yield
+            return [result], 0
+
+        def pieces() -> Generator[None, None, Pending]:
+            steps.append("reads")
+            yield
+            return Pending(waits, encode, pipelined=False)
+
+        door = Door()
+        door.outcome = pieces()
+        door.receive(sized(b"one"))
+        door.outcome = ([b"two"], 0)
+        door.receive(sized(b"two"))
+        await asyncio.sleep(0)
+        assert steps == ["reads"]
+        waits.set_result(b"one")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert (steps, door.transport.written) == (["reads", "encodes"], [b"onetwo"])
+        assert door.connection._stored_bytes == 0
+
+    play(act)
+
+
+def test_what_stands_in_line_is_served_when_the_client_sends_no_more() -> None:
+    """A producer with acks=0 sends and leaves."""
+
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 1)
+        world.send(0, *["1"] * 10)
+        assert world.doors[0].connection.eof_received()
+        await world.settle()
+        assert len(world.served) == 10
+        assert world.doors[0].asked("close") == 1
+        assert not World(loop, 1).doors[0].connection.eof_received()
+
+    play(act)
