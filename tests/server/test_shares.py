@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kwire.protocol.error_codes import ProtocolError
+from kwire.server.network.listener import Handle
 from kwire.server.network.pending import Answered, CloseConnection, Outcome, Pending
 from kwire.server.network.turns import PIECES_MAX, SHARE_MS, TURN_MS, Turns
 from tests.server.door import Door, play
@@ -32,8 +33,11 @@ class World:
         self._is_over = False
         self.doors = [Door(turns=self.turns) for _ in range(count)]
         for number, door in enumerate(self.doors):
-            door.listener.handle = lambda _, frame, number=number: self._handle(number, frame.decode())
+            door.listener.handle = self._handler(number)
         self._look()
+
+    def _handler(self, number: int) -> Handle:
+        return lambda _, frame: self._handle(number, frame.decode())
 
     def _look(self) -> None:
         self.longest_ms = max(self.longest_ms, self.ms - self._looked_ms)

@@ -1,28 +1,32 @@
-"""Requests that are short to ask and long to answer: of many that come at once, each has a turn of the event loop."""
+"""Requests that are short to ask and long to answer, from real clients: each has its turn, and each is paid for."""
 
 from __future__ import annotations
 
-from typing import Any
+import socket
 
-import pytest
-
-from kwire.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.server.network.turns import PIECES_MAX
+from tests.server.test_client_quotas import set_quota
 from tests.support.raw_client import RawClient
+from tests.support.requests import unique
 from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 
-COUNT = 50
-DESCRIBED = [DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=["num.partitions"])]
+COUNT = 10
 
 
-@pytest.mark.parametrize(
-    ("request_", "version"),
-    [(DescribeConfigsRequest(resources=DESCRIBED), 4), (DescribeClientQuotasRequest(components=[], strict=False), 1)],
-)
-def test_others_have_their_turn_in_a_pipeline(
-    broker: RunningBroker, client: RawClient, request_: Any, version: int
-) -> None:
-    assert client.ask(request_, version) is not None
+def described(count: int) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=32, resource_name=f"group-{number}", configuration_keys=None)
+            for number in range(count)
+        ]
+    )
+
+
+def test_others_have_their_turn_in_a_pipeline(broker: RunningBroker, client: RawClient) -> None:
+    request = described(500)
+    assert client.ask(request, 4) is not None
     port = client.socket.getsockname()[1]
     connections = broker.call(lambda: list(broker.server._listeners.table.connections))
     (connection,) = (each for each in connections if each.peer_port == port)
@@ -37,8 +41,26 @@ def test_others_have_their_turn_in_a_pipeline(
 
     broker.call(count)
     first = client.correlation_id + 1
-    client.send_bytes(b"".join(client.frame(request_, version) for _ in range(COUNT)))
+    client.send_bytes(b"".join(client.frame(request, 4) for _ in range(COUNT)))
     for number in range(first, first + COUNT):
-        assert client.receive(request_, version, correlation_id=number) is not None
+        assert client.receive(request, 4, correlation_id=number) is not None
     is_over = True
     assert turns_with_queue >= COUNT // 2, "the rest of the pipeline waits in its queue meanwhile"
+
+
+def test_nothing_is_left_of_what_clients_asked_that_have_left(broker: RunningBroker, client: RawClient) -> None:
+    for _ in range(2 * PIECES_MAX):
+        with broker.client() as hasty:
+            hasty.send_bytes(hasty.frame(described(5000), 4))
+            hasty.socket.shutdown(socket.SHUT_RDWR)
+    turns = broker.server._node.turns
+    eventually(lambda: broker.call(lambda: not turns._pieces_count and not turns._line), "the answers to be forgotten")
+    assert len(client.ask(described(300), 4).results) == 300
+
+
+def test_the_time_of_long_answers_is_paid_for(broker: RunningBroker, client: RawClient) -> None:
+    name = unique("client")
+    set_quota(client, "request_percentage", 0.01, client_id=name)
+    with broker.client(client_id=name) as limited:
+        assert limited.ask(described(300), 4).throttle_time_ms > 0
+    set_quota(client, "request_percentage", None, client_id=name)
