@@ -45,8 +45,8 @@ $(COMPILED)/.built: $(VENV)/.test setup.py $(shell find kwire -name '*.py')
 
 # The tests of what is compiled, against the compiled wheel.
 test-compiled: $(COMPILED)/.built
-	rm -rf $(COMPILED)/tests $(COMPILED)/compat_tests
-	cp -r tests compat_tests pyproject.toml $(COMPILED)/
+	rm -rf $(COMPILED)/tests $(COMPILED)/compat_tests $(COMPILED)/docs
+	cp -r tests compat_tests docs pyproject.toml $(COMPILED)/
 	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m pytest -q tests/protocol tests/log tests/cluster tests/coordinator tests/server \
 		tests/hostile tests/test_crash.py
 

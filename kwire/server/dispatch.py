@@ -117,14 +117,12 @@ class Route:
         self._decode_in_pieces: PiecesDecoder[Any] | None = None
         self._frame_in_pieces: PiecesFramer | None = None
 
-    @property
     def decode_in_pieces(self) -> PiecesDecoder[Any]:
         """Made when it is first needed, which for most it never is."""
         if self._decode_in_pieces is None:
             self._decode_in_pieces = pieces_decoder(self.api.request, self.version)
         return self._decode_in_pieces
 
-    @property
     def frame_in_pieces(self) -> PiecesFramer:
         if self._frame_in_pieces is None:
             self._frame_in_pieces = pieces_framer(self.api.response, self.version)
@@ -247,7 +245,8 @@ class Dispatcher:
         throttle_ms = quotas.throttle_ms(context, response, request_bytes) if quotas.active else 0
         if response is None:
             return None, throttle_ms
-        return (yield from route.frame_in_pieces(context.correlation_id, response)), throttle_ms
+        frame_in_pieces = route.frame_in_pieces()
+        return (yield from frame_in_pieces(context.correlation_id, response)), throttle_ms
 
     def counts(self) -> dict[tuple[ApiKey, int], int]:
         """Requests served so far, by API and version."""
@@ -255,7 +254,8 @@ class Dispatcher:
 
 
 def _read_and_handle(route: Route, context: RequestContext, frame: bytes, position: int) -> Generator[None, None, Any]:
-    request, _ = yield from route.decode_in_pieces(frame, position)
+    decode_in_pieces = route.decode_in_pieces()
+    request, _ = yield from decode_in_pieces(frame, position)
     outcome = route.handle(request, context)
     if isinstance(outcome, Generator):
         outcome = yield from outcome
