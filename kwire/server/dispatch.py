@@ -9,7 +9,7 @@ Everything that depends on API and version alone (compiled decoder, handler) is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -169,7 +169,7 @@ class Dispatcher:
         route.count += 1
         if outcome.__class__ is route.response or outcome is None:
             return self._answer(route, context, len(frame), outcome)
-        if isinstance(outcome, Generator):
+        if _is_in_pieces(outcome):
             return self._in_pieces(outcome, route, context, len(frame))
         spent_ms = quotas.spent_ms() if quotas.active else 0.0
         return Pending(
@@ -253,10 +253,15 @@ class Dispatcher:
         return {(route.key, route.version): route.count for route in self._routes.values()}
 
 
+def _is_in_pieces(outcome: Any) -> bool:
+    """Whether a handler makes its answer in pieces. A coroutine that was compiled is a generator, too."""
+    return isinstance(outcome, Generator) and not isinstance(outcome, Awaitable)
+
+
 def _read_and_handle(route: Route, context: RequestContext, frame: bytes, position: int) -> Generator[None, None, Any]:
     decode_in_pieces = route.decode_in_pieces()
     request, _ = yield from decode_in_pieces(frame, position)
     outcome = route.handle(request, context)
-    if isinstance(outcome, Generator):
+    if _is_in_pieces(outcome):
         outcome = yield from outcome
     return outcome

@@ -33,7 +33,7 @@ def test_the_list_ends_where_the_read_ends(broker: RunningBroker, client: RawCli
     offset = reads = 0
     while offset < 2 * ABORTS:
         answer = fetch(client, topic, offset, partition_max_bytes=64 * 1024, isolation_level=READ_COMMITTED)
-        end = end_offset_of(answer.records)
+        end = end_offset_of(bytes(answer.records))
         assert [each.first_offset for each in answer.aborted_transactions] == list(range(offset - offset % 2, end, 2))
         offset = end
         reads += 1
