@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
+from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.server.network.outbox import ANSWERS_MAX, SECONDS_MAX, SMALL_BYTES_MAX, Outbox
 from tests.support.raw_client import RawClient, sized
 
@@ -134,6 +136,18 @@ def test_a_client_that_sends_no_more_is_answered_all_it_asked(client: RawClient,
     client.socket.shutdown(socket.SHUT_WR)
     for _ in range(requests):
         assert client.receive(ApiVersionsRequest(), 0).error_code == 0
+    assert client.is_closed()
+
+
+def test_a_client_that_sends_no_more_is_answered_what_stands_in_line(client: RawClient) -> None:
+    """Each request takes longer than a connection's share of a turn, so the end is seen before most are served."""
+    node_id = client.ask(DescribeClusterRequest(), 0).brokers[0].broker_id
+    every_setting = DescribeConfigsResource(resource_type=4, resource_name=str(node_id))
+    request = DescribeConfigsRequest(resources=[every_setting])
+    client.send_bytes(client.frame(request, 1) * 20)
+    client.socket.shutdown(socket.SHUT_WR)
+    for _ in range(20):
+        assert client.receive(request, 1).results[0].error_code == 0
     assert client.is_closed()
 
 

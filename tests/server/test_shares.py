@@ -280,3 +280,19 @@ def test_what_stands_in_line_is_served_when_the_client_sends_no_more() -> None:
         assert not World(loop, 1).doors[0].connection.eof_received()
 
     play(act)
+
+
+def test_who_waits_for_an_answer_in_pieces_is_answered_when_it_sends_no_more() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, PIECES_MAX + 1)
+        for number in range(PIECES_MAX + 1):
+            world.send(number, "p10")
+        last = world.doors[PIECES_MAX].connection
+        while not last.share.waits_for_pieces:
+            await asyncio.sleep(0)
+        assert last.eof_received()
+        await world.settle()
+        assert world.answers(PIECES_MAX) == [b"p10"]
+        assert world.doors[PIECES_MAX].asked("close") == 1
+
+    play(act)

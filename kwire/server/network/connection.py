@@ -139,9 +139,9 @@ class Connection:
         self._wait_for_share()
 
     def eof_received(self) -> bool:
-        """The client sends no more: what is answered by now still goes out, and what stands in line is served."""
+        """Send what is answered by now; whether the transport stays open for what is going to be served."""
         self._listener.outbox.flush()
-        self._has_ended = self.share.is_in_line
+        self._has_ended = self.share.is_waiting
         return self._has_ended
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -280,7 +280,7 @@ class Connection:
         """See turns.Client."""
         self._serve_on()
         self._wait_for_share()
-        if self._has_ended and not self.share.is_in_line:
+        if self._has_ended and not self.share.is_waiting:
             self.close("sends no more")
 
     def _serve_on(self) -> None:

@@ -28,8 +28,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._descriptor = forks.opened(transport)
         self._connection.connection_made(transport)
 
-    def eof_received(self) -> None:
-        self._connection.eof_received()
+    def eof_received(self) -> bool:
+        return self._connection.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
         forks.closing(self._descriptor)
