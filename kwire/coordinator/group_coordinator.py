@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 from kwire.cluster.image import MetadataImage, TopicImage
@@ -62,6 +63,7 @@ T = TypeVar("T")
 
 JOIN_KNOWS_ITS_ID_SINCE = 4
 JOIN_SKIPS_ASSIGNMENT_SINCE = 9
+LISTED_AT_ONCE = 64
 
 
 class GroupCoordinator:
@@ -315,18 +317,19 @@ class GroupCoordinator:
 
     # --- administration
 
-    def list_groups(
-        self, states_filter: Iterable[str], types_filter: Iterable[str]
-    ) -> tuple[ErrorCode, list[ListedGroup]]:
-        """All groups here that pass the filters; COORDINATOR_LOAD_IN_PROGRESS while some are not known yet."""
+    def list_groups(self, states_filter: Iterable[str], types_filter: Iterable[str]) -> Iterator[list[ListedGroup]]:
+        """All groups here that pass the filters, a few at a time.
+
+        Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) when some are not known yet.
+        """
         states, types = list(states_filter), list(types_filter)
-        listed: list[ListedGroup] = []
-        for shard in self._runtime:
+        for shard in list(self._runtime):
             if shard.state is ShardState.LOADING:
-                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             if shard.state is ShardState.ACTIVE:
-                listed += listed_groups(shard.machine.groups.values(), states, types)
-        return ErrorCode.NONE, listed
+                groups = iter(list(shard.machine.groups.values()))  # they may change between two steps
+                while some := list(islice(groups, LISTED_AT_ONCE)):
+                    yield listed_groups(some, states, types)
 
     def describe_group(self, group_id: str, *, version: int) -> DescribeGroupsDescribedGroup:
         try:

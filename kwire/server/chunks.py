@@ -1,8 +1,9 @@
-"""What a handler in pieces goes through (dispatch.Handler)."""
+"""Answers in pieces (dispatch.Handler): what they go through, and whether there is so much of it at all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -16,3 +17,34 @@ def chunks(items: Iterable[T]) -> Iterator[list[T]]:
     rest = iter(items)
     while chunk := list(islice(rest, CHUNK)):
         yield chunk
+
+
+def is_many(sizes: Iterable[int]) -> bool:
+    """Whether the sizes make more than a chunk together; what is 0 counts as 1, for it is looked at as well."""
+    total = 0
+    for size in sizes:
+        total += size or 1
+        if total > CHUNK:
+            return True
+    return False
+
+
+def at_once(pieces: Generator[None, None, T]) -> T:
+    """The result of what may be made in pieces, where it is little."""
+    try:
+        while True:
+            next(pieces)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def in_turns(pieces: Generator[None, None, T]) -> T:
+    """The result of what is made in pieces, for a coroutine: between any two the loop turns."""
+    try:
+        while True:
+            next(pieces)
+            await asyncio.sleep(0)
+    except StopIteration as end:
+        result: T = end.value
+        return result

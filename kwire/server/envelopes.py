@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import struct
+from functools import cache
 from typing import Any, Final
 
 from kwire.protocol.codec import decode_prefix, encode
 from kwire.protocol.error_codes import ErrorCode, ProtocolError
 from kwire.protocol.messages.default_principal_data import DefaultPrincipalData
-from kwire.protocol.schema import schema_of
+from kwire.protocol.schema import Array, Schema, schema_of
 
 _VERSION: Final = struct.Struct(">h")
 
@@ -36,10 +36,17 @@ def decode_principal(data: bytes | None) -> str:
 
 def says_not_controller(response: Any) -> bool:
     """Whether the answer, or any part of it, is that somebody else is the active controller."""
-    if isinstance(response, list):
-        return any(says_not_controller(each) for each in response)
-    if not dataclasses.is_dataclass(response):
-        return False
-    if getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
+    kind: Any = type(response)
+    has_code, lists = _codes(kind)
+    if has_code and response.error_code == ErrorCode.NOT_CONTROLLER:
         return True
-    return any(says_not_controller(getattr(response, each.name)) for each in dataclasses.fields(response))
+    return any(says_not_controller(each) for name in lists for each in getattr(response, name) or ())
+
+
+@cache
+def _codes(message: type) -> tuple[bool, tuple[str, ...]]:
+    """Whether a message has an error code, and which of its lists have them inside. The others may be long."""
+    fields = schema_of(message).fields
+    lists = [(each.name, each.type.element) for each in fields if isinstance(each.type, Array)]
+    coded = [name for name, element in lists if isinstance(element, Schema) and any(_codes(element.cls))]
+    return any(each.name == "error_code" for each in fields), tuple(coded)

@@ -28,6 +28,7 @@ import asyncio
 import dataclasses
 import re
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -278,9 +279,7 @@ class ScriptRunner:
     def _list(self, _: list[str], options: dict[str, str]) -> None:
         states = options["states"].split(",") if "states" in options else []
         types = options["types"].split(",") if "types" in options else []
-        code, groups = self.world.groups.list_groups(states, types)
-        assert code is ErrorCode.NONE
-        for group in groups:
+        for group in chain.from_iterable(self.world.groups.list_groups(states, types)):
             self._see(f"{group.group_id} {group.group_state} {group.group_type} {group.protocol_type}".rstrip())
 
     # --- the world

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -52,6 +53,7 @@ from kwire.server.apis import (
     sync_group,
 )
 from kwire.server.authorization import Operation, ResourceType
+from kwire.server.chunks import at_once
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from tests.coordinator.world import BROKER_ID, World
@@ -100,7 +102,9 @@ class Caller:
         )
 
         answer = api.handle(request, context)
-        return await answer if hasattr(answer, "__await__") else answer
+        if inspect.isawaitable(answer):
+            return await answer
+        return at_once(answer) if isinstance(answer, Generator) else answer
 
     def commit(self, version: int, *topics: OffsetCommitRequestTopic) -> list[tuple[str, int, int]]:
         request = OffsetCommitRequest(group_id="g", topics=list(topics))

@@ -21,6 +21,7 @@ from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequ
 from kwire.protocol.messages.end_txn import EndTxnRequest
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kwire.protocol.messages.list_groups import ListGroupsRequest
 from kwire.protocol.messages.list_transactions import ListTransactionsRequest
 from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -37,6 +38,7 @@ from kwire.server.apis import (
     add_partitions_to_txn,
     end_txn,
     init_producer_id,
+    list_groups,
     list_transactions,
     txn_offset_commit,
     write_txn_markers,
@@ -302,7 +304,7 @@ def test_lists_and_commits_wait_for_what_is_loaded_again(loop: VirtualLoop, worl
             break_state(runtime.active(0))
         loading = E.COORDINATOR_LOAD_IN_PROGRESS
         assert (await world.ask(list_transactions.API, ListTransactionsRequest(), 1)).error_code == loading
-        assert world.groups.list_groups([], []) == (loading, [])
+        assert (await world.ask(list_groups.API, ListGroupsRequest(), 1)).error_code == loading
         request = commit_of_offsets(producer_id)
         assert code_of(await world.ask(txn_offset_commit.API, request, 2)) is loading
         assert code_of(await world.ask(txn_offset_commit.API, request, 1)) is E.COORDINATOR_NOT_AVAILABLE
@@ -319,7 +321,8 @@ def test_lists_leave_out_what_is_closed(loop: VirtualLoop, world: TransactionWor
             runtime.active(0).close()
         answer = await world.ask(list_transactions.API, ListTransactionsRequest(), 1)
         assert (answer.error_code, answer.transaction_states) == (E.NONE, [])
-        assert world.groups.list_groups([], []) == (E.NONE, [])
+        listed = await world.ask(list_groups.API, ListGroupsRequest(), 1)
+        assert (listed.error_code, listed.groups) == (E.NONE, [])
 
     play(loop, world, act)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -33,6 +33,7 @@ from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.protocol.records import decode_all
 from kwire.server.authorization import AllowEverything
+from kwire.server.chunks import at_once
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.services import Services
@@ -170,7 +171,9 @@ class TransactionWorld:
         services = cast("Services", self._services())
         context = RequestContext(services, client, "PLAINTEXT", api.key, version, 0, client_id)
         answer = api.handle(request, context)
-        return await answer if inspect.isawaitable(answer) else answer
+        if inspect.isawaitable(answer):
+            return await answer
+        return at_once(answer) if isinstance(answer, Generator) else answer
 
     def _services(self) -> SimpleNamespace:
         return SimpleNamespace(

@@ -21,6 +21,7 @@ from kwire.protocol.messages.list_offsets import (
     MAX_TIMESTAMP,
     ListOffsetsPartition,
     ListOffsetsRequest,
+    ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from kwire.protocol.records import BATCH_HEADER_BYTES
@@ -71,7 +72,9 @@ def ask(
     )
     asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
     request = ListOffsetsRequest(replica_id=replica_id, isolation_level=isolation_level, topics=[asked])
-    answer = list_offsets.handle(request, context).topics[0].partitions[0]
+    response = list_offsets.handle(request, context)
+    assert isinstance(response, ListOffsetsResponse)
+    answer = response.topics[0].partitions[0]
     return ErrorCode(answer.error_code), answer.offset
 
 

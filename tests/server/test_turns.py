@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import socket
+import struct
+from collections.abc import Callable
+
+import pytest
 
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.server.network.turns import PIECES_MAX
@@ -48,11 +52,24 @@ def test_others_have_their_turn_in_a_pipeline(broker: RunningBroker, client: Raw
     assert turns_with_queue >= COUNT // 2, "the rest of the pipeline waits in its queue meanwhile"
 
 
-def test_nothing_is_left_of_what_clients_asked_that_have_left(broker: RunningBroker, client: RawClient) -> None:
+def send_no_more(client: RawClient) -> None:
+    """What was asked is served to its end: the client might still read."""
+    client.socket.shutdown(socket.SHUT_RDWR)
+
+
+def reset(client: RawClient) -> None:
+    """What was asked is given up, however much it is."""
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@pytest.mark.parametrize(("leave", "count"), [(send_no_more, 300), (reset, 5000)])
+def test_nothing_is_left_of_what_clients_asked_that_have_left(
+    broker: RunningBroker, client: RawClient, leave: Callable[[RawClient], None], count: int
+) -> None:
     for _ in range(2 * PIECES_MAX):
         with broker.client() as hasty:
-            hasty.send_bytes(hasty.frame(described(5000), 4))
-            hasty.socket.shutdown(socket.SHUT_RDWR)
+            hasty.send_bytes(hasty.frame(described(count), 4))
+            leave(hasty)
     turns = broker.server._node.turns
     eventually(lambda: broker.call(lambda: not turns._pieces_count and not turns._line), "the answers to be forgotten")
     assert len(client.ask(described(300), 4).results) == 300

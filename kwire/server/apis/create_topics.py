@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator, Iterable
 
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -13,10 +14,12 @@ from kwire.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from kwire.server.chunks import in_turns
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.services import of_controller
 
+CONFIGS_SINCE = 5
 STRICT_QUOTA_SINCE = 6
 
 
@@ -38,12 +41,22 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
     outcomes = await services.controller.create_topics(
         [_wish(topic) for topic in accepted], validate_only=request.validate_only, count=quota.record
     )
-    for topic, outcome in zip(accepted, outcomes, strict=True):
+    await in_turns(_describe(zip(accepted, outcomes, strict=True), results, context))
+    return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))
+
+
+def _describe(
+    outcomes: Iterable[tuple[CreatableTopic, CreatedTopic | KafkaError]],
+    results: dict[str, CreatableTopicResult],
+    context: RequestContext,
+) -> Generator[None, None, None]:
+    """Describe each topic with all its configurations, which takes longer than to create it."""
+    for topic, outcome in outcomes:
+        yield
         if isinstance(outcome, KafkaError):
             results[topic.name] = _error(topic.name, outcome)
         else:
             results[topic.name] = _created(topic, outcome, context)
-    return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))
 
 
 def _wish(topic: CreatableTopic) -> NewTopic:
@@ -64,6 +77,8 @@ def _error(name: str, error: KafkaError) -> CreatableTopicResult:
 
 
 def _created(topic: CreatableTopic, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
+    if context.version < CONFIGS_SINCE:
+        return CreatableTopicResult(name=created.name, error_message=None)
     services = of_controller(context)
     overrides = {config.name: config.value for config in topic.configs if config.value is not None}
     entries = services.config_entries.of_topic(overrides)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from kwire.cluster.partition import Partition
 from kwire.log.log_directory import LogDirectory
 from kwire.log.partition_log import PartitionLog
@@ -13,38 +15,43 @@ from kwire.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from kwire.server.chunks import chunks
 from kwire.server.context import RequestContext
 from kwire.server.cordoned_directories import has_cordoned_directories
 from kwire.server.dispatch import Api
 from kwire.server.readable import readable
 
 
-def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Generator[None, None, DescribeLogDirsResponse]:
     if not context.allows_cluster():
         return DescribeLogDirsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED if context.version >= 3 else ErrorCode.NONE
         )
     wanted = None if request.topics is None else {topic.topic: set(topic.partitions) for topic in request.topics}
-    partitions = [
-        partition
-        for partition in context.services.partitions
-        if wanted is None or partition.index in wanted.get(partition.topic, ())
-    ]
-    return DescribeLogDirsResponse(
-        results=[_directory(directory, partitions, context) for directory in context.services.logs.directories]
-    )
+    partitions: list[Partition] = []
+    for chunk in chunks(list(context.services.partitions)):
+        yield
+        partitions += [each for each in chunk if wanted is None or each.index in wanted.get(each.topic, ())]
+    response = DescribeLogDirsResponse()
+    for directory in context.services.logs.directories:
+        response.results.append((yield from _directory(directory, partitions, context)))
+    return response
 
 
-def _directory(directory: LogDirectory, partitions: list[Partition], context: RequestContext) -> DescribeLogDirsResult:
+def _directory(
+    directory: LogDirectory, partitions: list[Partition], context: RequestContext
+) -> Generator[None, None, DescribeLogDirsResult]:
     if directory.is_offline:
         return DescribeLogDirsResult(log_dir=readable(directory.path), error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for partition in partitions:
-        key = (partition.topic, partition.index)
-        log, future = directory.logs.get(key), directory.futures.get(key)
-        if log is partition.log or future is not None:
-            topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
-            topic.partitions.append(_partition(partition, future))
+    for chunk in chunks(partitions):
+        yield
+        for partition in chunk:
+            key = (partition.topic, partition.index)
+            log, future = directory.logs.get(key), directory.futures.get(key)
+            if log is partition.log or future is not None:
+                topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
+                topic.partitions.append(_partition(partition, future))
     total, usable = context.services.disk.space(directory.path)
     return DescribeLogDirsResult(
         log_dir=readable(directory.path),

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
+from heapq import nsmallest
+from itertools import islice
+from typing import Final
+
 from kwire.cluster.image import PartitionImage, TopicImage
 from kwire.cluster.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.protocol.error_codes import ErrorCode
@@ -15,25 +20,32 @@ from kwire.protocol.messages.describe_topic_partitions import (
 )
 from kwire.server.authorization import ResourceType
 from kwire.server.authorized_operations import authorized_operations
+from kwire.server.chunks import chunks
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
+NAMES_AT_ONCE: Final = 1024
+"""To look at a name takes less than to describe a topic."""
 
-def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> DescribeTopicPartitionsResponse:
+
+def handle(
+    request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
     limit = context.services.config["max.request.partition.size.limit"]
     remaining = max(1, min(request.response_partition_limit, limit))
     cursor = request.cursor
     if cursor is not None and _is_wrong(cursor, request):
         return _refused(request)
     response = DescribeTopicPartitionsResponse()
-    for name in _names(request, context):
-        if cursor is not None and name < cursor.topic_name:
-            continue
+    # One more than are described: the cursor may name it.
+    names = yield from _names(request, context, "" if cursor is None else cursor.topic_name, remaining + 1)
+    topics = context.services.image.topics
+    for name in names:
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         if remaining == 0:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=first)
             break
-        described, next_index = _describe(name, first, remaining, context)
+        described, next_index = yield from _describe(name, topics.get(name), first, remaining, context)
         response.topics.append(described)
         remaining -= len(described.partitions)
         if next_index is not None:
@@ -58,20 +70,30 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
     )
 
 
-def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> list[str]:
+def _names(
+    request: DescribeTopicPartitionsRequest, context: RequestContext, first: str, count: int
+) -> Generator[None, None, list[str]]:
+    """The names of the next topics, in order, from `first` on."""
+    named: Iterable[str]
     if request.topics:
-        return sorted({topic.name for topic in request.topics})
-    return sorted(name for name in context.services.image.topics if context.allows_topic(name))
+        named = {topic.name: None for topic in request.topics}
+    else:
+        named = (name for name in context.services.image.topics if context.allows_topic(name))
+    following: list[str] = []
+    left = iter(named)
+    while chunk := list(islice(left, NAMES_AT_ONCE)):
+        yield
+        following = nsmallest(count, [*following, *(name for name in chunk if name >= first)])
+    return following
 
 
 def _describe(
-    name: str, first: int, limit: int, context: RequestContext
-) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
+    name: str, topic: TopicImage | None, first: int, limit: int, context: RequestContext
+) -> Generator[None, None, tuple[DescribeTopicPartitionsResponseTopic, int | None]]:
     """One topic from partition `first` on, and the partition to go on with if it did not fit."""
     if not context.allows_topic(name):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return DescribeTopicPartitionsResponseTopic(name=name, error_code=code), None
-    topic = context.services.image.topics.get(name)
     if topic is None:
         return _unknown(name, context), None
     last = min(first + limit, len(topic.partitions))
@@ -79,9 +101,11 @@ def _describe(
         name=name,
         topic_id=topic.topic_id,
         is_internal=name in INTERNAL_TOPICS,
-        partitions=[_partition(topic, index, context) for index in range(first, last)],
         topic_authorized_operations=authorized_operations(context, ResourceType.TOPIC, name),
     )
+    for chunk in chunks(range(first, last)):
+        yield
+        described.partitions += [_partition(topic, index, context) for index in chunk]
     return described, last if last < len(topic.partitions) else None
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
+from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
-def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
-    code, groups = context.services.groups.list_groups(request.states_filter, request.types_filter)
-    if not context.allows_cluster():
-        groups = [group for group in groups if context.allows_group(group.group_id)]
-    return ListGroupsResponse(error_code=code, groups=groups)
+def handle(request: ListGroupsRequest, context: RequestContext) -> Generator[None, None, ListGroupsResponse]:
+    response = ListGroupsResponse()
+    may_see_all = context.allows_cluster()
+    try:
+        for chunk in context.services.groups.list_groups(request.states_filter, request.types_filter):
+            yield
+            response.groups += [group for group in chunk if may_see_all or context.allows_group(group.group_id)]
+    except KafkaError as error:
+        return ListGroupsResponse(error_code=error.code)
+    return response
 
 
 API = Api(request=ListGroupsRequest, response=ListGroupsResponse, handle=handle)

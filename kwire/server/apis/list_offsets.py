@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Generator
 
 from kwire.cluster.partition import Partition
 from kwire.log.disk import DiskFailure
@@ -33,6 +34,7 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from kwire.protocol.records import InvalidRecordsError
+from kwire.server.chunks import at_once, chunks, is_many
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -44,17 +46,26 @@ NOT_FOUND: Found = (-1, -1, -1)
 OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
-def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+def handle(
+    request: ListOffsetsRequest, context: RequestContext
+) -> ListOffsetsResponse | Generator[None, None, ListOffsetsResponse]:
+    answer = _answer(request, context)
+    return answer if is_many(len(topic.partitions) for topic in request.topics) else at_once(answer)
+
+
+def _answer(request: ListOffsetsRequest, context: RequestContext) -> Generator[None, None, ListOffsetsResponse]:
     repeats = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
     answered: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
         partitions = answered.setdefault(topic.name, {})
-        for asked in topic.partitions:
-            index = asked.partition_index
-            if index not in partitions:
-                partitions[index] = _partition(topic.name, asked, request, context, repeats[topic.name, index] > 1)
+        for chunk in chunks(topic.partitions):
+            yield
+            for asked in chunk:
+                index = asked.partition_index
+                if index not in partitions:
+                    partitions[index] = _partition(topic.name, asked, request, context, repeats[topic.name, index] > 1)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from uuid import UUID
 
 from kwire.cluster.controller.view import directory_of
 from kwire.cluster.directory_ids import is_online
-from kwire.cluster.image import BrokerRegistration, PartitionImage, TopicImage
+from kwire.cluster.image import BrokerRegistration, MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, INTERNAL_TOPICS, METADATA_TOPIC, why_invalid
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.metadata import (
@@ -21,6 +23,7 @@ from kwire.protocol.messages.metadata import (
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.server.authorization import ResourceType
 from kwire.server.authorized_operations import authorized_operations
+from kwire.server.chunks import at_once, chunks, is_many
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -34,96 +37,121 @@ IDS_OR_NAMES_SINCE = 12
 """Versions 10 and 11 have a field for ids, in which nothing may stand."""
 
 
-def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
-    wants_all = request.topics is None or (context.version == 0 and not request.topics)
-    if wants_all:
-        return _answer(request, context, _all_topics(context))
-    if context.version < IDS_OR_NAMES_SINCE and any(_needs_ids(topic) for topic in request.topics or ()):
-        return _refused(request)
-    if any(topic.name is None for topic in _asked(request) if topic.topic_id == ZERO_UUID):
-        return _refused(request)
-    missing = _to_create(request, context)
+def handle(
+    request: MetadataRequest, context: RequestContext
+) -> MetadataResponse | Generator[None, None, MetadataResponse]:
+    topics = context.services.image.topics
+    if request.topics is None or (context.version == 0 and not request.topics):
+        answer = _describe(request, context, None)
+        many = is_many(len(topic.partitions) for topic in topics.values())
+    else:
+        answer = _named_topics(request, request.topics, context)
+        named = (topics.get(topic.name or "") for topic in request.topics)
+        many = is_many(0 if topic is None else len(topic.partitions) for topic in named)
+    return answer if many else at_once(answer)
+
+
+def _named_topics(
+    request: MetadataRequest, named: Sequence[MetadataRequestTopic], context: RequestContext
+) -> Generator[None, None, MetadataResponse]:
+    by_id: dict[UUID, MetadataRequestTopic] = {}
+    by_name: dict[str | None, MetadataRequestTopic] = {}
+    for chunk in chunks(named):
+        yield
+        if context.version < IDS_OR_NAMES_SINCE and any(_needs_ids(topic) for topic in chunk):
+            return (yield from _refused(named))
+        by_id.update({topic.topic_id: topic for topic in chunk if topic.topic_id != ZERO_UUID})
+        by_name.update({topic.name: topic for topic in chunk})
+    # What is named, each once; where there are ids, what is named without one is passed over.
+    asked = list(by_id.values()) or list(by_name.values())
+    if not by_id and None in by_name:
+        return (yield from _refused(named))
+    missing = [] if by_id else (yield from _to_create(request, asked, context))
     if missing:  # the client asks again, as it does of Kafka
         context.services.topic_creator.create_soon(missing)
-    return _answer(request, context, [_named(topic, context) for topic in _asked(request)])
+    return (yield from _describe(request, context, asked))
 
 
 def _needs_ids(topic: MetadataRequestTopic) -> bool:
     return topic.name is None or topic.topic_id != ZERO_UUID
 
 
-def _refused(request: MetadataRequest) -> MetadataResponse:
-    return MetadataResponse(
-        topics=[
-            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
-            for topic in request.topics or ()
+def _refused(named: Sequence[MetadataRequestTopic]) -> Generator[None, None, MetadataResponse]:
+    response = MetadataResponse()
+    code = ErrorCode.INVALID_REQUEST
+    for chunk in chunks(named):
+        yield
+        response.topics += [
+            MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id) for topic in chunk
         ]
-    )
+    return response
 
 
-def _to_create(request: MetadataRequest, context: RequestContext) -> list[str]:
+def _to_create(
+    request: MetadataRequest, asked: Sequence[MetadataRequestTopic], context: RequestContext
+) -> Generator[None, None, list[str]]:
     services = context.services
     allowed = request.allow_auto_topic_creation or context.version < 4
     if not (allowed and services.config["auto.create.topics.enable"]):
         return []
-    names = dict.fromkeys(
-        topic.name for topic in _asked(request) if topic.name is not None and topic.topic_id == ZERO_UUID
-    )
-    return [
-        name
-        for name in names
-        if name not in services.image.topics
+    missing: list[str] = []
+    for chunk in chunks(asked):
+        yield
+        missing += [topic.name for topic in chunk if topic.name is not None and _is_to_create(topic.name, context)]
+    return missing
+
+
+def _is_to_create(name: str, context: RequestContext) -> bool:
+    return (
+        name not in context.services.image.topics
         and (name == GROUP_OFFSETS_TOPIC or name not in OWN_TOPICS)
         and not why_invalid(name)
         and context.allows_topic(name)
         and context.allows_cluster()
-    ]
+    )
 
 
-def _all_topics(context: RequestContext) -> list[MetadataResponseTopic]:
-    return [
-        _topic(topic, context) for name, topic in context.services.image.topics.items() if context.allows_topic(name)
-    ]
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The cluster at one moment, whatever changes while the answer is made in pieces."""
+
+    image: MetadataImage
+    alive: AbstractSet[int]
+    """Brokers that can be reached by the client's listener."""
 
 
-def _asked(request: MetadataRequest) -> list[MetadataRequestTopic]:
-    """What is named, each once; where there are ids, what is named without one is passed over."""
-    by_id = {topic.topic_id: topic for topic in request.topics or () if topic.topic_id != ZERO_UUID}
-    return list(by_id.values()) or list({topic.name: topic for topic in request.topics or ()}.values())
-
-
-def _named(asked: MetadataRequestTopic, context: RequestContext) -> MetadataResponseTopic:
-    image = context.services.image
-    name = asked.name
-    if asked.topic_id != ZERO_UUID:
-        known = image.topic_by_id(asked.topic_id)
-        if known is None or not context.allows_topic(known.name):
-            code = ErrorCode.UNKNOWN_TOPIC_ID
-            return MetadataResponseTopic(error_code=code, name=None, topic_id=asked.topic_id)
-        return _topic(known, context)
-    assert name is not None, "a topic with neither name nor id is refused before"
+def _described(name: str, context: RequestContext, view: _View) -> TopicImage | MetadataResponseTopic:
+    """A topic asked for by its name, or why it is not described."""
     if not context.allows_topic(name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
-    topic = image.topics.get(name)
+    topic = view.image.topics.get(name)
     if topic is not None:
-        return _topic(topic, context)
+        return topic
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if why_invalid(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _topic(topic: TopicImage, context: RequestContext) -> MetadataResponseTopic:
-    services = context.services
-    brokers = services.image.brokers
-    alive = {broker for broker in brokers if services.endpoint(broker, context.listener_name) is not None}
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            _partition(index, partition, alive, brokers, context.version)
-            for index, partition in enumerate(topic.partitions)
-        ],
+def _found(asked: MetadataRequestTopic, context: RequestContext, view: _View) -> TopicImage | MetadataResponseTopic:
+    if asked.topic_id == ZERO_UUID:
+        assert asked.name is not None, "a topic with neither name nor id is refused before"
+        return _described(asked.name, context, view)
+    known = view.image.topic_by_id(asked.topic_id)
+    if known is None or not context.allows_topic(known.name):
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+    return known
+
+
+def _topic(topic: TopicImage, view: _View, version: int) -> Generator[None, None, MetadataResponseTopic]:
+    described = MetadataResponseTopic(
+        name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS
     )
+    brokers = view.image.brokers
+    for chunk in chunks(enumerate(topic.partitions)):
+        yield
+        described.partitions += [
+            _partition(index, partition, view.alive, brokers, version) for index, partition in chunk
+        ]
+    return described
 
 
 def _partition(
@@ -159,21 +187,35 @@ def _partition(
     )
 
 
-def _answer(request: MetadataRequest, context: RequestContext, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+def _describe(
+    request: MetadataRequest, context: RequestContext, asked: Sequence[MetadataRequestTopic] | None
+) -> Generator[None, None, MetadataResponse]:
+    """Describe what is asked for, all topics if that is None."""
     services = context.services
-    response = MetadataResponse(
-        brokers=_brokers(context),
-        cluster_id=services.cluster_id,
-        controller_id=services.node_id,
-        topics=topics,
-    )
-    if request.include_topic_authorized_operations:
-        for topic in topics:
-            if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.name is not None:
-                topic.topic_authorized_operations = authorized_operations(context, ResourceType.TOPIC, topic.name)
+    image = services.image
+    brokers = _brokers(context)
+    view = _View(image, {broker.node_id for broker in brokers})
+    response = MetadataResponse(brokers=brokers, cluster_id=services.cluster_id, controller_id=services.node_id)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = authorized_operations(context, ResourceType.CLUSTER)
+    found: Iterable[TopicImage | MetadataResponseTopic]
+    if asked is None:
+        found = (topic for topic in image.topics.values() if context.allows_topic(topic.name))
+    else:
+        found = (_found(topic, context, view) for topic in asked)
+    for chunk in chunks(found):
+        yield
+        for each in chunk:
+            topic = (yield from _topic(each, view, context.version)) if isinstance(each, TopicImage) else each
+            if request.include_topic_authorized_operations:
+                _add_operations(topic, context)
+            response.topics.append(topic)
     return response
+
+
+def _add_operations(topic: MetadataResponseTopic, context: RequestContext) -> None:
+    if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.name is not None:
+        topic.topic_authorized_operations = authorized_operations(context, ResourceType.TOPIC, topic.name)
 
 
 def _brokers(context: RequestContext) -> list[MetadataResponseBroker]:

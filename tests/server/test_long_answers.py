@@ -1,0 +1,196 @@
+"""Answers about much are made in pieces, each of few elements, and say what the cluster was like at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kwire.cluster.image import MetadataImage
+from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from kwire.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+)
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.list_groups import ListGroupsRequest
+from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kwire.server.apis import describe_log_dirs, describe_topic_partitions, list_groups, list_offsets, metadata
+from kwire.server.chunks import CHUNK, at_once, is_many
+from kwire.server.context import RequestContext
+from kwire.server.dispatch import Api
+from kwire.server.envelopes import says_not_controller
+from tests.support.raw_client import RawClient
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
+
+TOPICS = 2 * CHUNK
+PARTITIONS = 3 * CHUNK
+"""Of the topic that has more than one."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    with RunningBroker(Path(tmp_path_factory.mktemp("large"))) as broker, broker.client() as client:
+        topics = [
+            CreatableTopic(name=f"t{number:03}", num_partitions=1, replication_factor=1) for number in range(TOPICS)
+        ]
+        topics.append(CreatableTopic(name="wide", num_partitions=PARTITIONS, replication_factor=1))
+        answer = client.ask(CreateTopicsRequest(topics=topics), 7)
+        assert {topic.error_code for topic in answer.topics} == {0}
+        assert not says_not_controller(answer)
+        yield broker
+
+
+@pytest.fixture
+def asking(large: RunningBroker) -> Iterator[RawClient]:
+    with large.client() as client:
+        yield client
+
+
+def context_of(broker: RunningBroker, api: Api, version: int) -> RequestContext:
+    client: Any = SimpleNamespace(peer_host="127.0.0.1", peer_port=1, principal="User:ANONYMOUS")
+    return RequestContext(cast("Any", broker.server._services), client, "PLAINTEXT", api.key, version, 0, "client")
+
+
+def drained(pieces: Generator[None, None, Any]) -> tuple[Any, int]:
+    """The answer, and in how many steps it was made."""
+    steps = 1
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            return end.value, steps
+        steps += 1
+
+
+def asked_of(broker: RunningBroker, api: Api, request: Any, version: int) -> tuple[Any, int]:
+    def ask() -> tuple[Any, int]:
+        outcome = api.handle(request, context_of(broker, api, version))
+        return drained(outcome) if isinstance(outcome, Generator) else (outcome, 0)
+
+    return broker.call(ask)
+
+
+def ends_of_wide(count: int) -> ListOffsetsRequest:
+    asked = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(count)]
+    return ListOffsetsRequest(topics=[ListOffsetsTopic(name="wide", partitions=asked)])
+
+
+@pytest.mark.parametrize(
+    ("api", "request_", "version", "elements"),
+    [
+        (metadata.API, MetadataRequest(topics=None), 12, TOPICS + PARTITIONS),
+        (metadata.API, MetadataRequest(topics=[MetadataRequestTopic(name="wide")]), 12, PARTITIONS),
+        (
+            metadata.API,
+            MetadataRequest(
+                topics=[MetadataRequestTopic(name=f"none{number}") for number in range(10 * CHUNK)],
+                allow_auto_topic_creation=False,
+            ),
+            12,
+            10 * CHUNK,
+        ),
+        (describe_topic_partitions.API, DescribeTopicPartitionsRequest(), 0, TOPICS + PARTITIONS),
+        (describe_log_dirs.API, DescribeLogDirsRequest(topics=None), 4, TOPICS + PARTITIONS),
+        (list_offsets.API, ends_of_wide(PARTITIONS), 7, PARTITIONS),
+    ],
+)
+def test_much_is_answered_in_pieces_as_a_client_sees_it(
+    large: RunningBroker, asking: RawClient, api: Api, request_: Any, version: int, elements: int
+) -> None:
+    answer, steps = asked_of(large, api, request_, version)
+    assert steps >= elements / CHUNK
+    seen = asking.ask(request_, version)
+    if api is describe_log_dirs.API:
+        answer.results[0].usable_bytes = seen.results[0].usable_bytes  # others write to the disk as well
+    assert answer == seen
+
+
+@pytest.mark.parametrize(
+    ("api", "request_", "version"),
+    [
+        (metadata.API, MetadataRequest(topics=[MetadataRequestTopic(name="t000")]), 12),
+        (list_offsets.API, ends_of_wide(1), 7),
+    ],
+)
+def test_little_is_answered_at_once(large: RunningBroker, api: Api, request_: Any, version: int) -> None:
+    answer, steps = asked_of(large, api, request_, version)
+    assert steps == 0
+    assert len(answer.topics) == 1
+
+
+def commits(client: RawClient, request: OffsetCommitRequest) -> bool:
+    code: int = client.ask(request, 8).topics[0].partitions[0].error_code
+    return code == 0
+
+
+def test_groups_are_listed_in_pieces(large: RunningBroker, asking: RawClient) -> None:
+    offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topics = [OffsetCommitRequestTopic(name="t000", partitions=[offset])]
+    names = [f"group-{number}" for number in range(CHUNK)]
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=names)
+    eventually(lambda: not any(each.error_code for each in asking.ask(find, 6).coordinators), "the coordinator")
+
+    requests = [OffsetCommitRequest(group_id=name, topics=topics) for name in names]
+    for request in requests:
+        eventually(partial(commits, asking, request), "the commit")
+    answer, _ = asked_of(large, list_groups.API, ListGroupsRequest(), 4)
+    assert {group.group_id for group in answer.groups} == set(names)
+    assert {group.group_id for group in asking.ask(ListGroupsRequest(), 4).groups} == set(names)
+
+
+def test_what_changes_meanwhile_is_not_in_the_answer(large: RunningBroker, asking: RawClient) -> None:
+    name = "passing"
+    made = asking.ask(
+        CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=2, replication_factor=1)]), 7
+    )
+    assert made.topics[0].error_code == 0
+    pieces = large.call(lambda: metadata.API.handle(MetadataRequest(topics=None), context_of(large, metadata.API, 12)))
+    large.call(lambda: next(pieces))
+    before: MetadataImage = large.call(lambda: large.server._services.image)
+    gone = asking.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)]), 6)
+    assert gone.responses[0].error_code == 0
+    assert name not in large.call(lambda: large.server._services.image.topics)
+    answer: MetadataResponse = large.call(lambda: at_once(pieces))
+    assert {topic.name: len(topic.partitions) for topic in answer.topics} == {
+        topic.name: len(topic.partitions) for topic in before.topics.values()
+    }
+
+
+def test_pages_of_topics_follow_each_other(large: RunningBroker, asking: RawClient) -> None:
+    found: list[tuple[str, int]] = []
+    cursor = None
+    while True:
+        request = DescribeTopicPartitionsRequest(response_partition_limit=50, cursor=cursor)
+        answer = asking.ask(request, 0)
+        page = [(topic.name, each.partition_index) for topic in answer.topics for each in topic.partitions]
+        assert len(page) <= 50
+        found += page
+        if answer.next_cursor is None:
+            break
+        cursor = DescribeTopicPartitionsRequestCursor(
+            topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
+        )
+    topics = large.call(lambda: large.server._services.image.topics)
+    assert found == [(name, index) for name in sorted(topics) for index in range(len(topics[name].partitions))]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "many"),
+    [([], False), ([CHUNK], False), ([CHUNK, 1], True), ([0] * CHUNK, False), ([0] * (CHUNK + 1), True)],
+)
+def test_much_is_more_than_a_chunk(sizes: list[int], many: bool) -> None:
+    assert is_many(iter(sizes)) is many
