@@ -25,6 +25,8 @@ logger = logging.getLogger("kwire.server.housekeeping")
 
 STEP_MS = 1000
 """How often flushes and delayed deletions that are due are looked for."""
+HIGH_WATERMARK_STEP_MS = 100
+"""Whatever the setting says, which has no least value: files are written no more often."""
 
 FIRST_SCRUB_SECONDS = 600.0
 SCRUB_PAUSE_SECONDS = 24 * 3600.0
@@ -65,7 +67,9 @@ class Housekeeping:
         )
         yield self._every(config["producer.id.expiration.check.interval.ms"], self._expire_producers)
         yield self._write_checkpoints(max(config["log.flush.offset.checkpoint.interval.ms"], STEP_MS))
-        yield self._write_high_watermarks(config["replica.high.watermark.checkpoint.interval.ms"])
+        yield self._write_high_watermarks(
+            max(config["replica.high.watermark.checkpoint.interval.ms"], HIGH_WATERMARK_STEP_MS)
+        )
         yield self._remove_files()
         yield self._flush()
         yield self._scrub()

@@ -21,6 +21,9 @@ from kwire.server.quotas.replication import ReplicationQuota, Side
 RECORDS_BYTES_MAX = 2**31 - 1
 """Of a leader's response: the largest batch is whatever max.message.bytes lets in."""
 
+LAG_LOOK_SECONDS_LEAST = 0.01
+"""Whatever replica.lag.time.max.ms says, which may be 0."""
+
 
 class BrokerPeers:
     """Implements kwire.cluster.replication.in_sync.Peers."""
@@ -125,6 +128,6 @@ class Replication:
     async def _watch_lag(self) -> None:
         """Late followers are found within one and a half times replica.lag.time.max.ms."""
         while True:
-            await asyncio.sleep(self._peers.lag_max_ms() / 2000)
+            await asyncio.sleep(max(self._peers.lag_max_ms() / 2000, LAG_LOOK_SECONDS_LEAST))
             for partition in list(self._partitions):
                 partition.shrink_in_sync()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -15,7 +15,13 @@ from kwire.log.errors import CorruptLogError
 from kwire.log.flushing import FlushJob
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
-from kwire.server.housekeeping import FIRST_SCRUB_SECONDS, SCRUB_BYTES_PER_SECOND, SCRUB_PAUSE_SECONDS, Housekeeping
+from kwire.server.housekeeping import (
+    FIRST_SCRUB_SECONDS,
+    HIGH_WATERMARK_STEP_MS,
+    SCRUB_BYTES_PER_SECOND,
+    SCRUB_PAUSE_SECONDS,
+    Housekeeping,
+)
 from tests.cluster.world import InlineWorkers
 from tests.log.faults import FaultyDisk, broken, full
 from tests.log.support import ManualClock, batch, surroundings
@@ -124,9 +130,9 @@ def test_checkpoints_that_are_due_at_once_do_not_take_each_others_files_away(tmp
 
 def housekeeping_of(logs: LogManager, **parts: Any) -> Housekeeping:
     return Housekeeping(
-        config=cast("Any", {"producer.id.expiration.ms": 1000}),
+        config=cast("Any", parts.pop("config", {"producer.id.expiration.ms": 1000})),
         image=lambda: cast("Any", None),
-        partitions=cast("Any", ()),
+        partitions=cast("Any", parts.pop("partitions", ())),
         logs=logs,
         workers=parts.pop("workers", InlineWorkers()),
         **parts,
@@ -188,4 +194,34 @@ def test_memory_is_given_back_by_a_worker_when_it_is_due(tmp_path: Path) -> None
         loop.run_until_complete(asyncio.sleep(60))
         assert len(given) == before
         task.cancel()
+    logs.close(clean=False)
+
+
+@pytest.mark.parametrize("interval_ms", [-1, 0])
+def test_high_watermarks_are_not_written_all_the_time(tmp_path: Path, interval_ms: int) -> None:
+    """The setting has no least value."""
+    logs = LogManager([str(tmp_path / "d")], surroundings())
+    looks = 0
+
+    class Counted:
+        def __iter__(self) -> Iterator[Any]:
+            nonlocal looks
+            looks += 1
+            return iter(())
+
+    settings = {
+        "log.retention.check.interval.ms": 300_000,
+        "log.initial.task.delay.ms": 30_000,
+        "producer.id.expiration.check.interval.ms": 600_000,
+        "log.flush.offset.checkpoint.interval.ms": 60_000,
+        "replica.high.watermark.checkpoint.interval.ms": interval_ms,
+    }
+    housekeeping = housekeeping_of(logs, config=settings, partitions=Counted())
+    with virtual_loop() as loop:
+        tasks = [loop.create_task(work) for work in housekeeping.tasks()]
+        loop.run_until_complete(asyncio.sleep(10))
+        assert 10 <= looks <= 1000 * 10 / HIGH_WATERMARK_STEP_MS + 10
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     logs.close(clean=False)

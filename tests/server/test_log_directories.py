@@ -76,6 +76,23 @@ def test_one_directory_fails_and_the_others_go_on(
         assert produce(client, "later", batch(b"v")).error_code == ErrorCode.NONE
 
 
+def test_a_directory_that_is_gone_is_described_beside_the_others(
+    broker: RunningBroker, directories: list[str], data_dir: Path
+) -> None:
+    """Nothing has been written since: nobody has noticed it yet."""
+    with broker.client() as client:
+        create_topic(client, PARTITIONS, name="t")
+        volume, elsewhere = Path(directories[0]), data_dir / "unmounted"
+        volume.rename(elsewhere)
+        described = client.ask(DescribeLogDirsRequest(topics=None), 4)
+        elsewhere.rename(volume)
+        assert {result.log_dir: result.error_code for result in described.results} == {
+            directories[0]: ErrorCode.KAFKA_STORAGE_ERROR,
+            directories[1]: ErrorCode.NONE,
+        }
+        assert sum(len(topic.partitions) for topic in described.results[1].topics) == PARTITIONS // 2
+
+
 @pytest.mark.parametrize("has_slashes", [False, True])
 def test_the_controller_knows_which_replicas_a_failed_directory_had(
     data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str], has_slashes: bool

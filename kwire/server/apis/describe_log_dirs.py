@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator
 
 from kwire.cluster.partition import Partition
+from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectory
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode
@@ -20,6 +22,8 @@ from kwire.server.context import RequestContext
 from kwire.server.cordoned_directories import has_cordoned_directories
 from kwire.server.dispatch import Api
 from kwire.server.readable import readable
+
+logger = logging.getLogger("kwire.server.describe_log_dirs")
 
 
 def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Generator[None, None, DescribeLogDirsResponse]:
@@ -42,7 +46,7 @@ def _directory(
     directory: LogDirectory, partitions: list[Partition], context: RequestContext
 ) -> Generator[None, None, DescribeLogDirsResult]:
     if directory.is_offline:
-        return DescribeLogDirsResult(log_dir=readable(directory.path), error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+        return _failed(directory)
     topics: dict[str, DescribeLogDirsTopic] = {}
     for chunk in chunks(partitions):
         yield
@@ -52,7 +56,11 @@ def _directory(
             if log is partition.log or future is not None:
                 topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
                 topic.partitions.append(_partition(partition, future))
-    total, usable = context.services.disk.space(directory.path)
+    try:
+        total, usable = context.services.disk.space(directory.path)
+    except DiskFailure as failure:  # the next write there takes it offline
+        logger.warning("Cannot describe the log directory %s: %s", directory.path, failure)
+        return _failed(directory)
     return DescribeLogDirsResult(
         log_dir=readable(directory.path),
         topics=list(topics.values()),
@@ -60,6 +68,10 @@ def _directory(
         usable_bytes=usable,
         is_cordoned=directory.is_cordoned and has_cordoned_directories(context.services.metadata_log.image),
     )
+
+
+def _failed(directory: LogDirectory) -> DescribeLogDirsResult:
+    return DescribeLogDirsResult(log_dir=readable(directory.path), error_code=ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def _partition(partition: Partition, future: PartitionLog | None) -> DescribeLogDirsPartition:
