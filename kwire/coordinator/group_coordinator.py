@@ -47,7 +47,11 @@ from kwire.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from kwire.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from kwire.protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+)
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -284,7 +288,9 @@ class GroupCoordinator:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> Answer[OffsetFetchResponseGroup]:
-        """Null topics ask for all."""
+        """What is committed for the partitions named, and -1 for nothing."""
+        assert request.topics is not None, "all are asked for by their names"
+        topics = request.topics
         group_id = request.group_id
 
         def refuse(code: ErrorCode) -> OffsetFetchResponseGroup:
@@ -293,14 +299,16 @@ class GroupCoordinator:
         try:
             shard = self._shard(group_id)
             with shard:
-                committing = shard.machine.committing
-                if request.topics is None:
-                    topics = committing.fetch_all(group_id, require_stable=require_stable)
-                else:
-                    topics = committing.fetch(group_id, request.topics, require_stable=require_stable)
+                found = shard.machine.committing.fetch(group_id, topics, require_stable=require_stable)
         except KafkaError as error:
             return refuse(error.code)
-        return _settled(shard.read(OffsetFetchResponseGroup(group_id=group_id, topics=topics)), refuse)
+        return _settled(shard.read(OffsetFetchResponseGroup(group_id=group_id, topics=found)), refuse)
+
+    def committed_partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
+        """All partitions for which the group has committed offsets. Raises KafkaError."""
+        shard = self._shard(group_id)
+        with shard:
+            return shard.machine.committing.partitions(group_id)
 
     def delete_offsets(self, group_id: str, topics: list[OffsetDeleteRequestTopic]) -> Answer[OffsetDeleteResponse]:
         def refuse(code: ErrorCode) -> OffsetDeleteResponse:

@@ -234,7 +234,8 @@ class ScriptRunner:
             for name in names
             if name != "*"
         ]
-        request = OffsetFetchRequestGroup(group_id=GROUP, topics=asked or None)
+        topics = asked or self.world.groups.committed_partitions(GROUP)
+        request = OffsetFetchRequestGroup(group_id=GROUP, topics=topics)
         self._when(Client(""), self.world.groups.fetch_offsets(request, require_stable=False), self._fetched)
 
     def _fetched(self, _: Client, group: OffsetFetchResponseGroup) -> None:

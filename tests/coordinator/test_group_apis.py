@@ -102,9 +102,9 @@ class Caller:
         )
 
         answer = api.handle(request, context)
-        if inspect.isawaitable(answer):
-            return await answer
-        return at_once(answer) if isinstance(answer, Generator) else answer
+        if isinstance(answer, Generator) and not inspect.isawaitable(answer):
+            answer = at_once(answer)
+        return await answer if inspect.isawaitable(answer) else answer
 
     def commit(self, version: int, *topics: OffsetCommitRequestTopic) -> list[tuple[str, int, int]]:
         request = OffsetCommitRequest(group_id="g", topics=list(topics))

@@ -171,9 +171,9 @@ class TransactionWorld:
         services = cast("Services", self._services())
         context = RequestContext(services, client, "PLAINTEXT", api.key, version, 0, client_id)
         answer = api.handle(request, context)
-        if inspect.isawaitable(answer):
-            return await answer
-        return at_once(answer) if isinstance(answer, Generator) else answer
+        if isinstance(answer, Generator) and not inspect.isawaitable(answer):
+            answer = at_once(answer)
+        return await answer if inspect.isawaitable(answer) else answer
 
     def _services(self) -> SimpleNamespace:
         return SimpleNamespace(

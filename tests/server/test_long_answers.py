@@ -27,7 +27,21 @@ from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from kwire.server.apis import describe_log_dirs, describe_topic_partitions, list_groups, list_offsets, metadata
+from kwire.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from kwire.server.apis import (
+    describe_log_dirs,
+    describe_topic_partitions,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_fetch,
+)
 from kwire.server.chunks import CHUNK, at_once, is_many
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
@@ -37,7 +51,7 @@ from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
 
 TOPICS = 2 * CHUNK
-PARTITIONS = 3 * CHUNK
+PARTITIONS = 10 * CHUNK
 """Of the topic that has more than one."""
 
 
@@ -147,9 +161,59 @@ def test_groups_are_listed_in_pieces(large: RunningBroker, asking: RawClient) ->
     requests = [OffsetCommitRequest(group_id=name, topics=topics) for name in names]
     for request in requests:
         eventually(partial(commits, asking, request), "the commit")
-    answer, _ = asked_of(large, list_groups.API, ListGroupsRequest(), 4)
-    assert {group.group_id for group in answer.groups} == set(names)
-    assert {group.group_id for group in asking.ask(ListGroupsRequest(), 4).groups} == set(names)
+    answer, steps = asked_of(large, list_groups.API, ListGroupsRequest(), 4)
+    assert steps >= len(answer.groups) / CHUNK
+    listed = {group.group_id for group in answer.groups}
+    assert listed >= set(names)
+    assert {group.group_id for group in asking.ask(ListGroupsRequest(), 4).groups} == listed
+
+
+def test_offsets_of_many_partitions_are_fetched_in_pieces(large: RunningBroker, asking: RawClient) -> None:
+    group = "many"
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+    eventually(lambda: not asking.ask(find, 6).coordinators[0].error_code, "the coordinator")
+    offsets = {
+        name: list(range(count))
+        for name, count in {"wide": PARTITIONS, **{f"t{n:03}": 1 for n in range(TOPICS)}}.items()
+    }
+    commit = OffsetCommitRequest(
+        group_id=group,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    OffsetCommitRequestPartition(partition_index=index, committed_offset=7 + index) for index in indexes
+                ],
+            )
+            for name, indexes in offsets.items()
+        ],
+    )
+    eventually(partial(commits, asking, commit), "the commit")
+    answer, steps = asked_of(large, offset_commit.API, commit, 8)
+    assert steps > 1
+    answer = asking.ask(commit, 8)
+    assert [topic.name for topic in answer.topics] == list(offsets)
+    answered = [
+        (topic.name, part.partition_index, part.error_code) for topic in answer.topics for part in topic.partitions
+    ]
+    assert answered == [(name, index, 0) for name, indexes in offsets.items() for index in indexes]
+    expected = {(name, index): 7 + index for name, indexes in offsets.items() for index in indexes}
+    named = [OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in offsets.items()]
+    for topics in (named, None):
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)])
+        _, steps = asked_of(large, offset_fetch.API, request, 9)
+        assert steps >= len(expected) / CHUNK
+        fetched = asking.ask(request, 9).groups[0]
+        assert [topic.name for topic in fetched.topics] == list(offsets)
+        assert offsets_in(fetched.topics) == expected
+    old = [OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in offsets.items()]
+    for old_topics in (old, None):
+        answer = asking.ask(OffsetFetchRequest(group_id=group, topics=old_topics), 7)
+        assert offsets_in(answer.topics) == expected
+
+
+def offsets_in(topics: list[Any]) -> dict[tuple[str, int], int]:
+    return {(topic.name, each.partition_index): each.committed_offset for topic in topics for each in topic.partitions}
 
 
 def test_what_changes_meanwhile_is_not_in_the_answer(large: RunningBroker, asking: RawClient) -> None:

@@ -190,16 +190,10 @@ class Committing:
             responses.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=found))
         return responses
 
-    def fetch_all(self, group_id: str, *, require_stable: bool) -> list[OffsetFetchResponseTopics]:
-        """All that the group has committed."""
+    def partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
+        """All for which the group has committed offsets."""
         return [
-            OffsetFetchResponseTopics(
-                name=topic,
-                partitions=[
-                    self._fetched(group_id, topic, index, offset, require_stable=require_stable)
-                    for index, offset in partitions.items()
-                ],
-            )
+            OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))
             for topic, partitions in self._offsets.of_group(group_id).items()
         ]
 

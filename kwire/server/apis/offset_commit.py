@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kwire.coordinator.answers import Answer, when_answered
+from collections.abc import Generator, Iterable, Iterator
+
+from kwire.coordinator.answers import Answer, when_all_answered, when_answered
 from kwire.coordinator.group_coordinator import refused_commit
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.offset_commit import (
@@ -16,21 +18,70 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 TOPIC_IDS_SINCE = 10
+COMMITTED_AT_ONCE = 512
+"""Partitions of one batch: what a consumer commits is stored whole, and takes ten milliseconds at most."""
 
 
-def handle(request: OffsetCommitRequest, context: RequestContext) -> Answer[OffsetCommitResponse]:
+def handle(
+    request: OffsetCommitRequest, context: RequestContext
+) -> Answer[OffsetCommitResponse] | Generator[None, None, Answer[OffsetCommitResponse]]:
+    if sum(len(topic.partitions) or 1 for topic in request.topics) > COMMITTED_AT_ONCE:
+        return _in_pieces(request, context)
+    return when_answered(_commit(request, request.topics, context), lambda topics: OffsetCommitResponse(topics=topics))
+
+
+def _in_pieces(
+    request: OffsetCommitRequest, context: RequestContext
+) -> Generator[None, None, Answer[OffsetCommitResponse]]:
+    """Each slice is a commit of its own: the answer has a code for each partition."""
+    answers = []
+    for some in _slices(request.topics):
+        yield
+        answers.append(_commit(request, some, context))
+    return when_all_answered(answers, lambda parts: OffsetCommitResponse(topics=_joined(parts)))
+
+
+def _slices(topics: Iterable[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
+    """The topics, cut where they are long: of COMMITTED_AT_ONCE partitions at most."""
+    some: list[OffsetCommitRequestTopic] = []
+    size = 0
+    for topic in topics:
+        for start in range(0, len(topic.partitions) or 1, COMMITTED_AT_ONCE):
+            partitions = topic.partitions[start : start + COMMITTED_AT_ONCE]
+            if size + (len(partitions) or 1) > COMMITTED_AT_ONCE:
+                yield some
+                some, size = [], 0
+            some.append(OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+            size += len(partitions) or 1
+    yield some
+
+
+def _joined(parts: Iterable[list[OffsetCommitResponseTopic]]) -> list[OffsetCommitResponseTopic]:
+    """One entry for a topic, though it was cut."""
+    topics: list[OffsetCommitResponseTopic] = []
+    for part in parts:
+        is_cut = topics and part and (topics[-1].name, topics[-1].topic_id) == (part[0].name, part[0].topic_id)
+        if is_cut:
+            topics[-1].partitions += part[0].partitions
+        topics += part[1:] if is_cut else part
+    return topics
+
+
+def _commit(
+    request: OffsetCommitRequest, topics: Iterable[OffsetCommitRequestTopic], context: RequestContext
+) -> Answer[list[OffsetCommitResponseTopic]]:
     if not context.allows_group(request.group_id):
-        return OffsetCommitResponse(topics=refused_commit(request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return refused_commit(topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     accepted: list[OffsetCommitRequestTopic] = []
     refused: list[OffsetCommitResponseTopic] = []
-    for topic in request.topics:
+    for topic in topics:
         if context.version >= TOPIC_IDS_SINCE:
             topic.name = context.services.image.topic_names.get(topic.topic_id, "")
         _sort(topic, context, accepted, refused)
     if not accepted:
-        return OffsetCommitResponse(topics=refused)
+        return refused
     answer = context.services.groups.commit_offsets(request, accepted, version=context.version)
-    return when_answered(answer, lambda committed: OffsetCommitResponse(topics=merged(refused, committed)))
+    return when_answered(answer, lambda committed: merged(refused, committed))
 
 
 def _sort(

@@ -6,20 +6,23 @@ group of the newer form.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, cast
+
 from kwire.coordinator.answers import Answer, when_all_answered, when_answered
 from kwire.coordinator.group.committing import no_offset
-from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
 from kwire.protocol.primitives import ZERO_UUID
+from kwire.server.chunks import CHUNK, at_once, is_many
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -28,14 +31,34 @@ MANY_GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
 
 
-def handle(request: OffsetFetchRequest, context: RequestContext) -> Answer[OffsetFetchResponse]:
+def handle(
+    request: OffsetFetchRequest, context: RequestContext
+) -> Answer[OffsetFetchResponse] | Generator[None, None, Answer[OffsetFetchResponse]]:
     if context.version < MANY_GROUPS_SINCE:
-        only = _as_group(request)
-        answer = _fetch(only, request, context)
-        return when_answered(answer, lambda group: _old_response(only, group, context.version))
-    wanted = {group.group_id: group for group in request.groups}  # what is named again is answered once
-    answers = [_fetch(group, request, context) for group in wanted.values()]
-    return when_all_answered(answers, lambda groups: OffsetFetchResponse(groups=groups))
+        groups = [_as_group(request)]
+    else:
+        groups = list({group.group_id: group for group in request.groups}.values())  # named again, answered once
+    answer = _answer(groups, request, context)
+    return answer if is_many(_size(group) for group in groups) else at_once(answer)
+
+
+def _size(group: OffsetFetchRequestGroup) -> int:
+    """How many partitions are asked for; nobody knows how many all are."""
+    if group.topics is None:
+        return CHUNK + 1
+    return sum(len(topic.partition_indexes) or 1 for topic in group.topics)
+
+
+def _answer(
+    groups: list[OffsetFetchRequestGroup], request: OffsetFetchRequest, context: RequestContext
+) -> Generator[None, None, Answer[OffsetFetchResponse]]:
+    answers: list[Answer[OffsetFetchResponseGroup]] = []
+    for group in groups:
+        answer = yield from _fetch(group, request, context)
+        answers.append(answer)
+    if context.version < MANY_GROUPS_SINCE:
+        return when_answered(answers[0], lambda group: _old_response(groups[0], group, context.version))
+    return when_all_answered(answers, lambda fetched: OffsetFetchResponse(groups=fetched))
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
@@ -50,18 +73,63 @@ def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 def _fetch(
     group: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
-) -> Answer[OffsetFetchResponseGroup]:
-    if not context.allows_group(group.group_id):
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+) -> Generator[None, None, Answer[OffsetFetchResponseGroup]]:
+    """Look up a few partitions at a time; those of one look are of one moment."""
+    group_id = group.group_id
     groups = context.services.groups
-    if group.topics is None:
-        answer = groups.fetch_offsets(group, require_stable=request.require_stable)
-        return when_answered(answer, lambda found: _visible(found, context))
-    refused = _take_out_refused(group, context)
-    answer = groups.fetch_offsets(group, require_stable=request.require_stable)
-    if not refused:
-        return answer
-    return when_answered(answer, lambda found: _with_refused(found, refused))
+    if not context.allows_group(group_id):
+        return OffsetFetchResponseGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    is_all = group.topics is None
+    try:
+        topics = groups.committed_partitions(group_id) if group.topics is None else group.topics
+    except KafkaError as error:
+        return OffsetFetchResponseGroup(group_id=group_id, error_code=error.code)
+    answers: list[Answer[OffsetFetchResponseGroup]] = []
+    refused: list[OffsetFetchResponseTopics] = []
+    for some in _slices(topics):
+        yield
+        part = OffsetFetchRequestGroup(group_id=group_id, topics=some)
+        if not is_all:
+            _join(refused, _take_out_refused(part, context))
+        answer = groups.fetch_offsets(part, require_stable=request.require_stable)
+        if is_all:
+            answer = when_answered(answer, lambda found: _visible(found, context))
+        answers.append(answer)
+    return when_all_answered(answers, lambda parts: _whole(parts, refused))
+
+
+def _slices(topics: Iterable[OffsetFetchRequestTopics]) -> Iterator[list[OffsetFetchRequestTopics]]:
+    """The topics, cut where they are long: of CHUNK partitions at most, and at least one slice."""
+    some: list[OffsetFetchRequestTopics] = []
+    size = 0
+    for topic in topics:
+        for start in range(0, len(topic.partition_indexes) or 1, CHUNK):
+            indexes = topic.partition_indexes[start : start + CHUNK]
+            if size + (len(indexes) or 1) > CHUNK:
+                yield some
+                some, size = [], 0
+            some.append(OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=indexes))
+            size += len(indexes) or 1
+    yield some
+
+
+def _whole(parts: list[OffsetFetchResponseGroup], refused: list[OffsetFetchResponseTopics]) -> OffsetFetchResponseGroup:
+    whole = parts[0]
+    for part in parts[1:]:
+        if part.error_code != ErrorCode.NONE:
+            return part
+        _join(whole.topics, part.topics)
+    if whole.error_code == ErrorCode.NONE:
+        whole.topics += refused
+    return whole
+
+
+def _join(topics: list[OffsetFetchResponseTopics], more: list[OffsetFetchResponseTopics]) -> None:
+    """Add the topics of the next slice, which may begin in the middle of the last one."""
+    if topics and more and (topics[-1].name, topics[-1].topic_id) == (more[0].name, more[0].topic_id):
+        topics[-1].partitions += more[0].partitions
+        more = more[1:]
+    topics += more
 
 
 def _take_out_refused(group: OffsetFetchRequestGroup, context: RequestContext) -> list[OffsetFetchResponseTopics]:
@@ -86,14 +154,6 @@ def _refused(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchRes
     return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
-def _with_refused(
-    group: OffsetFetchResponseGroup, refused: list[OffsetFetchResponseTopics]
-) -> OffsetFetchResponseGroup:
-    if group.error_code == ErrorCode.NONE:
-        group.topics = [*group.topics, *refused]
-    return group
-
-
 def _visible(group: OffsetFetchResponseGroup, context: RequestContext) -> OffsetFetchResponseGroup:
     """What may be shown of all offsets: topics that the client may see and, by id, that exist."""
     shown = []
@@ -105,7 +165,10 @@ def _visible(group: OffsetFetchResponseGroup, context: RequestContext) -> Offset
             topic.topic_id = ZERO_UUID if image is None else image.topic_id
             if image is None:
                 continue
-        shown.append(topic)
+        # One that was deleted meanwhile is none of all.
+        topic.partitions = [each for each in topic.partitions if each.committed_offset >= 0 or each.error_code]
+        if topic.partitions:
+            shown.append(topic)
     group.topics = shown
     return group
 
@@ -116,19 +179,8 @@ def _old_response(asked: OffsetFetchRequestGroup, group: OffsetFetchResponseGrou
     return OffsetFetchResponse(
         error_code=group.error_code,
         topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=partition.partition_index,
-                        committed_offset=partition.committed_offset,
-                        committed_leader_epoch=partition.committed_leader_epoch,
-                        metadata=partition.metadata,
-                        error_code=partition.error_code,
-                    )
-                    for partition in topic.partitions
-                ],
-            )
+            # Their partitions have the same fields: many would take long to copy.
+            OffsetFetchResponseTopic(name=topic.name, partitions=cast("Any", topic.partitions))
             for topic in group.topics
         ],
     )
