@@ -361,15 +361,15 @@ class LogManager:
 
     # What the server calls from time to time
 
-    def apply_retention(self, high_watermark_of: Callable[[PartitionLog], int]) -> None:
-        """Let every log drop what its topic no longer keeps."""
-        for log in list(self.logs()):
-            if log.failure is None:
-                try:
-                    for pending in log.apply_retention(self._surroundings.clock.wall_ms(), high_watermark_of(log)):
-                        self.remove_later(pending)
-                except (KafkaError, DiskFailure) as error:  # no space for a new segment, or damage: the others go on
-                    logger.warning("Retention leaves %s-%s as it is: %s", log.topic, log.partition, error)
+    def apply_retention(self, log: PartitionLog, high_watermark: int) -> None:
+        """Let a log drop what its topic no longer keeps."""
+        if log.failure is not None or not self.holds(log):
+            return
+        try:
+            for pending in log.apply_retention(self._surroundings.clock.wall_ms(), high_watermark):
+                self.remove_later(pending)
+        except (KafkaError, DiskFailure) as error:  # no space for a new segment, or damage: the others go on
+            logger.warning("Retention leaves %s-%s as it is: %s", log.topic, log.partition, error)
 
     def remove_later(self, pending: PendingDeletion) -> None:
         """Schedule the removal of renamed files, by the monotonic clock: the wall clock may be set back."""
@@ -405,11 +405,9 @@ class LogManager:
         """Return whether this is the open log of its partition: not deleted, moved or closed."""
         return self.get(log.topic, log.partition) is log
 
-    def expire_producers(self, expiration_ms: int) -> None:
-        """Forget producers that were silent for producer.id.expiration.ms."""
-        now_ms = self._surroundings.clock.wall_ms()
-        for log in self.logs():
-            log.expire_producers(now_ms, expiration_ms)
+    def expire_producers(self, log: PartitionLog, expiration_ms: int) -> None:
+        """Forget a log's producers that were silent for producer.id.expiration.ms."""
+        log.expire_producers(self._surroundings.clock.wall_ms(), expiration_ms)
 
     def begin_checkpoints(
         self, high_watermarks: Mapping[TopicPartition, int], names: Iterable[str] = LOADED_FILES

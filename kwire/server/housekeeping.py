@@ -75,14 +75,17 @@ class Housekeeping:
         yield self._scrub()
         yield self._return_memory()
 
-    async def _every(self, interval_ms: int, work: Callable[[], None], first_ms: int | None = None) -> None:
+    async def _every(self, interval_ms: int, work: Callable[[PartitionLog], None], first_ms: int | None = None) -> None:
+        """Do something with each log, one after the other: the loop turns between any two."""
         await asyncio.sleep((interval_ms if first_ms is None else first_ms) / 1000.0)
         while True:
-            work()
+            for log in list(self._logs.logs()):
+                work(log)
+                await asyncio.sleep(0)
             await asyncio.sleep(interval_ms / 1000.0)
 
-    def _apply_retention(self) -> None:
-        self._logs.apply_retention(self._high_watermark_of)
+    def _apply_retention(self, log: PartitionLog) -> None:
+        self._logs.apply_retention(log, self._high_watermark_of(log))
 
     def _high_watermark_of(self, log: PartitionLog) -> int:
         partition = self._partitions.get(log.topic, log.partition)
@@ -92,8 +95,8 @@ class Housekeeping:
         """What is below is committed and decided; compaction does not look further."""
         return log.last_stable_offset(self._high_watermark_of(log))
 
-    def _expire_producers(self) -> None:
-        self._logs.expire_producers(self._config["producer.id.expiration.ms"])
+    def _expire_producers(self, log: PartitionLog) -> None:
+        self._logs.expire_producers(log, self._config["producer.id.expiration.ms"])
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """What the next start may take for committed."""

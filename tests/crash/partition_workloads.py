@@ -19,7 +19,7 @@ from kwire.seams import SystemChance
 from tests.crash.checks import files_of, problems_of
 from tests.crash.disk import RecordingDisk, Tree
 from tests.crash.ledger import Ledger
-from tests.log.support import NOW_MS, ManualClock
+from tests.log.support import NOW_MS, ManualClock, retain
 
 DIRECTORY = "/kafka"
 OTHER_DIRECTORY = "/other"
@@ -244,7 +244,7 @@ class Script:
     def _retention(self) -> None:
         log = self._log
         self._ledger.starts_at(log.log_end_offset, self._ledger.time)
-        self._manager.apply_retention(lambda each: each.log_end_offset)
+        retain(self._manager)
 
     def _remove_files(self) -> None:
         self._manager.remove_files(self._manager.take_due_files())

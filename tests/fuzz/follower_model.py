@@ -214,7 +214,8 @@ class FollowerModel:
 
     def retain(self, a: int, b: int, c: int) -> None:
         """Segments below the log start go."""
-        self._logs.apply_retention(lambda _: self._end_offset)
+        for log in list(self._logs.logs()):
+            self._logs.apply_retention(log, self._end_offset)
         self._logs.remove_files(self._logs.take_due_files())
 
     def _cut_and_go_on(self, a: int, b: int) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
+from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
 from kwire.protocol.compression import Codec, compress
@@ -146,3 +147,9 @@ def with_deltas(*records: tuple[int, bytes, bytes | None], offset_delta: int | N
         encode_record(body, Record(key=key, value=value), delta, timestamp_delta)
     header = BatchHeader(0, 0, 0, 2, 0, Codec.GZIP, len(records) - 1, NOW_MS, NOW_MS + 1000, -1, -1, -1, len(records))
     return assemble_batch(header, compress(Codec.GZIP, body))
+
+
+def retain(manager: LogManager) -> None:
+    """Let every log drop what its topic no longer keeps; all is committed."""
+    for log in list(manager.logs()):
+        manager.apply_retention(log, log.log_end_offset)

@@ -9,7 +9,7 @@ from kwire.log.disk import DiskFailure, DiskFullError, RealDisk
 from kwire.log.log_directory import previous_broker_epoch
 from kwire.log.log_manager import LogDirectoryError, LogManager
 from tests.log.faults import FaultyDisk, broken, full
-from tests.log.support import ManualClock, batch, surroundings, values
+from tests.log.support import ManualClock, batch, retain, surroundings, values
 
 CONFIG = LogConfig(file_delete_delay_ms=0)
 
@@ -54,7 +54,7 @@ def test_retention_of_a_failing_directory_leaves_the_others_to_do_theirs(manager
     clock.now_ms += 10_000_000_000
     bad = str(tmp_path / "d0")
     disk.fail = lambda what, path: broken(what, path) if path.startswith(bad) else None
-    manager.apply_retention(lambda log: log.log_end_offset)
+    retain(manager)
     assert [log.failure is not None for log in logs] == [True, False, True, False]
     assert [log.log_start_offset for log in logs[1::2]] == [1, 1]
 

@@ -22,7 +22,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import with_offsets
 from kwire.protocol.wrapping import SEQUENCE_MAX
 from tests.log.faults import FaultyDisk, full
-from tests.log.support import ManualClock, batch, marker, open_at, surroundings, values
+from tests.log.support import ManualClock, batch, marker, open_at, retain, surroundings, values
 
 CONFIG = LogConfig(index_interval_bytes=1, segment_bytes=2000, file_delete_delay_ms=0)
 WRITES = ("append", "replace", "create")
@@ -355,11 +355,11 @@ def test_retention_that_needs_a_new_segment_waits_for_space(scene, caplog):
     scene.log.update_config(LogConfig(retention_ms=1, file_delete_delay_ms=0))
     scene.clock.now_ms += 10
     scene.disk.fail = lambda operation, path: full(operation, path) if operation == "create" else None
-    scene.manager.apply_retention(lambda log: log.log_end_offset)
+    retain(scene.manager)
     assert "Retention leaves t-0 as it is" in caplog.text
     scene.expect_all()
     scene.make_space()
-    scene.manager.apply_retention(lambda log: log.log_end_offset)
+    retain(scene.manager)
     assert scene.log.log_start_offset == 4
 
 
@@ -434,7 +434,7 @@ def test_retention_removes_segments_although_there_is_no_space_for_longer_names(
         scene.append()
     scene.log.delete_records_before(scene.log.segments.active.base_offset)
     scene.disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None
-    scene.manager.apply_retention(lambda log: log.log_end_offset)
+    retain(scene.manager)
     assert len(scene.log.segments) == 1
     assert [path.name for path in Path(scene.log.directory).glob("*.log*")] == [
         Path(scene.log.segments.active.file.path).name

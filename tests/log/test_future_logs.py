@@ -15,7 +15,7 @@ from kwire.log.log_manager import LogDirectoryError, LogManager
 from kwire.log.partition_log import PartitionLog
 from tests.log.compaction.support import append, candidate_of, compact
 from tests.log.faults import FaultyDisk, broken
-from tests.log.support import NOW_MS, FixedChance, ManualClock, batch, everything, surroundings, values
+from tests.log.support import NOW_MS, FixedChance, ManualClock, batch, everything, retain, surroundings, values
 
 CONFIG = LogConfig(segment_bytes=400, file_delete_delay_ms=0)
 COMPACTED = replace(CONFIG, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, delete_retention_ms=0)
@@ -147,7 +147,7 @@ def test_retention_may_overtake_the_copying(manager: LogManager) -> None:
     copying = manager.futures.begin(log, manager.directories[1])
     assert copying.step(1) > 0
     log.delete_records_before(15)
-    manager.apply_retention(lambda each: each.log_end_offset)
+    retain(manager)
     while copying.step(300):
         pass
     assert values(manager.futures.replace(log)) == [b"%d" % number for number in range(15, 20)]

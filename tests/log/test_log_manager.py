@@ -14,7 +14,7 @@ from kwire.log.log_manager import LogDirectoryError
 from kwire.protocol.error_codes import KafkaError
 from tests.log.faults import FaultyDisk, broken, full
 from tests.log.managed import CONFIG, config_of, managed
-from tests.log.support import NOW_MS, ManualClock, batch, surroundings, values
+from tests.log.support import NOW_MS, ManualClock, batch, retain, surroundings, values
 
 
 def test_logs_are_found_again(tmp_path):
@@ -475,9 +475,10 @@ def test_housekeeping_reaches_every_log(tmp_path):
     log.append(batch(b"a", producer_id=1, producer_epoch=0, sequence=0), leader_epoch=0)
     assert manager.logs_to_flush() == [log]
     clock.now_ms = NOW_MS + 1000
-    manager.expire_producers(1000)
+    for found in manager.logs():
+        manager.expire_producers(found, 1000)
     assert log.active_producers() == []
-    manager.apply_retention(lambda found: found.log_end_offset)
+    retain(manager)
     assert log.log_start_offset == 1
     assert list((tmp_path / "d0" / "t-0").glob("*.deleted"))
     manager.remove_files(manager.take_due_files())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -145,10 +146,10 @@ def test_producers_that_are_silent_are_forgotten(tmp_path: Path) -> None:
     log = logs.get_or_create("t", 0, LogConfig(), None)
     log.append(batch(b"x", timestamp=clock.now_ms, producer_id=7, producer_epoch=0, sequence=0), leader_epoch=0)
     housekeeping = housekeeping_of(logs)
-    housekeeping._expire_producers()
+    housekeeping._expire_producers(log)
     assert list(log.producers.entries) == [7]
     clock.now_ms += 2000
-    housekeeping._expire_producers()
+    housekeeping._expire_producers(log)
     assert list(log.producers.entries) == []
     logs.close(clean=False)
 
@@ -224,4 +225,31 @@ def test_high_watermarks_are_not_written_all_the_time(tmp_path: Path, interval_m
         for task in tasks:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    logs.close(clean=False)
+
+
+def test_the_loop_turns_between_the_logs_that_retention_looks_at(tmp_path: Path) -> None:
+    """The first look after a start loads indexes, which takes some milliseconds for each log."""
+    logs = LogManager([str(tmp_path / "d")], surroundings())
+    found = [logs.get_or_create("t", partition, LogConfig(), None) for partition in range(5)]
+    housekeeping = housekeeping_of(logs)
+    seen: list[str] = []
+
+    def look(log: PartitionLog) -> None:
+        seen.append(f"{log.topic}-{log.partition}")
+
+    async def turns() -> None:
+        while len(seen) < 2 * len(found):
+            seen.append("turn")
+            await asyncio.sleep(0)
+
+    with virtual_loop() as loop:
+        turning = loop.create_task(turns())
+        work = loop.create_task(housekeeping._every(1000, look, 0))
+        loop.run_until_complete(turning)
+        work.cancel()
+        loop.run_until_complete(asyncio.gather(work, return_exceptions=True))
+    looked = [index for index, each in enumerate(seen) if each != "turn"]
+    assert [seen[index] for index in looked] == [f"t-{partition}" for partition in range(5)]
+    assert all(after - before > 1 for before, after in itertools.pairwise(looked))
     logs.close(clean=False)
