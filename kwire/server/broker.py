@@ -322,6 +322,7 @@ class BrokerServer:
             self._node.background.run(task)
         if self.config["log.cleaner.enable"]:
             self._start_cleaner()
+        self._node.watch_loop()
 
     def _start_cleaner(self) -> None:
         cleaner = LogCleaner(

@@ -60,6 +60,7 @@ class ControllerServer:
             undo.pop_all()
         node.start()
         role.start(way_to_controller(node, role))
+        node.watch_loop()
 
     async def stop(self) -> None:
         """Let the others elect a leader first, then stop serving, flush, and give everything back."""

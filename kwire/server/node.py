@@ -13,6 +13,7 @@ from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.snapshotting import Snapshotting
 from kwire.log.disk import Disk, RealDisk
 from kwire.log.recovery import Surroundings
+from kwire.loop_monitor import LoopMonitor
 from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
 from kwire.server.background import Background
 from kwire.server.network.node_channel import NodeChannel
@@ -51,6 +52,8 @@ class Node:
         self.background = Background(what)
         self.turns = Turns(self.clock.monotonic_ms)
         """All listeners of a process share its loop."""
+        self.loop_monitor = LoopMonitor() if clock is None else None
+        """Virtual time has no late timers."""
         self.surroundings = Surroundings(disk=self.disk, clock=self.clock, chance=self.chance)
         client_id = f"{what}-{config.node_id}"
         self._quorum_channel = NodeChannel(
@@ -98,6 +101,11 @@ class Node:
         self.dynamic_configs.start(self.metadata_log.image)
         snapshotting = Snapshotting(self.metadata_log, snapshot_config(self.config), clock=self.clock)
         self.background.run(snapshotting.run())
+
+    def watch_loop(self) -> None:
+        """From now on; what a start does is not worth a word."""
+        if self.loop_monitor is not None:
+            self.background.run(self.loop_monitor.run())
 
     def open_channel(self, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX) -> NodeChannel:
         """A way to other nodes that nobody else uses; closed with the node."""

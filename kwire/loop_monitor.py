@@ -1,0 +1,125 @@
+"""Whether anything holds the event loop: how late it is for a timer, and what held it.
+
+A tick is due every TICK_MS. How late it comes is how long a timer, a heartbeat or a client had to wait. While a tick is
+overdue, a thread looks at the loop's stack, so that the log names what holds the loop and not what came after it. Both
+together take less than a thousandth of a core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from bisect import bisect_left
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from kwire.repeated_messages import RepeatedMessages
+
+logger = logging.getLogger("kwire.loop_monitor")
+
+TICK_MS: Final = 100.0
+LONG_MS: Final = 100.0
+"""What holds the loop for longer is logged."""
+LOOK_SECONDS: Final = 0.05
+UPPER_MS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0)
+"""Upper bounds of the classes in which ticks are counted by how late they came; there is one more class above."""
+FRAMES_SHOWN: Final = 3
+PACKAGE: Final = str(Path(__file__).parent)
+UNKNOWN: Final = "what held it was not seen"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFigures:
+    """How late ticks came since the start."""
+
+    ticks: int
+    longest_ms: float
+    p999_ms: float
+    """At least 99.9 of 100 ticks were no later than this bound of their class; infinite beyond the last bound."""
+
+
+class LoopMonitor:
+    """Watches the loop that runs it."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(UPPER_MS) + 1)
+        self._longest_ms = 0.0
+        self._ticked_ms = 0.0
+        self._cpu_ms = 0.0
+        self._seen: str | None = None
+        """What the thread saw on the loop's stack since the last tick."""
+        self._thread_id = 0
+        self._ended = threading.Event()
+        self._messages = RepeatedMessages(logger, _now_ms)
+
+    async def run(self) -> None:
+        """For as long as the server runs."""
+        self._thread_id = threading.get_ident()
+        self._ticked_ms, self._cpu_ms = _now_ms(), _cpu_ms()
+        threading.Thread(target=self._watch, name="kwire-loop-monitor", daemon=True).start()
+        try:
+            while True:
+                await asyncio.sleep(TICK_MS / 1000)
+                self.tick(_now_ms(), _cpu_ms())
+        finally:
+            self._ended.set()
+
+    def tick(self, now_ms: float, cpu_ms: float) -> None:
+        """Count a tick; `cpu_ms` is the processor time that the loop's thread has taken by now."""
+        late_ms = max(0.0, now_ms - self._ticked_ms - TICK_MS)
+        spent_ms = cpu_ms - self._cpu_ms
+        seen, self._seen = self._seen, None
+        self._ticked_ms, self._cpu_ms = now_ms, cpu_ms
+        self._counts[bisect_left(UPPER_MS, late_ms)] += 1
+        self._longest_ms = max(self._longest_ms, late_ms)
+        if late_ms > LONG_MS:
+            self._messages.log(
+                logging.WARNING,
+                seen,
+                "The event loop was held for %.0f ms, %.0f ms of them on a processor: %s",
+                late_ms,
+                min(spent_ms, late_ms),
+                seen or UNKNOWN,
+            )
+
+    def figures(self) -> LoopFigures:
+        ticks = sum(self._counts)
+        within, p999_ms = 0, 0.0
+        for count, upper_ms in zip(self._counts, (*UPPER_MS, float("inf")), strict=True):
+            within += count
+            p999_ms = upper_ms
+            if within >= 0.999 * ticks:
+                break
+        return LoopFigures(ticks, self._longest_ms, p999_ms if ticks else 0.0)
+
+    # --- in the thread
+
+    def _watch(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            if self._seen is None and _now_ms() - self._ticked_ms > TICK_MS + LONG_MS / 2:
+                self._seen = where(sys._current_frames().get(self._thread_id))  # noqa: SLF001 documented
+
+
+def where(frame: FrameType | None) -> str | None:
+    """The innermost functions of kwire on a stack; None if there is none."""
+    shown: list[str] = []
+    while frame is not None and len(shown) < FRAMES_SHOWN:
+        path = frame.f_code.co_filename
+        if path.startswith(PACKAGE):
+            shown.append(f"{frame.f_code.co_qualname} ({path.removeprefix(PACKAGE + '/')}:{frame.f_lineno})")
+        frame = frame.f_back
+    return " < ".join(shown) or None
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000
+
+
+def _cpu_ms() -> float:
+    """Of the calling thread."""
+    return time.thread_time() * 1000
