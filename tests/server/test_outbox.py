@@ -12,6 +12,8 @@ from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.server.network.outbox import ANSWERS_MAX, SECONDS_MAX, SMALL_BYTES_MAX, Outbox
 from tests.support.raw_client import RawClient, sized
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 
 
 class Turns:
@@ -149,6 +151,24 @@ def test_a_client_that_sends_no_more_is_answered_what_stands_in_line(client: Raw
     for _ in range(20):
         assert client.receive(request, 1).results[0].error_code == 0
     assert client.is_closed()
+
+
+def test_a_client_that_sends_no_more_and_reads_slowly_is_answered_all_it_asked(broker: RunningBroker) -> None:
+    """The answers fill its output buffer: what is left of its requests waits for it to read."""
+    with broker.client(receive_buffer=4096) as client:
+        node_id = client.ask(DescribeClusterRequest(), 0).brokers[0].broker_id
+        request = DescribeConfigsRequest(
+            resources=[DescribeConfigsResource(resource_type=4, resource_name=str(node_id))], include_documentation=True
+        )
+        client.send_bytes(client.frame(request, 3) * 200)
+        client.socket.shutdown(socket.SHUT_WR)
+        connections = broker.server._listeners.table.connections
+        port = client.socket.getsockname()[1]
+        (connection,) = broker.call(lambda: [each for each in connections if each.peer_port == port])
+        eventually(lambda: not connection._writable, "the output buffer to be full")
+        for _ in range(200):
+            assert client.receive(request, 3).results[0].error_code == 0
+        assert client.is_closed()
 
 
 def test_a_held_answer_is_sent_before_its_connection_is_closed(client: RawClient) -> None:

@@ -75,6 +75,10 @@ class World:
     async def settle(self) -> None:
         for _ in range(1000):
             await asyncio.sleep(0)
+        self.stop_looking()
+
+    def stop_looking(self) -> None:
+        """From now on virtual time passes."""
         self._is_over = True
 
 
@@ -294,5 +298,53 @@ def test_who_waits_for_an_answer_in_pieces_is_answered_when_it_sends_no_more() -
         await world.settle()
         assert world.answers(PIECES_MAX) == [b"p10"]
         assert world.doors[PIECES_MAX].asked("close") == 1
+
+    play(act)
+
+
+@pytest.mark.parametrize("cause", ["output", "quota", "wait"])
+def test_who_sends_no_more_is_answered_all_it_asked_whatever_that_waits_for(cause: str) -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 1)
+        door, connection = world.doors[0], world.doors[0].connection
+        waited_for: asyncio.Future[str] = loop.create_future()
+        if cause == "output":
+            connection.pause_writing()
+        elif cause == "quota":
+            connection.hold(1000)
+        else:
+            serve = door.listener.handle
+            waits = Pending(waited_for, lambda text: ([text.encode()], 0), pipelined=False)
+            door.listener.handle = lambda who, frame: waits if frame == b"w" else serve(who, frame)
+            world.send(0, "w")
+        world.send(0, "1", "2", "3")
+        assert connection.eof_received()
+        world.stop_looking()
+        await asyncio.sleep(0.5)
+        assert not world.served
+        assert not door.asked("close")
+        if cause == "output":
+            connection.resume_writing()
+        elif cause == "wait":
+            waited_for.set_result("w")
+        await asyncio.sleep(1)
+        await world.settle()
+        first = [b"w"] if cause == "wait" else []
+        assert b"".join(world.answers(0)) == b"".join([*first, b"1", b"2", b"3"])
+        assert door.asked("close") == 1
+
+    play(act)
+
+
+def test_who_leaves_with_nothing_but_a_wait_is_given_up() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 1)
+        waited_for: asyncio.Future[str] = loop.create_future()
+        pending = Pending(waited_for, lambda text: ([text.encode()], 0), pipelined=False)
+        world.doors[0].listener.handle = lambda who, frame: pending
+        world.send(0, "w")
+        assert not world.doors[0].connection.eof_received()
+        world.doors[0].connection.connection_lost(None)
+        assert waited_for.cancelled()
 
     play(act)

@@ -110,8 +110,7 @@ class Connection:
         transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
         self._transport = transport
         self._read_pauses = ReadPauses(transport)
-        peer = transport.get_extra_info("peername")
-        if peer:
+        if peer := transport.get_extra_info("peername"):
             self.peer_host, self.peer_port = peer[0], peer[1]
         self.last_active = self._listener.now()
         transport.set_write_buffer_limits(high=self._listener.limits.output_buffer_bytes)
@@ -139,9 +138,9 @@ class Connection:
         self._wait_for_share()
 
     def eof_received(self) -> bool:
-        """Send what is answered by now; whether the transport stays open for what is going to be served."""
+        """Whether the transport stays open for what is going to be served: not for a mere wait, a long poll say."""
         self._listener.outbox.flush()
-        self._has_ended = self.share.is_waiting
+        self._has_ended = bool(self._frames or self._work or (self._has_ended and self._answers))
         return self._has_ended
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -261,12 +260,12 @@ class Connection:
     def _serve_queue(self) -> None:
         """To be called whenever what waits may go on: serve it now, or when it is this connection's turn."""
         self._look_ready()
-        if not (self._work or (self._frames and self._ready)) or self.share.is_in_line:
-            return
-        if self._turns.begin(self.share):
-            self._serve_on()
-            self._turns.end(self.share)
-        self._wait_for_share()
+        if (self._work or (self._frames and self._ready)) and not self.share.is_in_line:
+            if self._turns.begin(self.share):
+                self._serve_on()
+                self._turns.end(self.share)
+            self._wait_for_share()
+        self._look_ended()
 
     def _wait_for_share(self) -> None:
         if self._work is not None:
@@ -280,7 +279,10 @@ class Connection:
         """See turns.Client."""
         self._serve_on()
         self._wait_for_share()
-        if self._has_ended and not self.share.is_waiting:
+        self._look_ended()
+
+    def _look_ended(self) -> None:
+        if self._has_ended and not (self._frames or self._work or self._answers):
             self.close("sends no more")
 
     def _serve_on(self) -> None:
@@ -415,8 +417,7 @@ class Connection:
 
     def write_out(self, buffers: Buffers) -> None:
         """Give an answer to the transport; for the outbox."""
-        transport = self._transport
-        if transport is None:
+        if (transport := self._transport) is None:
             return
         if len(buffers) == 1:
             transport.write(buffers[0])

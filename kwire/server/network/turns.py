@@ -41,11 +41,6 @@ class Share:
         """Whether it has one of the places for answers in pieces."""
         self.waits_for_pieces = False
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the connection is going to be served without anything that it does."""
-        return self.is_in_line or self.waits_for_pieces
-
 
 class Client(Protocol):
     """A connection."""
