@@ -87,10 +87,15 @@ class OffsetIndex:
     def __len__(self) -> int:
         return len(self._positions)
 
-    def load(self) -> None:
-        """Read the entries if that was not done; raises CorruptIndexError."""
+    def load(self, *, must_be_there: bool = False) -> None:
+        """Read the entries if that was not done; raises CorruptIndexError.
+
+        A flush and a clean stop leave a file, be it empty.
+        """
         if self._loaded:
             return
+        if must_be_there and self.storage.file(create=False) is None:
+            raise CorruptIndexError(f"{self.storage.path} is not there")
         data = self.storage.read()
         if len(data) % OFFSET_ENTRY_BYTES:
             raise CorruptIndexError(f"{self.storage.path}: {len(data)} bytes are no whole entries")

@@ -198,11 +198,12 @@ class Segment:
 
     def _load(self) -> None:
         try:
-            self.offset_index.load()
+            self.offset_index.load(must_be_there=self.size > 0)
             self.time_index.load()
             self._check_indexes()
         except (CorruptIndexError, CorruptLogError) as error:  # the index may have led to where no batch is
             logger.warning("Rebuilding the indexes of %s.log: %s", self.stem, error)
+            self.transaction_index.is_doubted = not self.transaction_index.is_believed
             self.rebuild_indexes()
             return
         header = self.header_at(0)

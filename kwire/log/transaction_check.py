@@ -3,7 +3,7 @@
 A .txnindex file has no checksum, and what it says decides which records a read_committed consumer sees and which ones
 compaction removes. So what a start found in it is compared with the log when it is first used, entry by entry: at the
 last offset there is that producer's abort marker, at the first offset a transactional batch of it, and none before it.
-If that is not so, the segment's entries are derived from the log.
+If that is not so, or if the segment's other indexes had to be made again, its entries are derived from the log.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ def checked_transactions(log: PartitionLog, segment: Segment) -> list[AbortedTra
 
 
 def _are_sound(log: PartitionLog, segment: Segment) -> bool:
+    segment.load()
+    if segment.transaction_index.is_doubted:
+        return False
     entries = segment.transaction_index.entries()
     ends = [entry.last_offset for entry in entries]
     return (

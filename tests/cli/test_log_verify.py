@@ -16,6 +16,9 @@ from kwire.log.disk import RealDisk
 from kwire.log.log_manager import LogManager
 from tests.log.inspection.support import CONFIG, TOPIC_ID, write_directory
 from tests.log.support import batch, surroundings
+from tests.support.requests import create_topic
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -87,6 +90,21 @@ def test_a_flipped_bit_in_a_checkpoint_is_found(data):
         for at in unnoticed(data, data / "meta.properties")
         if identity.find(b"version") <= at < identity.find(b"cluster")
     ]
+
+
+@pytest.mark.parametrize(
+    "content", ["garbage\n", "0\n1\norders 0 999999\n", "0\n1\nelsewhere 0 5\n", "0\n7\norders 0 1\n"]
+)
+def test_a_wrong_cleaner_checkpoint_is_found(data, content):
+    path = data / "cleaner-offset-checkpoint"
+    path.write_text("0\n1\norders 0 1\n")
+    assert verify(data) == []
+    dumped = CliRunner().invoke(main, ["log", "dump", "--format", "json", str(path)])
+    assert dumped.exit_code == 0, dumped.output
+    assert '"orders"' in dumped.stdout
+    path.write_text(content)
+    (finding,) = verify(data, status=1)
+    assert finding["path"] == str(path)
 
 
 def test_a_torn_tail_is_told_with_its_place(data):
@@ -166,3 +184,26 @@ def test_people_are_told_in_words(data):
     assert wrong.startswith("wrong: ")
     assert ".snapshot" in wrong
     assert total == "2842 bytes of batches read: 1 wrong"
+
+
+def test_a_metadata_log_that_begins_with_a_snapshot_is_sound(tmp_path):
+    """Its segment still has what is below the snapshot, of which leader-epoch-checkpoint knows nothing more."""
+    settings = {
+        "metadata.log.max.snapshot.interval.ms": "200",
+        "metadata.max.retention.ms": "400",
+        "metadata.log.max.record.bytes.between.snapshots": "1",
+    }
+    epochs = tmp_path / "data/__cluster_metadata-0/leader-epoch-checkpoint"
+    count = 0
+
+    with RunningBroker(tmp_path / "data", settings) as broker, broker.client() as client:
+
+        def begins_later() -> bool:
+            nonlocal count
+            count += 1
+            create_topic(client, name=f"t{count}")
+            return int(epochs.read_text().split()[-1]) > 0
+
+        eventually(begins_later, "the log to begin with a snapshot", 60)
+        create_topic(client, name="last")
+    assert verify(tmp_path / "data") == []

@@ -74,6 +74,20 @@ def test_without_a_snapshot_the_segments_before_tell(across: Path, data: bytes) 
     assert found(across, 4) == [(7, 0, 3)]
 
 
+@pytest.mark.parametrize("suffixes", [(".index", ".timeindex", ".txnindex"), (".index", ".txnindex")])
+@pytest.mark.parametrize("keeps_snapshots", [False, True])
+def test_with_the_other_indexes_the_aborted_transactions_are_made_again(
+    across: Path, suffixes: tuple[str, ...], keeps_snapshots: bool
+) -> None:
+    """As an operator does who removes what can be made again."""
+    gone = suffixes if keeps_snapshots else (*suffixes, ".snapshot")
+    for path in across.iterdir():
+        if path.suffix in gone:
+            path.unlink()
+    assert found(across, 4) == [(7, 0, 3)]
+    assert found(across, 4) == [(7, 0, 3)]
+
+
 def test_an_early_begin_that_another_snapshot_tells_is_not_believed(tmp_path: Path) -> None:
     log = open_at(tmp_path, CONFIG)
     send(log, 0)

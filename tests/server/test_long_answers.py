@@ -11,12 +11,15 @@ from typing import Any, cast
 import pytest
 
 from kwire.cluster.image import MetadataImage
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
+    DescribeTopicPartitionsTopicRequest,
 )
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.list_groups import ListGroupsRequest
@@ -34,6 +37,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.server.apis import (
+    describe_configs,
     describe_log_dirs,
     describe_topic_partitions,
     list_groups,
@@ -250,6 +254,39 @@ def test_pages_of_topics_follow_each_other(large: RunningBroker, asking: RawClie
         )
     topics = large.call(lambda: large.server._services.image.topics)
     assert found == [(name, index) for name in sorted(topics) for index in range(len(topics[name].partitions))]
+
+
+@pytest.mark.parametrize("unknown", [3, 5 * CHUNK])
+def test_unknown_topics_do_not_hide_those_behind_them(asking: RawClient, unknown: int) -> None:
+    names = [f"a{number:05}" for number in range(unknown)]
+    topics = [DescribeTopicPartitionsTopicRequest(name=name) for name in [*names, "wide"]]
+    answer = asking.ask(DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=1), 0)
+    assert [topic.name for topic in answer.topics] == [*names, "wide"]
+    assert [len(topic.partitions) for topic in answer.topics] == [0] * unknown + [1]
+    assert (answer.next_cursor.topic_name, answer.next_cursor.partition_index) == ("wide", 1)
+
+
+def test_an_answer_of_too_many_configurations_refuses_the_rest(
+    large: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describe_configs, "SHOWN_MAX", 20)
+    groups = [DescribeConfigsResource(resource_type=32, resource_name=f"g{number}") for number in range(5)]
+    answer, _ = asked_of(large, describe_configs.API, DescribeConfigsRequest(resources=groups), 4)
+    shown = len(answer.results[0].configs)
+    assert shown > 10
+    answered = -(-20 // shown)
+    codes = [result.error_code for result in answer.results]
+    assert codes == [0] * answered + [ErrorCode.INVALID_REQUEST] * (5 - answered)
+    assert "describe fewer resources" in answer.results[-1].error_message
+    assert [result.resource_name for result in answer.results] == [f"g{number}" for number in range(5)]
+
+
+def test_topics_named_by_id_are_described_in_pieces_as_well(large: RunningBroker, asking: RawClient) -> None:
+    topic_id = large.call(lambda: large.server._services.image.topics["wide"].topic_id)
+    request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic_id, name=None)])
+    answer, steps = asked_of(large, metadata.API, request, 12)
+    assert steps >= PARTITIONS / CHUNK
+    assert answer == asking.ask(request, 12)
 
 
 @pytest.mark.parametrize(

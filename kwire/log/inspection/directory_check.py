@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kwire.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     RECOVERY_POINT_FILE,
@@ -33,6 +35,8 @@ from kwire.log.inspection.reading import InspectionError, read_lines_file, read_
 from kwire.log.log_manager import LOCK_FILE
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 
+SNAPSHOT_NAME = re.compile(r"(\d{20})-\d{10}\.checkpoint")
+"""Of the metadata log: the offset behind its last record, and that record's epoch."""
 OWN_FILES = (
     META_PROPERTIES_FILE,
     CLEAN_SHUTDOWN_FILE,
@@ -113,6 +117,7 @@ class DirectoryCheck:
             (LOG_START_FILE, self._check_offsets),
             (RECOVERY_POINT_FILE, self._check_offsets),
             (HIGH_WATERMARK_FILE, self._check_offsets),
+            (CLEANER_FILE, self._check_offsets),
         ):
             if name in names:
                 yield from self._guarded(name, check)
@@ -132,9 +137,16 @@ class DirectoryCheck:
         topic, _, number = name.rpartition("-")
         key = (topic, int(number))
         # A crash may take back a move of the log's start, of which leader-epoch-checkpoint knows already.
-        log_start = self._log_starts.get(key, 0) if self._was_clean else None
+        log_start = self._log_start(name, key) if self._was_clean else None
         check = self._partitions[key] = PartitionCheck(self._path(name), self._advance, log_start)
         yield from self._guarded(name, lambda _: check.run())
+
+    def _log_start(self, name: str, key: tuple[str, int]) -> int:
+        """By the checkpoints of the log directory; the metadata log starts with its oldest snapshot."""
+        if key[0] != METADATA_TOPIC:
+            return self._log_starts.get(key, 0)
+        snapshots = (SNAPSHOT_NAME.fullmatch(each) for each in os.listdir(self._path(name)))
+        return min((int(found[1]) for found in snapshots if found), default=0)
 
     def _check_bootstrap(self, path: str) -> Findings:
         yield from check_metadata_snapshot(path, self._advance)

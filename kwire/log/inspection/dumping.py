@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from kwire.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     PARTITION_METADATA_FILE,
@@ -315,6 +316,7 @@ def _json(data: bytes, path: str) -> Iterator[Row]:
 _BY_NAME: Final = {
     LEADER_EPOCH_FILE: _small(_epochs),
     RECOVERY_POINT_FILE: _small(_offsets),
+    CLEANER_FILE: _small(_offsets),
     LOG_START_FILE: _small(_offsets),
     HIGH_WATERMARK_FILE: _small(_offsets),
     PARTITION_METADATA_FILE: _small(_partition_metadata),

@@ -24,6 +24,9 @@ from kwire.server.settings.config_entries import ConfigEntry
 
 DESCRIBED: Final = frozenset({2, 4, 8, 16, 32})
 """Every type there is."""
+SHOWN_MAX: Final = 400_000
+"""Configurations in an answer, about: those of 10,000 topics, and some 60 MB. Any name of a group can be described, so
+that a short request would otherwise make an answer without bounds."""
 
 
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> Generator[None, None, DescribeConfigsResponse]:
@@ -32,10 +35,22 @@ def handle(request: DescribeConfigsRequest, context: RequestContext) -> Generato
     if any(kind not in DESCRIBED for kind, _ in wanted):
         return _refused(wanted.values())
     results = []
+    room = SHOWN_MAX
     for resource in wanted.values():
         yield  # a broker has hundreds of settings, however few are asked for
-        results.append(_resource(resource, request, context))
+        result = _resource(resource, request, context) if room > 0 else _too_much(resource)
+        room -= len(result.configs)
+        results.append(result)
     return DescribeConfigsResponse(results=results)
+
+
+def _too_much(asked: DescribeConfigsResource) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=f"This request asks for more than {SHOWN_MAX} configurations: describe fewer resources at once.",
+    )
 
 
 def _refused(resources: Iterable[DescribeConfigsResource]) -> DescribeConfigsResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from heapq import nsmallest
+from heapq import merge
 from itertools import islice
 from typing import Final
 
@@ -20,7 +20,7 @@ from kwire.protocol.messages.describe_topic_partitions import (
 )
 from kwire.server.authorization import ResourceType
 from kwire.server.authorized_operations import authorized_operations
-from kwire.server.chunks import chunks
+from kwire.server.chunks import CHUNK, chunks
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -37,10 +37,11 @@ def handle(
     if cursor is not None and _is_wrong(cursor, request):
         return _refused(request)
     response = DescribeTopicPartitionsResponse()
-    # One more than are described: the cursor may name it.
-    names = yield from _names(request, context, "" if cursor is None else cursor.topic_name, remaining + 1)
     topics = context.services.image.topics
-    for name in names:
+    names = yield from _names(request, context, "" if cursor is None else cursor.topic_name)
+    for number, name in enumerate(names, 1):
+        if number % CHUNK == 0:
+            yield
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         if remaining == 0:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=first)
@@ -71,20 +72,20 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
 
 
 def _names(
-    request: DescribeTopicPartitionsRequest, context: RequestContext, first: str, count: int
-) -> Generator[None, None, list[str]]:
-    """The names of the next topics, in order, from `first` on."""
+    request: DescribeTopicPartitionsRequest, context: RequestContext, first: str
+) -> Generator[None, None, Iterable[str]]:
+    """The names from `first` on, in order; sorted in parts, which are merged as they are gone through."""
     named: Iterable[str]
     if request.topics:
         named = {topic.name: None for topic in request.topics}
     else:
         named = (name for name in context.services.image.topics if context.allows_topic(name))
-    following: list[str] = []
+    parts: list[list[str]] = []
     left = iter(named)
     while chunk := list(islice(left, NAMES_AT_ONCE)):
         yield
-        following = nsmallest(count, [*following, *(name for name in chunk if name >= first)])
-    return following
+        parts.append(sorted(name for name in chunk if name >= first))
+    return merge(*parts)
 
 
 def _describe(

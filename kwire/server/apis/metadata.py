@@ -46,9 +46,13 @@ def handle(
         many = is_many(len(topic.partitions) for topic in topics.values())
     else:
         answer = _named_topics(request, request.topics, context)
-        named = (topics.get(topic.name or "") for topic in request.topics)
-        many = is_many(0 if topic is None else len(topic.partitions) for topic in named)
+        many = is_many(_size(topic, context.services.image) for topic in request.topics)
     return answer if many else at_once(answer)
+
+
+def _size(asked: MetadataRequestTopic, image: MetadataImage) -> int:
+    topic = image.topics.get(asked.name or "") if asked.topic_id == ZERO_UUID else image.topic_by_id(asked.topic_id)
+    return 0 if topic is None else len(topic.partitions)
 
 
 def _named_topics(
