@@ -9,6 +9,7 @@ from kwire.server.authorization import ACCESS, CLUSTER_NAME, ResourceType
 
 if TYPE_CHECKING:
     from kwire.protocol.api_keys import ApiKey
+    from kwire.server.network.pending import Work
     from kwire.server.services import Services
 
 _TOPIC: Final = ResourceType.TOPIC
@@ -21,6 +22,8 @@ class Client(Protocol):
     peer_port: int
     principal: str
     client_software: tuple[str, str]
+    work: Work | None
+    """The answer in pieces that is under way."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +34,7 @@ class DistantClient:
     peer_port: int
     principal: str
     client_software: tuple[str, str] = ("", "")
+    work: Work | None = None
 
 
 class RequestContext:

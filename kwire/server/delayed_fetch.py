@@ -85,8 +85,8 @@ class DelayedFetch:
             return
         size = self._fetch.answer_bytes
         self._fetch.output.promise(size)
-        # Behind the connection's own callback, which writes.
-        self.future.add_done_callback(lambda _: self._fetch.output.fulfil(size))
+        # Behind the connection's own callback, which writes, or begins to.
+        self.future.add_done_callback(lambda _: self._fetch.when_written(size))
         self.future.set_result(response)
 
     def _stop(self, _: asyncio.Future[FetchResponse]) -> None:

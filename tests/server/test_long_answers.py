@@ -23,7 +23,12 @@ from kwire.protocol.messages.describe_topic_partitions import (
 )
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.list_groups import ListGroupsRequest
-from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.protocol.messages.list_offsets import (
+    MAX_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -46,10 +51,14 @@ from kwire.server.apis import (
     offset_commit,
     offset_fetch,
 )
+from kwire.server.apis.fetch import Fetch
 from kwire.server.chunks import CHUNK, at_once, is_many
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.envelopes import says_not_controller
+from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.pending import Answer, Work
+from kwire.server.network.turns import Share
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
@@ -214,6 +223,47 @@ def test_offsets_of_many_partitions_are_fetched_in_pieces(large: RunningBroker, 
     for old_topics in (old, None):
         answer = asking.ask(OffsetFetchRequest(group_id=group, topics=old_topics), 7)
         assert offsets_in(answer.topics) == expected
+
+
+def test_a_topic_that_was_cut_is_answered_once(asking: RawClient) -> None:
+    topics = [
+        OffsetCommitRequestTopic(
+            name=name,
+            partitions=[OffsetCommitRequestPartition(partition_index=n, committed_offset=1) for n in range(count)],
+        )
+        for name, count in (("wide", PARTITIONS), ("unknown", 20))
+    ]
+    request = OffsetCommitRequest(group_id="many", topics=topics)
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=["many"])
+    eventually(lambda: not asking.ask(find, 6).coordinators[0].error_code, "the coordinator")
+    eventually(partial(commits, asking, request), "the commit")
+    answer = asking.ask(request, 8)
+    assert {topic.name: len(topic.partitions) for topic in answer.topics} == {"wide": PARTITIONS, "unknown": 20}
+    assert len(answer.topics) == 2
+
+
+def test_each_search_by_timestamp_is_a_piece(large: RunningBroker) -> None:
+    """It opens a batch, which takes longer than to look up many ends."""
+    request = ends_of_wide(10)
+    for timestamp in (0, MAX_TIMESTAMP):
+        for asked in request.topics[0].partitions:
+            asked.timestamp = timestamp
+        assert asked_of(large, list_offsets.API, request, 7)[1] > 10
+
+
+def test_what_an_answer_in_pieces_was_promised_is_given_back_when_it_is_written() -> None:
+    output = OutputMemory(1000)
+    services = SimpleNamespace(output=output)
+    for work in (None, Work(cast("Any", iter(())), Answer(0, holds_back=True), Share())):
+        fetch = Fetch.__new__(Fetch)
+        fetch._context = cast("Any", SimpleNamespace(services=services, connection=SimpleNamespace(work=work)))
+        output.promise(10)
+        fetch.when_written(10)
+        if work is not None:
+            assert output.promised_bytes == 10
+            work.pieces = cast("Any", SimpleNamespace(close=lambda: None))
+            work.end()
+        assert output.promised_bytes == 0
 
 
 def offsets_in(topics: list[Any]) -> dict[tuple[str, int], int]:

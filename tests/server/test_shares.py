@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from kwire.protocol.error_codes import ProtocolError
 from kwire.server.network.listener import Handle
 from kwire.server.network.pending import Answered, CloseConnection, Outcome, Pending
-from kwire.server.network.turns import PIECES_MAX, SHARE_MS, TURN_MS, Turns
+from kwire.server.network.turns import FREE_MS, PIECES_MAX, SHARE_MS, TURN_MS, Turns
 from tests.server.door import Door, play
 from tests.support.raw_client import sized
 from tests.virtual_loop import VirtualLoop
@@ -164,22 +165,43 @@ def test_an_answer_in_pieces_lets_others_come_between() -> None:
     play(act)
 
 
-def test_few_answers_in_pieces_are_under_way() -> None:
+LONG = int(10 * FREE_MS)
+"""Milliseconds of an answer that needs a place."""
+
+
+def test_few_long_answers_are_under_way() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, PIECES_MAX + 4)
         for number in range(PIECES_MAX + 4):
-            world.send(number, "p10")
+            world.send(number, f"p{LONG}")
         await world.settle()
-        first_end = world.served.index((0, "p10")) + 1
-        begun: list[int] = []
-        for who, _ in world.served[: PIECES_MAX * 10 - PIECES_MAX]:
-            if who not in begun:
-                begun.append(who)
-        assert first_end == 1
-        assert len(begun) == PIECES_MAX
+        taken: Counter[int] = Counter()
+        at_once = 0
+        for who, _ in world.served:
+            taken[who] += 1
+            at_once = max(at_once, sum(2 * FREE_MS < each < LONG for each in taken.values()))
+        assert at_once == PIECES_MAX
         assert sorted(world.closed) == list(range(PIECES_MAX + 4))
-        assert all(world.answers(number) == [b"p10"] for number in range(PIECES_MAX + 4))
+        assert all(world.answers(number) == [f"p{LONG}".encode()] for number in range(PIECES_MAX + 4))
         assert world.turns._pieces_count == 0
+
+    play(act)
+
+
+def test_who_asks_little_does_not_wait_for_long_answers() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, PIECES_MAX + 2)
+        for number in range(PIECES_MAX + 1):
+            world.send(number, f"p{LONG}")
+        while not any(door.connection.share.waits_for_pieces for door in world.doors):
+            await asyncio.sleep(0)
+        world.send(PIECES_MAX + 1, "p5")
+        begun = world.ms
+        while not world.answers(PIECES_MAX + 1):
+            await asyncio.sleep(0)
+        assert world.ms - begun <= 5 * (PIECES_MAX + 2) + 2 * TURN_MS
+        assert not any(world.answers(number) for number in range(PIECES_MAX + 1))
+        await world.settle()
 
     play(act)
 
@@ -188,14 +210,20 @@ def test_who_leaves_gives_its_place_back() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, PIECES_MAX + 3)
         for number in range(PIECES_MAX + 2):
-            world.send(number, "p50")
-        world.doors[PIECES_MAX].connection.connection_lost(None)  # waits for a place
-        world.doors[0].connection.connection_lost(None)  # has one
-        world.doors[1].connection.close("a test")  # and so has this one, while what is unsent leaves
-        world.send(PIECES_MAX + 2, "p50")
+            world.send(number, f"p{LONG}")
+        shares = [door.connection.share for door in world.doors]
+        while sum(share.waits_for_pieces for share in shares) < 2:
+            await asyncio.sleep(0)
+        first, second = (number for number, share in enumerate(shares) if share.waits_for_pieces)
+        has_place, has_another = [number for number, share in enumerate(shares) if share.has_pieces][:2]
+        world.doors[first].connection.connection_lost(None)  # waits for a place
+        world.doors[has_place].connection.connection_lost(None)  # has one
+        world.doors[has_another].connection.close("a test")  # and so has this one, while what is unsent leaves
+        world.send(PIECES_MAX + 2, f"p{LONG}")
         await world.settle()
-        ended = [each for each in range(PIECES_MAX + 3) if world.answers(each) == [b"p50"]]
-        assert ended == [*range(2, PIECES_MAX), PIECES_MAX + 1, PIECES_MAX + 2]
+        ended = {each for each in range(PIECES_MAX + 3) if world.answers(each) == [f"p{LONG}".encode()]}
+        assert second in ended
+        assert ended == set(range(PIECES_MAX + 3)) - {first, has_place, has_another}
         assert world.turns._pieces_count == 0
 
     play(act)
@@ -290,14 +318,14 @@ def test_who_waits_for_an_answer_in_pieces_is_answered_when_it_sends_no_more() -
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, PIECES_MAX + 1)
         for number in range(PIECES_MAX + 1):
-            world.send(number, "p10")
-        last = world.doors[PIECES_MAX].connection
-        while not last.share.waits_for_pieces:
+            world.send(number, f"p{LONG}")
+        while not (waiting := [each for each in world.doors if each.connection.share.waits_for_pieces]):
             await asyncio.sleep(0)
-        assert last.eof_received()
+        (last,) = waiting
+        assert last.connection.eof_received()
         await world.settle()
-        assert world.answers(PIECES_MAX) == [b"p10"]
-        assert world.doors[PIECES_MAX].asked("close") == 1
+        assert last.transport.written == [f"p{LONG}".encode()]
+        assert last.asked("close") == 1
 
     play(act)
 

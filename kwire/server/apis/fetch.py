@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
+from functools import partial
 from uuid import UUID
 
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
@@ -220,6 +221,14 @@ class Fetch:
             topic_names=services.image.topic_names,
         )
         return self._response(session_id, news)
+
+    def when_written(self, size: int) -> None:
+        """Give back what was promised of the output when the answer is written: now, if that is not done in pieces."""
+        work = self._context.connection.work
+        if work is None:
+            self.output.fulfil(size)
+        else:
+            work.then.append(partial(self.output.fulfil, size))
 
     def will_wait(self) -> None:
         """The time until the wait counts as the client's; the wait itself does not."""

@@ -34,7 +34,7 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from kwire.protocol.records import InvalidRecordsError
-from kwire.server.chunks import at_once, chunks, is_many
+from kwire.server.chunks import CHUNK, at_once, chunks, is_many
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -50,7 +50,13 @@ def handle(
     request: ListOffsetsRequest, context: RequestContext
 ) -> ListOffsetsResponse | Generator[None, None, ListOffsetsResponse]:
     answer = _answer(request, context)
-    return answer if is_many(len(topic.partitions) for topic in request.topics) else at_once(answer)
+    sizes = (CHUNK if _is_search(each) else 1 for topic in request.topics for each in topic.partitions)
+    return answer if is_many(sizes) else at_once(answer)
+
+
+def _is_search(asked: ListOffsetsPartition) -> bool:
+    """Whether batches are opened: for one partition that takes longer than to look up many others."""
+    return asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP
 
 
 def _answer(request: ListOffsetsRequest, context: RequestContext) -> Generator[None, None, ListOffsetsResponse]:
@@ -64,8 +70,11 @@ def _answer(request: ListOffsetsRequest, context: RequestContext) -> Generator[N
             yield
             for asked in chunk:
                 index = asked.partition_index
-                if index not in partitions:
-                    partitions[index] = _partition(topic.name, asked, request, context, repeats[topic.name, index] > 1)
+                if index in partitions:
+                    continue
+                if _is_search(asked):
+                    yield
+                partitions[index] = _partition(topic.name, asked, request, context, repeats[topic.name, index] > 1)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))

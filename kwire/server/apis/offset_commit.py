@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from itertools import chain
+from uuid import UUID
 
 from kwire.coordinator.answers import Answer, when_all_answered, when_answered
 from kwire.coordinator.group_coordinator import refused_commit
@@ -58,13 +60,12 @@ def _slices(topics: Iterable[OffsetCommitRequestTopic]) -> Iterator[list[OffsetC
 
 def _joined(parts: Iterable[list[OffsetCommitResponseTopic]]) -> list[OffsetCommitResponseTopic]:
     """One entry for a topic, though it was cut."""
-    topics: list[OffsetCommitResponseTopic] = []
-    for part in parts:
-        is_cut = topics and part and (topics[-1].name, topics[-1].topic_id) == (part[0].name, part[0].topic_id)
-        if is_cut:
-            topics[-1].partitions += part[0].partitions
-        topics += part[1:] if is_cut else part
-    return topics
+    topics: dict[tuple[str, UUID], OffsetCommitResponseTopic] = {}
+    for topic in chain.from_iterable(parts):
+        known = topics.setdefault((topic.name, topic.topic_id), topic)
+        if known is not topic:
+            known.partitions += topic.partitions
+    return list(topics.values())
 
 
 def _commit(

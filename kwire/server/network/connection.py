@@ -60,7 +60,6 @@ class Connection:
         "_stored_bytes",
         "_transport",
         "_turns",
-        "_work",
         "_writable",
         "blocked_output",
         "client_software",
@@ -69,6 +68,7 @@ class Connection:
         "peer_port",
         "principal",
         "share",
+        "work",
     )
 
     def __init__(self, listener: Listener) -> None:
@@ -83,7 +83,7 @@ class Connection:
         self._answers: deque[Answer] = deque()
         self._held_back = False
         """Whether a request that is not pipelined is being served."""
-        self._work: Work | None = None
+        self.work: Work | None = None
         """The request that is served in pieces; it holds back those behind it."""
         self._may_serve = False
         """Whether the next request may be served in the share that has begun."""
@@ -140,7 +140,7 @@ class Connection:
     def eof_received(self) -> bool:
         """Whether the transport stays open for what is going to be served: not for a mere wait, a long poll say."""
         self._listener.outbox.flush()
-        self._has_ended = bool(self._frames or self._work or (self._has_ended and self._answers))
+        self._has_ended = bool(self._frames or self.work or (self._has_ended and self._answers))
         return self._has_ended
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -260,7 +260,7 @@ class Connection:
     def _serve_queue(self) -> None:
         """To be called whenever what waits may go on: serve it now, or when it is this connection's turn."""
         self._look_ready()
-        if (self._work or (self._frames and self._ready)) and not self.share.is_in_line:
+        if (self.work or (self._frames and self._ready)) and not self.share.is_in_line:
             if self._turns.begin(self.share):
                 self._serve_on()
                 self._turns.end(self.share)
@@ -268,7 +268,7 @@ class Connection:
         self._look_ended()
 
     def _wait_for_share(self) -> None:
-        if self._work is not None:
+        if self.work is not None:
             if not self._turns.begin_pieces(self):
                 return
         elif not (self._frames and self._ready):
@@ -282,14 +282,14 @@ class Connection:
         self._look_ended()
 
     def _look_ended(self) -> None:
-        if self._has_ended and not (self._frames or self._work or self._answers):
+        if self._has_ended and not (self._frames or self.work or self._answers):
             self.close("sends no more")
 
     def _serve_on(self) -> None:
         """Serve what waits until the share is over."""
         self._may_serve = True
-        if self._work is not None and self._turns.begin_pieces(self):
-            self._go_on(self._work)
+        if self.work is not None and self._turns.begin_pieces(self):
+            self._go_on(self.work)
         while self._frames and self._ready and self._may_serve:
             frame = self._frames.popleft()
             self._serve(frame)
@@ -318,9 +318,8 @@ class Connection:
         elif isinstance(outcome, Pending):
             self._wait(outcome, self._hold_back(len(frame), holds_back=not outcome.pipelined))
         else:
-            self._work = Work(outcome, self._hold_back(len(frame), holds_back=True))
-            if self._turns.begin_pieces(self):
-                self._go_on(self._work)
+            self.work = Work(outcome, self._hold_back(len(frame), holds_back=True), self.share)
+            self._go_on(self.work)
             return
         self._may_serve = not self._turns.served() and self._ready
 
@@ -357,9 +356,9 @@ class Connection:
         self._may_serve = not self._turns.served() and self._ready
 
     def _end_work(self) -> None:
-        if self._work is not None:
-            self._work.pieces.close()
-            self._work = None
+        if self.work is not None:
+            work, self.work = self.work, None
+            work.end()
             self._turns.end_pieces(self.share)
 
     def _wait(self, pending: Pending, answer: Answer) -> None:
@@ -387,7 +386,7 @@ class Connection:
             self._fill(answer, outcome)
         else:
             assert answer.holds_back, "an answer in pieces holds back those behind it"
-            self._work = Work(outcome, answer)
+            self.work = Work(outcome, answer, self.share)
         self._serve_queue()
 
     def _fill(self, answer: Answer, answered: Answered) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from kwire.server.network.outbox import Buffers
+from kwire.server.network.turns import Share
 
 
 class CloseConnection(Exception):  # noqa: N818 an instruction, not an error
@@ -54,8 +55,16 @@ class Answer:
 class Work:
     """An answer that is being made in pieces."""
 
-    __slots__ = ("answer", "pieces")
+    __slots__ = ("answer", "pieces", "then")
 
-    def __init__(self, pieces: Pieces, answer: Answer) -> None:
+    def __init__(self, pieces: Pieces, answer: Answer, share: Share) -> None:
         self.pieces = pieces
         self.answer = answer
+        self.then: list[Callable[[], None]] = []
+        """To be called when the answer is written or given up."""
+        share.pieces_ms = 0.0
+
+    def end(self) -> None:
+        self.pieces.close()
+        for call in self.then:
+            call()

@@ -10,8 +10,9 @@ wants is its own. Replication, the quorum and timers are the loop's other callba
 While the loop has time for all, a request is served within the read that brought it, and two looks at the clock are all
 that this costs it.
 
-An answer that takes long is made in pieces: by a generator that yields wherever another connection may be served. At
-most PIECES_MAX connections have one under way, so that what is half made of many answers cannot fill the memory.
+An answer that takes long is made in pieces: by a generator that yields wherever another connection may be served. One
+that has taken FREE_MS needs a place to go on, of which there are PIECES_MAX: what is half made of many long answers
+cannot fill the memory, and who asks little does not wait for those who ask much.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from typing import Final, Protocol
 
 TURN_MS: Final = 5.0
 SHARE_MS: Final = 1.0
+FREE_MS: Final = 10.0
 PIECES_MAX: Final = 8
 
 
 class Share:
     """What a connection has taken of the loop's time."""
 
-    __slots__ = ("guess_ms", "has_pieces", "is_in_line", "taken_ms", "waits_for_pieces")
+    __slots__ = ("guess_ms", "has_pieces", "is_in_line", "pieces_ms", "taken_ms", "waits_for_pieces")
 
     def __init__(self) -> None:
         self.taken_ms = 0.0
@@ -37,6 +39,8 @@ class Share:
         self.guess_ms = 0.0
         """What its last requests took each, and its next one may take: who asks little goes before who asks much."""
         self.is_in_line = False
+        self.pieces_ms = 0.0
+        """What its answer in pieces has taken; set to 0 by who begins one."""
         self.has_pieces = False
         """Whether it has one of the places for answers in pieces."""
         self.waits_for_pieces = False
@@ -103,6 +107,7 @@ class Turns:
     def end(self, share: Share) -> None:
         spent = self._seen_ms - self._share_start_ms
         share.taken_ms += spent
+        share.pieces_ms += spent
         if self._served_count:
             share.guess_ms = spent / self._served_count
 
@@ -131,6 +136,7 @@ class Turns:
             return
         now = self._now_ms()
         self._turn_end_ms = now + TURN_MS
+        asyncio.get_running_loop().call_soon(self._turn)
         while line and now < self._turn_end_ms:
             client = heapq.heappop(line)[2]
             share = client.share
@@ -141,14 +147,13 @@ class Turns:
             finally:
                 now = self._seen_ms = self._now_ms()
                 self.end(share)
-        asyncio.get_running_loop().call_soon(self._turn)
 
     # --- answers in pieces
 
     def begin_pieces(self, client: Client) -> bool:
-        """Whether the connection has a place for an answer in pieces; if not, it stands in line when it gets one."""
+        """Whether the connection may go on with its answer in pieces; else it stands in line when it gets a place."""
         share = client.share
-        if share.has_pieces:
+        if share.has_pieces or share.pieces_ms < FREE_MS:
             return True
         if self._pieces_count < PIECES_MAX:
             self._give_pieces(share)
