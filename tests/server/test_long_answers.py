@@ -51,13 +51,11 @@ from kwire.server.apis import (
     offset_commit,
     offset_fetch,
 )
-from kwire.server.apis.fetch import Fetch
 from kwire.server.chunks import CHUNK, at_once, is_many
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.envelopes import says_not_controller
-from kwire.server.network.output_memory import OutputMemory
-from kwire.server.network.pending import Answer, Work
+from kwire.server.network.pending import Answer, Answered, Work, after
 from kwire.server.network.turns import Share
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
@@ -251,19 +249,21 @@ def test_each_search_by_timestamp_is_a_piece(large: RunningBroker) -> None:
         assert asked_of(large, list_offsets.API, request, 7)[1] > 10
 
 
-def test_what_an_answer_in_pieces_was_promised_is_given_back_when_it_is_written() -> None:
-    output = OutputMemory(1000)
-    services = SimpleNamespace(output=output)
-    for work in (None, Work(cast("Any", iter(())), Answer(0, holds_back=True), Share())):
-        fetch = Fetch.__new__(Fetch)
-        fetch._context = cast("Any", SimpleNamespace(services=services, connection=SimpleNamespace(work=work)))
-        output.promise(10)
-        fetch.when_written(10)
-        if work is not None:
-            assert output.promised_bytes == 10
-            work.pieces = cast("Any", SimpleNamespace(close=lambda: None))
-            work.end()
-        assert output.promised_bytes == 0
+def test_what_comes_after_an_answer_in_pieces_waits_for_it() -> None:
+    """So what was promised of the output's memory is given back when a fetch's answer is written."""
+    calls: list[str] = []
+
+    def pieces() -> Generator[None, None, Answered]:
+        yield
+        return None, 0
+
+    after(None, lambda: calls.append("none"))
+    assert calls == ["none"]
+    work = Work(pieces(), Answer(0, holds_back=True), Share())
+    after(work, lambda: calls.append("work"))
+    assert calls == ["none"]
+    work.end()
+    assert calls == ["none", "work"]
 
 
 def offsets_in(topics: list[Any]) -> dict[tuple[str, int], int]:

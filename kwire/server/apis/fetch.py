@@ -37,6 +37,7 @@ from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
 from kwire.server.fetch_sessions import FetchPlan, Key
 from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.pending import after
 
 logger = logging.getLogger("kwire.server.fetch")
 
@@ -224,11 +225,7 @@ class Fetch:
 
     def when_written(self, size: int) -> None:
         """Give back what was promised of the output when the answer is written: now, if that is not done in pieces."""
-        work = self._context.connection.work
-        if work is None:
-            self.output.fulfil(size)
-        else:
-            work.then.append(partial(self.output.fulfil, size))
+        after(self._context.connection.work, partial(self.output.fulfil, size))
 
     def will_wait(self) -> None:
         """The time until the wait counts as the client's; the wait itself does not."""

@@ -68,3 +68,11 @@ class Work:
         self.pieces.close()
         for call in self.then:
             call()
+
+
+def after(work: Work | None, call: Callable[[], None]) -> None:
+    """Call it when the answer in pieces that is under way is written or given up; now if there is none."""
+    if work is None:
+        call()
+    else:
+        work.then.append(call)
