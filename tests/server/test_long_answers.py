@@ -223,6 +223,18 @@ def test_offsets_of_many_partitions_are_fetched_in_pieces(large: RunningBroker, 
         assert offsets_in(answer.topics) == expected
 
 
+def test_a_committed_offset_of_minus_one_is_among_all(asking: RawClient) -> None:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=-1)
+    topics = [OffsetCommitRequestTopic(name="t000", partitions=[partition])]
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=["negative"])
+    eventually(lambda: not asking.ask(find, 6).coordinators[0].error_code, "the coordinator")
+    commit = OffsetCommitRequest(group_id="negative", topics=topics)
+    eventually(partial(commits, asking, commit), "the commit")
+    group = OffsetFetchRequestGroup(group_id="negative", topics=None)
+    (fetched,) = asking.ask(OffsetFetchRequest(groups=[group]), 9).groups
+    assert offsets_in(fetched.topics) == {("t000", 0): -1}
+
+
 def test_a_topic_that_was_cut_is_answered_once(asking: RawClient) -> None:
     topics = [
         OffsetCommitRequestTopic(

@@ -165,10 +165,7 @@ def _visible(group: OffsetFetchResponseGroup, context: RequestContext) -> Offset
             topic.topic_id = ZERO_UUID if image is None else image.topic_id
             if image is None:
                 continue
-        # One that was deleted meanwhile is none of all.
-        topic.partitions = [each for each in topic.partitions if each.committed_offset >= 0 or each.error_code]
-        if topic.partitions:
-            shown.append(topic)
+        shown.append(topic)
     group.topics = shown
     return group
 
