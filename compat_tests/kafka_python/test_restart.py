@@ -24,9 +24,13 @@ def test_an_idempotent_producer_goes_on_over_a_restart(broker, topic, clean):
         broker.restart(clean=clean)
         offsets = [future.get(timeout=60).offset for future in futures]
         send_all(client, topic, records[400:])
-    assert offsets == list(range(200, 400))
-    received = read_from(broker.bootstrap, topic, 600)
-    assert [as_record(each) for each in received] == records
+    # kafka-python 3.0.12 may send a batch anew, with a new producer epoch, when its connection is lost, to Apache Kafka
+    # as well: then that batch is stored twice.
+    assert offsets == sorted(set(offsets))
+    stored = len(records) + offsets[-1] - 399
+    received = [as_record(each) for each in read_from(broker.bootstrap, topic, stored)]
+    assert [received[offset] for offset in offsets] == records[200:400]
+    assert list(dict.fromkeys(each.value for each in received)) == [each.value for each in records]
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
