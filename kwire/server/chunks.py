@@ -12,10 +12,10 @@ T = TypeVar("T")
 CHUNK: Final = 64
 
 
-def chunks(items: Iterable[T]) -> Iterator[list[T]]:
+def chunks(items: Iterable[T], size: int = CHUNK) -> Iterator[list[T]]:
     """The items, a few at a time: some microseconds for each make less than a millisecond."""
     rest = iter(items)
-    while chunk := list(islice(rest, CHUNK)):
+    while chunk := list(islice(rest, size)):
         yield chunk
 
 

@@ -31,7 +31,6 @@ from kwire.protocol.records import (
 )
 
 INT64_MAX: Final = 2**63 - 1
-INT64_MIN: Final = -(2**63)
 
 
 class BatchFilter:
@@ -145,9 +144,7 @@ def _with_horizon(header: BatchHeader, records: list[Record], horizon_ms: int) -
     """The batch with these records and a delete horizon."""
     body = bytearray()
     for record in records:
-        # A delta that leaves 64 bits wraps, as Java's does, and so does whoever adds it.
-        delta = (record.timestamp - horizon_ms - INT64_MIN) % 2**64 + INT64_MIN
-        encode_record(body, record, record.offset - header.base_offset, delta)
+        encode_record(body, record, record.offset - header.base_offset, record.timestamp - horizon_ms)
     max_timestamp = max(record.timestamp for record in records)
     return _assemble(header, body, len(records), horizon_ms, max_timestamp, header.attributes | DELETE_HORIZON_FLAG)
 

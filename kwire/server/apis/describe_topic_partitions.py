@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from heapq import merge
-from itertools import islice
 from typing import Final
 
 from kwire.cluster.image import PartitionImage, TopicImage
@@ -81,8 +80,7 @@ def _names(
     else:
         named = (name for name in context.services.image.topics if context.allows_topic(name))
     parts: list[list[str]] = []
-    left = iter(named)
-    while chunk := list(islice(left, NAMES_AT_ONCE)):
+    for chunk in chunks(named, NAMES_AT_ONCE):
         yield
         parts.append(sorted(name for name in chunk if name >= first))
     return merge(*parts)
