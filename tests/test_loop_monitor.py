@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from kwire.chunks import is_many
 from kwire.log.partition_log import PartitionLog
 from kwire.loop_monitor import LONG_MS, TICK_MS, UNKNOWN, LoopFigures, LoopMonitor, where
-from kwire.server.chunks import is_many
 from tests.support.compiled import replaces_methods
 from tests.support.requests import create_topic
 from tests.support.running import RunningBroker
@@ -74,7 +74,7 @@ def test_only_frames_of_kwire_are_named() -> None:
 
     assert not is_many(sizes())
     assert seen[0] is not None
-    assert seen[0].startswith("is_many (server/chunks.py:")
+    assert seen[0].startswith("is_many (chunks.py:")
 
 
 @replaces_methods

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import TypeVar
 
+from kwire.chunks import chunks
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
@@ -67,7 +67,6 @@ T = TypeVar("T")
 
 JOIN_KNOWS_ITS_ID_SINCE = 4
 JOIN_SKIPS_ASSIGNMENT_SINCE = 9
-LISTED_AT_ONCE = 64
 
 
 class GroupCoordinator:
@@ -335,8 +334,7 @@ class GroupCoordinator:
             if shard.state is ShardState.LOADING:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             if shard.state is ShardState.ACTIVE:
-                groups = iter(list(shard.machine.groups.values()))  # they may change between two steps
-                while some := list(islice(groups, LISTED_AT_ONCE)):
+                for some in chunks(list(shard.machine.groups.values())):  # they may change between two steps
                     yield listed_groups(some, states, types)
 
     def describe_group(self, group_id: str, *, version: int) -> DescribeGroupsDescribedGroup:

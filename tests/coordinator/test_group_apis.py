@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.chunks import at_once
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -53,7 +54,6 @@ from kwire.server.apis import (
     sync_group,
 )
 from kwire.server.authorization import Operation, ResourceType
-from kwire.server.chunks import at_once
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from tests.coordinator.world import BROKER_ID, World

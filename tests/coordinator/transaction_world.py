@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from kwire.chunks import at_once
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import MetadataImage
@@ -33,7 +34,6 @@ from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.protocol.records import decode_all
 from kwire.server.authorization import AllowEverything
-from kwire.server.chunks import at_once
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.services import Services

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from kwire.chunks import CHUNK, at_once, is_many
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -51,7 +52,6 @@ from kwire.server.apis import (
     offset_commit,
     offset_fetch,
 )
-from kwire.server.chunks import CHUNK, at_once, is_many
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.envelopes import says_not_controller

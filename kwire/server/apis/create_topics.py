@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterable
 
+from kwire.chunks import in_turns
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_topics import (
@@ -14,7 +15,6 @@ from kwire.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kwire.server.chunks import in_turns
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.services import of_controller

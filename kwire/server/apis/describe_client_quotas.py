@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 
+from kwire.chunks import chunks
 from kwire.cluster.client_quotas import QuotaEntity, make_filter
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.describe_client_quotas import (
@@ -13,7 +14,6 @@ from kwire.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
     DescribeClientQuotasValue,
 )
-from kwire.server.chunks import chunks
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 
+from kwire.chunks import chunks
 from kwire.cluster.partition import Partition
 from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectory
@@ -17,7 +18,6 @@ from kwire.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from kwire.server.chunks import chunks
 from kwire.server.context import RequestContext
 from kwire.server.cordoned_directories import has_cordoned_directories
 from kwire.server.dispatch import Api

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable
 from heapq import merge
 from typing import Final
 
+from kwire.chunks import CHUNK, chunks
 from kwire.cluster.image import PartitionImage, TopicImage
 from kwire.cluster.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.protocol.error_codes import ErrorCode
@@ -19,7 +20,6 @@ from kwire.protocol.messages.describe_topic_partitions import (
 )
 from kwire.server.authorization import ResourceType
 from kwire.server.authorized_operations import authorized_operations
-from kwire.server.chunks import CHUNK, chunks
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 

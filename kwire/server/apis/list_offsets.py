@@ -14,6 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Generator
 
+from kwire.chunks import CHUNK, at_once, chunks, is_many
 from kwire.cluster.partition import Partition
 from kwire.log.disk import DiskFailure
 from kwire.protocol.compression import CompressionError
@@ -34,7 +35,6 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from kwire.protocol.records import InvalidRecordsError
-from kwire.server.chunks import CHUNK, at_once, chunks, is_many
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 

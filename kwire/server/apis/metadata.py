@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from uuid import UUID
 
+from kwire.chunks import at_once, chunks, is_many
 from kwire.cluster.controller.view import directory_of
 from kwire.cluster.directory_ids import is_online
 from kwire.cluster.image import BrokerRegistration, MetadataImage, PartitionImage, TopicImage
@@ -23,7 +24,6 @@ from kwire.protocol.messages.metadata import (
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.server.authorization import ResourceType
 from kwire.server.authorized_operations import authorized_operations
-from kwire.server.chunks import at_once, chunks, is_many
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 

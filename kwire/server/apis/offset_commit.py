@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Sequence
 from itertools import chain
+from typing import Any
 from uuid import UUID
 
+from kwire.chunks import slices
 from kwire.coordinator.answers import Answer, when_all_answered, when_answered
 from kwire.coordinator.group_coordinator import refused_commit
 from kwire.protocol.error_codes import ErrorCode
@@ -37,25 +39,14 @@ def _in_pieces(
 ) -> Generator[None, None, Answer[OffsetCommitResponse]]:
     """Each slice is a commit of its own: the answer has a code for each partition."""
     answers = []
-    for some in _slices(request.topics):
+    for some in slices(request.topics, lambda topic: topic.partitions, _part, COMMITTED_AT_ONCE):
         yield
         answers.append(_commit(request, some, context))
     return when_all_answered(answers, lambda parts: OffsetCommitResponse(topics=_joined(parts)))
 
 
-def _slices(topics: Iterable[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
-    """The topics, cut where they are long: of COMMITTED_AT_ONCE partitions at most."""
-    some: list[OffsetCommitRequestTopic] = []
-    size = 0
-    for topic in topics:
-        for start in range(0, len(topic.partitions) or 1, COMMITTED_AT_ONCE):
-            partitions = topic.partitions[start : start + COMMITTED_AT_ONCE]
-            if size + (len(partitions) or 1) > COMMITTED_AT_ONCE:
-                yield some
-                some, size = [], 0
-            some.append(OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
-            size += len(partitions) or 1
-    yield some
+def _part(topic: OffsetCommitRequestTopic, partitions: Sequence[Any]) -> OffsetCommitRequestTopic:
+    return OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=list(partitions))
 
 
 def _joined(parts: Iterable[list[OffsetCommitResponseTopic]]) -> list[OffsetCommitResponseTopic]:

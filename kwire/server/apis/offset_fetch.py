@@ -6,9 +6,10 @@ group of the newer form.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Sequence
 from typing import Any, cast
 
+from kwire.chunks import CHUNK, at_once, is_many, slices
 from kwire.coordinator.answers import Answer, when_all_answered, when_answered
 from kwire.coordinator.group.committing import no_offset
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -22,7 +23,6 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kwire.protocol.primitives import ZERO_UUID
-from kwire.server.chunks import CHUNK, at_once, is_many
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -86,7 +86,7 @@ def _fetch(
         return OffsetFetchResponseGroup(group_id=group_id, error_code=error.code)
     answers: list[Answer[OffsetFetchResponseGroup]] = []
     refused: list[OffsetFetchResponseTopics] = []
-    for some in _slices(topics):
+    for some in slices(topics, lambda topic: topic.partition_indexes, _part, CHUNK):
         yield
         part = OffsetFetchRequestGroup(group_id=group_id, topics=some)
         if not is_all:
@@ -98,19 +98,8 @@ def _fetch(
     return when_all_answered(answers, lambda parts: _whole(parts, refused))
 
 
-def _slices(topics: Iterable[OffsetFetchRequestTopics]) -> Iterator[list[OffsetFetchRequestTopics]]:
-    """The topics, cut where they are long: of CHUNK partitions at most, and at least one slice."""
-    some: list[OffsetFetchRequestTopics] = []
-    size = 0
-    for topic in topics:
-        for start in range(0, len(topic.partition_indexes) or 1, CHUNK):
-            indexes = topic.partition_indexes[start : start + CHUNK]
-            if size + (len(indexes) or 1) > CHUNK:
-                yield some
-                some, size = [], 0
-            some.append(OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=indexes))
-            size += len(indexes) or 1
-    yield some
+def _part(topic: OffsetFetchRequestTopics, indexes: Sequence[int]) -> OffsetFetchRequestTopics:
+    return OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=list(indexes))
 
 
 def _whole(parts: list[OffsetFetchResponseGroup], refused: list[OffsetFetchResponseTopics]) -> OffsetFetchResponseGroup:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
 T = TypeVar("T")
+E = TypeVar("E")
 
 CHUNK: Final = 64
 
@@ -48,3 +49,24 @@ async def in_turns(pieces: Generator[None, None, T]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+def slices(
+    topics: Iterable[T], elements_of: Callable[[T], Sequence[E]], part_of: Callable[[T, Sequence[E]], T], size: int
+) -> Iterator[list[T]]:
+    """The topics, cut where they are long: with `size` elements together at most, and at least one slice.
+
+    A topic without elements counts as one.
+    """
+    some: list[T] = []
+    taken = 0
+    for topic in topics:
+        elements = elements_of(topic)
+        for start in range(0, len(elements) or 1, size):
+            part = elements[start : start + size]
+            if taken + (len(part) or 1) > size:
+                yield some
+                some, taken = [], 0
+            some.append(part_of(topic, part))
+            taken += len(part) or 1
+    yield some
