@@ -1,4 +1,4 @@
-"""Whether anything holds the event loop: how late it is for a timer, and what held it.
+"""Latency of the event loop: how late its timers fire, and which functions block it.
 
 A tick is due every TICK_MS. How late it comes is how long a timer, a heartbeat or a client had to wait. While a tick is
 overdue, a thread looks at the loop's stack, so that the log names what holds the loop and not what came after it. Both
@@ -24,7 +24,7 @@ logger = logging.getLogger("kwire.loop_monitor")
 
 TICK_MS: Final = 100.0
 LONG_MS: Final = 100.0
-"""What holds the loop for longer is logged."""
+"""A timer that fires later than this is logged, with the functions that blocked the loop."""
 LOOK_SECONDS: Final = 0.05
 UPPER_MS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0)
 """Upper bounds of the classes in which ticks are counted by how late they came; there is one more class above."""
@@ -52,7 +52,7 @@ class LoopMonitor:
         self._ticked_ms = 0.0
         self._cpu_ms = 0.0
         self._seen: str | None = None
-        """What the thread saw on the loop's stack since the last tick."""
+        """The functions on the loop's stack when the watching thread last sampled it; None since the last tick."""
         self._thread_id = 0
         self._ended = threading.Event()
         self._messages = RepeatedMessages(logger, _now_ms)
@@ -121,5 +121,5 @@ def _now_ms() -> float:
 
 
 def _cpu_ms() -> float:
-    """Of the calling thread."""
+    """CPU time of the calling thread, in milliseconds."""
     return time.thread_time() * 1000

@@ -287,7 +287,7 @@ class GroupCoordinator:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> Answer[OffsetFetchResponseGroup]:
-        """What is committed for the partitions named, and -1 for nothing."""
+        """The committed offsets of the requested partitions; -1 for a partition without one."""
         assert request.topics is not None, "all are asked for by their names"
         topics = request.topics
         group_id = request.group_id

@@ -54,7 +54,7 @@ class Encoder(Protocol[T_contra]):
 
 
 class PiecesEncoder(Protocol[T_contra]):
-    """An encoder that stops now and then; nobody else may write to `out` meanwhile."""
+    """A generator that encodes and yields every source.STEPS elements; only it may write to `out` until its end."""
 
     def __call__(
         self, message: T_contra, out: bytearray, detached: Detached | None, /

@@ -36,7 +36,7 @@ from kwire.log.log_manager import LOCK_FILE
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 
 SNAPSHOT_NAME = re.compile(r"(\d{20})-\d{10}\.checkpoint")
-"""Of the metadata log: the offset behind its last record, and that record's epoch."""
+"""A metadata snapshot: its end offset (exclusive) and the epoch of its last record."""
 OWN_FILES = (
     META_PROPERTIES_FILE,
     CLEAN_SHUTDOWN_FILE,

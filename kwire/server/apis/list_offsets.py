@@ -55,7 +55,7 @@ def handle(
 
 
 def _is_search(asked: ListOffsetsPartition) -> bool:
-    """Whether batches are opened: for one partition that takes longer than to look up many others."""
+    """Whether record batches must be decoded, which takes longer than to look up many end offsets."""
     return asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP
 
 

@@ -43,7 +43,7 @@ def handle(
 
 
 def _size(group: OffsetFetchRequestGroup) -> int:
-    """How many partitions are asked for; nobody knows how many all are."""
+    """The number of partitions requested; more than a chunk if all are, as their number is not known here."""
     if group.topics is None:
         return CHUNK + 1
     return sum(len(topic.partition_indexes) or 1 for topic in group.topics)
