@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 E = TypeVar("E")
+Steps = Generator[Awaitable[Any] | None, Any, T]
+"""Work in pieces: None is yielded where others may run, an awaitable where it must be waited for its result."""
 
 CHUNK: Final = 64
 
@@ -30,25 +32,48 @@ def is_many(sizes: Iterable[int]) -> bool:
     return False
 
 
-def at_once(pieces: Generator[None, None, T]) -> T:
-    """The result of what may be made in pieces, where it is little."""
+def at_once(steps: Steps[T]) -> T:
+    """The result of what may be made in pieces, where it is little and waits for nothing."""
     try:
         while True:
-            next(pieces)
+            waits_for = next(steps)
+            assert waits_for is None, "what waits cannot be made at once"
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-async def in_turns(pieces: Generator[None, None, T]) -> T:
+def until_wait(steps: Steps[T]) -> Generator[None, None, T | asyncio.Future[T]]:
+    """The steps up to the first that waits: from there on a task goes on, which ends when its client leaves."""
+    try:
+        while True:
+            waits_for = next(steps)
+            if waits_for is not None:
+                return asyncio.ensure_future(in_turns(steps, waits_for))
+            yield
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def in_turns(steps: Steps[T], waits_for: Awaitable[Any] | None = None) -> T:
     """The result of what is made in pieces, for a coroutine: between any two the loop turns."""
     try:
+        if waits_for is None:
+            waits_for = next(steps)
         while True:
-            next(pieces)
-            await asyncio.sleep(0)
+            result: Any = None
+            try:
+                result = await (asyncio.sleep(0) if waits_for is None else waits_for)
+            except Exception as error:  # noqa: BLE001 the steps' own business
+                waits_for = steps.throw(error)
+            else:
+                waits_for = steps.send(result)
     except StopIteration as end:
-        result: T = end.value
-        return result
+        whole: T = end.value
+        return whole
+    finally:
+        steps.close()
 
 
 def slices(

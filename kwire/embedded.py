@@ -82,9 +82,18 @@ class Broker:
             _ThreadRunner() if isolation == "thread" else _ProcessRunner(temporary=lambda: self._temporary)
         )
         self._bootstrap_server: str | None = None
+        self._starting = threading.Lock()
 
     def start(self) -> Self:
         """Start and return when the broker serves. Raises BrokerFailedError."""
+        if not self._starting.acquire(blocking=False):
+            raise RuntimeError("another thread starts the broker")
+        try:
+            return self._start()
+        finally:
+            self._starting.release()
+
+    def _start(self) -> Self:
         if self._bootstrap_server is not None:
             raise RuntimeError("the broker runs already")
         settings = {"listeners": ANY_PORT, **self._config}

@@ -11,8 +11,11 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
+
+from kwire.worker_threads import WorkerThreads
 
 HAS_UVLOOP = find_spec("uvloop") is not None
 """It is not on every platform (pyproject.toml)."""
@@ -21,6 +24,8 @@ if HAS_UVLOOP:
 
 T = TypeVar("T")
 AddressInfo = tuple[Any, Any, int, str, Any]
+
+_RESOLVERS = WorkerThreads(4, "kwire-resolver")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -35,8 +40,8 @@ async def resolve(host: str | None, port: int, *, flags: int = 0) -> Sequence[Ad
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags | socket.AI_NUMERICHOST)
     except socket.gaierror:
-        loop = asyncio.get_running_loop()
-        return await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+        call = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=flags)
+        return await asyncio.get_running_loop().run_in_executor(_RESOLVERS, call)
 
 
 if HAS_UVLOOP:
@@ -54,8 +59,8 @@ if HAS_UVLOOP:
             proto: int = 0,
             flags: int = 0,
         ) -> list[AddressInfo]:
-            """Resolve by Python, in a thread of the loop's executor. Raises OSError or UnicodeError."""
-            return await self.run_in_executor(None, socket.getaddrinfo, host, port, family, type, proto, flags)
+            """Resolve by Python, in a thread of its own pool. Raises OSError or UnicodeError."""
+            return await self.run_in_executor(_RESOLVERS, socket.getaddrinfo, host, port, family, type, proto, flags)
 
         async def create_server(  # type: ignore[override] # what kwire passes
             self,

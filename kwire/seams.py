@@ -12,8 +12,9 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
+
+from kwire.worker_threads import WorkerThreads
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ class ThreadWorkers:
     """Workers on a small pool of threads."""
 
     def __init__(self, threads: int = WORKERS) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="kwire-worker")
+        self._pool = WorkerThreads(threads, "kwire-worker")
 
     async def run(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)

@@ -24,6 +24,7 @@ from kwire.cluster.quorum.state import load_quorum_state
 from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, CorruptCheckpointError, read_offsets, write_offsets
 from kwire.log.disk import Disk
+from kwire.log.files import LOG_SUFFIX, base_offset_of
 from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD, crc_matches, parse_header
 
 _MAGIC_POSITION = 16
@@ -85,7 +86,7 @@ def refuse_damage(disk: Disk, directory: str) -> None:
 
 
 def _flaw(disk: Disk, directory: str) -> _Flaw:
-    names = [name for name in disk.list(directory) if name.endswith(".log")]
+    names = [name for name in disk.list(directory) if name[20:] == LOG_SUFFIX and base_offset_of(name) is not None]
     end_offset = int(names[0][:20]) if names else 0
     for name in names:
         if int(name[:20]) != end_offset:

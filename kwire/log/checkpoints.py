@@ -124,10 +124,10 @@ def parse_clean_shutdown(data: bytes) -> int:
     """The broker epoch of the clean shutdown, -1 if the file (rightly or wrongly) has none."""
     try:
         content = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return -1
     epoch = content.get("brokerEpoch", -1) if isinstance(content, dict) else -1
-    return epoch if isinstance(epoch, int) else -1
+    return epoch if isinstance(epoch, int) and -1 <= epoch < 2**63 else -1
 
 
 def _format_lines(lines: list[str]) -> bytes:
@@ -142,6 +142,10 @@ def _parse_lines(data: bytes, path: str, field_count: int) -> list[list[str]]:
         version, count = int(lines[0]), int(lines[1])
         entries = [line.split() for line in lines[2:] if line.strip()]
         numbers = [int(field) for entry in entries for field in entry[field_count - 2 :]]
+        if not all(-(2**31) <= each < 2**31 for each in numbers[::2]):
+            raise ValueError("an epoch or partition has no more than 32 bits")
+        if not all(-(2**63) <= each < 2**63 for each in numbers[1::2]):
+            raise ValueError("an offset has no more than 64 bits")
     except (IndexError, ValueError) as error:
         raise CorruptCheckpointError(f"{path}: malformed line") from error
     if version != 0:

@@ -19,6 +19,19 @@ CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 
 
+OFFSET_DIGITS: Final = 20
+_INT64_MAX: Final = 2**63 - 1
+
+
+def base_offset_of(name: str) -> int | None:
+    """The offset that the name of a segment's or a snapshot's file begins with; None for any other name."""
+    digits = name[:OFFSET_DIGITS]
+    if len(digits) < OFFSET_DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    offset = int(digits)
+    return offset if offset <= _INT64_MAX else None
+
+
 class PendingDeletion(NamedTuple):
     """Renamed files that may be removed when delay_ms have passed."""
 

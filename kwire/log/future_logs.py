@@ -25,10 +25,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kwire.log.batch_validation import AppendOrigin
-from kwire.log.checkpoints import LOG_START_FILE, RECOVERY_POINT_FILE, TopicPartition
+from kwire.log.checkpoints import CLEANER_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, TopicPartition
 from kwire.log.disk import Disk, DiskFailure
 from kwire.log.errors import CorruptLogError
-from kwire.log.files import LOG_SUFFIX, PendingDeletion
+from kwire.log.files import LOG_SUFFIX, PendingDeletion, base_offset_of
 from kwire.log.log_directory import LogDirectory
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
@@ -176,7 +176,7 @@ class FutureLogs:
         try:
             path = self._manager.take_away(log, directory, "delete")
             self._manager.remove_later(PendingDeletion(delay_ms, [path]))
-            self._manager.guard(directory, partial(self._disk.sync_directory, directory.path))
+            self._manager.settle_names(directory)
         except DiskFailure:  # the directory is offline or full, and says why
             return False
         return True
@@ -201,6 +201,9 @@ class FutureLogs:
             raise
         del new.futures[key]
         new.logs[key] = moved
+        with suppress(DiskFailure):
+            if moved.first_dirty_offset > 0:
+                manager.guard(new, partial(manager.write_checkpoints, new, (CLEANER_FILE,)))
         if self._remove(log, old, delay_ms=log.config.file_delete_delay_ms):
             with suppress(DiskFailure):
                 manager.guard(new, partial(self._disk.unlink, f"{moved.directory}/{MOVED_FILE}"))
@@ -315,7 +318,8 @@ def _adopt(log: PartitionLog, future: PartitionLog) -> None:
 
 def _end_offset(disk: Disk, path: str) -> int:
     """Where the whole batches of a log end, by its files."""
-    found = sorted(int(name[:20]) for name in disk.list(path) if name[20:] == LOG_SUFFIX and name[:20].isdigit())
+    named = (base_offset_of(name) for name in disk.list(path) if name[20:] == LOG_SUFFIX)
+    found = sorted(offset for offset in named if offset is not None)
     for base_offset in reversed(found):
         end = _end_of_segment(Segment(disk, path, base_offset, create=False, created_ms=0))
         if end is not None:

@@ -68,6 +68,12 @@ class _IndexFile:
         if file is not None and size < written:
             file.truncate(size)
 
+    def remove(self) -> None:
+        """Delete the file; what is pending makes it anew."""
+        if self.file(create=False) is not None:
+            self.close()
+            self._disk.unlink(self.path)
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()

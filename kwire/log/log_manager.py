@@ -98,12 +98,7 @@ class LogManager:
             return self._open_directory(path, lock)
         except DiskFailure as failure:
             logger.error("The log directory %s is offline: %s", path, failure)  # noqa: TRY400 the failure says all
-            return LogDirectory(
-                path=path,
-                lock=lock,
-                was_clean_shutdown=False,
-                failure=failure,
-            )
+            return LogDirectory(path=path, lock=lock, was_clean_shutdown=False, failure=failure)
 
     def _open_directory(self, path: str, lock: DiskLock | None) -> LogDirectory:
         disk = self._disk
@@ -130,10 +125,7 @@ class LogManager:
             named={name: frozenset(offsets or ()) for name, offsets in found.items()},
             has_lost_log_starts=found[LOG_START_FILE] is None,
         )
-        self.callbacks[path] = (
-            partial(self.take_offline, directory),
-            partial(self._write_lowered, directory),
-        )
+        self.callbacks[path] = (partial(self.take_offline, directory), partial(self._write_lowered, directory))
         return directory
 
     # Logs
@@ -327,9 +319,13 @@ class LogManager:
                     changed[directory.path] = directory
         for directory in changed.values():
             with suppress(DiskFailure):
-                if not directory.cleaned_now().keys() >= directory.named.get(CLEANER_FILE, frozenset()):
-                    self.guard(directory, partial(self.write_checkpoints, directory, (CLEANER_FILE,)))
-                self.guard(directory, partial(self._disk.sync_directory, directory.path))
+                self.settle_names(directory)
+
+    def settle_names(self, directory: LogDirectory) -> None:
+        """Make durable that logs have gone; the cleaner's checkpoint, which no other writes, names none of them."""
+        if not directory.cleaned_now().keys() >= directory.named.get(CLEANER_FILE, frozenset()):
+            self.guard(directory, partial(self.write_checkpoints, directory, (CLEANER_FILE,)))
+        self.guard(directory, partial(self._disk.sync_directory, directory.path))
 
     def set_aside(self, topic: str, partition: int) -> str:
         """Take a partition away that the metadata does not know; its directory stays, under the name returned.
@@ -340,7 +336,7 @@ class LogManager:
         assert log is not None
         directory = self.directory_of(log)
         path = self.take_away(log, directory, "stray")
-        self.guard(directory, partial(self._disk.sync_directory, directory.path))
+        self.settle_names(directory)
         return path
 
     def take_away(self, log: PartitionLog, directory: LogDirectory, why: str) -> str:
@@ -483,8 +479,8 @@ class LogManager:
 
     def _mark_clean(self, directory: LogDirectory, broker_epoch: int) -> None:
         try:
-            path = f"{directory.path}/{CLEAN_SHUTDOWN_FILE}"
-            self._disk.replace(path, format_clean_shutdown(broker_epoch), sync=True)
+            mark = format_clean_shutdown(broker_epoch)
+            self._disk.replace(f"{directory.path}/{CLEAN_SHUTDOWN_FILE}", mark, sync=True)
         except DiskFullError as full:
             logger.error("%s: the next start recovers its logs: %s", directory.path, full)  # noqa: TRY400
 

@@ -1,4 +1,4 @@
-"""Searches in a log by something else than an offset: by timestamp, and for aborted transactions."""
+"""Searches in a log by something else than an offset: batches by timestamp, and aborted transactions."""
 
 from __future__ import annotations
 
@@ -10,51 +10,43 @@ from typing import Final, NamedTuple
 from kwire.log.segment import Segment
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
-from kwire.protocol.records import LENGTH_OVERHEAD, BatchHeader, Record, decode_batch, parse_header
+from kwire.protocol.records import LENGTH_OVERHEAD, BatchHeader, parse_header
 
 LENGTH_POSITION: Final = 8
 _LENGTH: Final = Struct(">i")
 
 
-class TimestampOffset(NamedTuple):
-    """A record found by its timestamp."""
+class Candidate(NamedTuple):
+    """A whole batch that, by its header, holds a record that is looked for."""
 
-    offset: int
-    timestamp: int
-    leader_epoch: int
+    batch: bytes
+    header: BatchHeader
 
 
-def offset_for_timestamp(segments: Segments, timestamp: int, start_offset: int) -> TimestampOffset | None:
-    """The first record at or after start_offset whose timestamp is at least this one."""
+def batch_for_timestamp(segments: Segments, timestamp: int, start_offset: int) -> Candidate | None:
+    """The first batch at or after start_offset whose largest timestamp is at least this one."""
     for segment in segments.from_offset(start_offset):
         segment.know_timestamps()
         if segment.max_timestamp < timestamp:
             continue
         first = max(segment.offset_before_timestamp(timestamp), start_offset)
         for position, header in segment.walk(segment.position_of(first)):
-            if header.max_timestamp < timestamp or header.last_offset < start_offset:
-                continue
-            for record in _records(segment, position, header):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return TimestampOffset(record.offset, record.timestamp, header.partition_leader_epoch)
+            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                return Candidate(segment.read_batch(position, header), header)
     return None
 
 
-def max_timestamp_offset(segments: Segments, start_offset: int) -> TimestampOffset | None:
-    """The first record with the largest timestamp, -1 if none has one; it may lie below start_offset, as Kafka's."""
+def max_timestamp(segments: Segments, start_offset: int) -> tuple[int, int] | None:
+    """The largest timestamp, -1 if no record has one, and the last offset of the first batch that holds it.
+
+    The segment that holds start_offset counts as a whole, as in Kafka. None if there is no batch.
+    """
     best: Segment | None = None
     for segment in segments.from_offset(start_offset):
         segment.know_timestamps()
         if segment.size and (best is None or segment.max_timestamp > best.max_timestamp):
             best = segment
-    if best is None:
-        return None
-    position = best.position_of(best.offset_of_max_timestamp)
-    for at, header in best.walk(position):
-        for record in _records(best, at, header):
-            if record.timestamp == best.max_timestamp:
-                return TimestampOffset(record.offset, record.timestamp, header.partition_leader_epoch)
-    return None
+    return None if best is None else (best.max_timestamp, best.offset_of_max_timestamp)
 
 
 def aborted_transactions(
@@ -91,7 +83,3 @@ def end_offset_of(batches: bytes) -> int:
 
 def _marker_offset(transaction: AbortedTransaction) -> int:
     return transaction.last_offset
-
-
-def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
-    return decode_batch(segment.read_batch(position, header))

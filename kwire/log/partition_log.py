@@ -293,13 +293,13 @@ class PartitionLog:
         entries_of = partial(transaction_check.checked_transactions, self)
         return self._guard(lambda: lookup.aborted_transactions(self.segments, start_offset, end_offset, entries_of))
 
-    def offset_for_timestamp(self, timestamp: int) -> lookup.TimestampOffset | None:
-        """The first record with this timestamp or a later one."""
-        return self._guard(lambda: lookup.offset_for_timestamp(self.segments, timestamp, self.log_start_offset))
+    def batch_for_timestamp(self, timestamp: int, start_offset: int) -> lookup.Candidate | None:
+        """The first batch that may hold a record with this timestamp or a later one (timestamp_search.py)."""
+        return self._guard(lambda: lookup.batch_for_timestamp(self.segments, timestamp, start_offset))
 
-    def max_timestamp_offset(self) -> lookup.TimestampOffset | None:
-        """The first record with the largest timestamp."""
-        return self._guard(lambda: lookup.max_timestamp_offset(self.segments, self.log_start_offset))
+    def max_timestamp(self) -> tuple[int, int] | None:
+        """The largest timestamp, and the last offset of the first batch that holds it."""
+        return self._guard(lambda: lookup.max_timestamp(self.segments, self.log_start_offset))
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """(largest known epoch <= epoch, where it ends), (-1, -1) if unknown."""

@@ -28,6 +28,7 @@ from kwire.log.files import (
     SEGMENT_SUFFIXES,
     SPARSE_INDEX_SUFFIXES,
     SWAP_SUFFIX,
+    base_offset_of,
 )
 from kwire.log.index_memory import IndexMemory
 from kwire.log.leader_epochs import LeaderEpochs
@@ -37,7 +38,7 @@ from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState
 from kwire.log.replay import recall_recent_batches, replay_batch, replay_producers, replay_segment
 from kwire.log.scanning import scan
-from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
+from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment, segment_name
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.records import (
@@ -161,17 +162,18 @@ def _tidy(disk: Disk, directory: str) -> list[str]:
 def _undo(disk: Disk, directory: str, names: list[str]) -> None:
     # A .swap file is whole and replaces its segment; unless a .cleaned one of the same compaction was left beside it,
     # which means that the swap had not been decided.
-    cleaned = [int(name[:20]) for name in names if name.endswith(CLEANED_SUFFIX) and name[:20].isdigit()]
-    undecided_from = min(cleaned, default=None)
+    cleaned = [base_offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
+    undecided_from = min((offset for offset in cleaned if offset is not None), default=None)
     for name in names:
-        is_undecided = name.endswith(SWAP_SUFFIX) and undecided_from is not None and int(name[:20]) >= undecided_from
+        base_offset = _offset_of_swap(name)
+        is_undecided = base_offset is not None and undecided_from is not None and base_offset >= undecided_from
         if is_undecided or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
             disk.unlink(f"{directory}/{name}")
 
 
 def _removed_as_stray(disk: Disk, directory: str, name: str, names: set[str]) -> bool:
     """Whether it was an index without a log, or one of an empty log, which would not fit what is appended."""
-    if name[20:] not in INDEX_SUFFIXES or not name[:20].isdigit():
+    if name[20:] not in INDEX_SUFFIXES or base_offset_of(name) is None:
         return False
     log = f"{name[:20]}{LOG_SUFFIX}"
     if log not in names:
@@ -184,29 +186,35 @@ def _removed_as_stray(disk: Disk, directory: str, name: str, names: set[str]) ->
 
 def _complete_swaps(disk: Disk, directory: str) -> None:
     """A compaction had written its result and was replacing the old segments with it."""
-    names = disk.list(directory)
-    for name in names:
-        if not name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-            continue
-        base_offset = int(name[:20])
+    for base_offset in _base_offsets(disk.list(directory), LOG_SUFFIX + SWAP_SUFFIX):
         swap = Segment(disk, directory, base_offset, create=False, created_ms=0, suffix=SWAP_SUFFIX)
         end_offset = swap.next_offset()
         swap.close()
+        names = disk.list(directory)  # an index of the segment that was wrong is there no more
         # What has the new segment's own name is replaced by the renames; an index that has no .swap any more may be the
         # old or the new one, and is made again.
         for kind in SPARSE_INDEX_SUFFIXES:
-            if f"{name[:20]}{kind}{SWAP_SUFFIX}" not in names:
-                disk.unlink(f"{directory}/{name[:20]}{kind}")
+            name = f"{segment_name(base_offset)}{kind}"
+            if f"{name}{SWAP_SUFFIX}" not in names:
+                disk.unlink(f"{directory}/{name}")
         for old in names:
-            if old[20:] in SEGMENT_SUFFIXES and old[:20].isdigit() and base_offset < int(old[:20]) < end_offset:
+            old_offset = base_offset_of(old) if old[20:] in SEGMENT_SUFFIXES else None
+            if old_offset is not None and base_offset < old_offset < end_offset:
                 disk.unlink(f"{directory}/{old}")
-    for name in names:
-        if name.endswith(SWAP_SUFFIX):
+    for name in disk.list(directory):
+        if _offset_of_swap(name) is not None:
             disk.rename(f"{directory}/{name}", f"{directory}/{name[: -len(SWAP_SUFFIX)]}")
 
 
+def _offset_of_swap(name: str) -> int | None:
+    """The base offset if compaction gave the file its name; other names are nobody's business."""
+    is_swap = name.endswith(SWAP_SUFFIX) and name[20 : -len(SWAP_SUFFIX)] in SEGMENT_SUFFIXES
+    return base_offset_of(name) if is_swap else None
+
+
 def _base_offsets(names: list[str], suffix: str) -> list[int]:
-    return [int(name[:20]) for name in names if name[20:] == suffix and name[:20].isdigit()]
+    found = (base_offset_of(name) for name in names if name[20:] == suffix)
+    return [offset for offset in found if offset is not None]
 
 
 def read_topic_id(disk: Disk, directory: str, *, was_flushed: bool) -> uuid.UUID | None:

@@ -11,29 +11,18 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
+from kwire.log import index_sanity
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, DiskFile, DiskFullError
 from kwire.log.errors import CorruptLogError
 from kwire.log.files import OFFSET_INDEX_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX
-from kwire.log.index import (
-    OFFSET_ENTRY_BYTES,
-    TIME_ENTRY_BYTES,
-    CorruptIndexError,
-    OffsetIndex,
-    TimeIndex,
-)
+from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, CorruptIndexError, OffsetIndex, TimeIndex
 from kwire.log.index_memory import IndexMemory
 from kwire.log.positions import Positions
 from kwire.log.ranges import Ranges
 from kwire.log.scanning import LENGTH_MIN
 from kwire.log.transaction_index import TransactionIndex
-from kwire.protocol.records import (
-    BATCH_HEADER_BYTES,
-    LENGTH_OVERHEAD,
-    BatchHeader,
-    crc_matches,
-    parse_header,
-)
+from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, crc_matches, parse_header
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +118,9 @@ class Segment:
 
     @property
     def has_pending_entries(self) -> bool:
-        return bool(self.offset_index.storage.pending or self.time_index.storage.pending)
+        """Whether a flush has something to write."""
+        is_held_back = self.transaction_index.is_doubted
+        return bool(self.time_index.storage.pending or (self.offset_index.storage.pending and not is_held_back))
 
     def write_indexes(self) -> list[DiskFile]:
         """Append pending index entries to their files; returns the files, for a sync.
@@ -143,7 +134,8 @@ class Segment:
 
     def _write_sparse_indexes(self) -> list[DiskFile]:
         try:
-            return [self.offset_index.storage.write(), self.time_index.storage.write()]
+            files = [] if self.transaction_index.is_doubted else [self.offset_index.storage.write()]
+            return [*files, self.time_index.storage.write()]
         except DiskFullError as error:
             logger.warning("The disk is full: %s; the indexes are written later", error)
             return []
@@ -200,10 +192,9 @@ class Segment:
         try:
             self.offset_index.load(must_be_there=self.size > 0)
             self.time_index.load()
-            self._check_indexes()
+            index_sanity.check(self)
         except (CorruptIndexError, CorruptLogError) as error:  # the index may have led to where no batch is
             logger.warning("Rebuilding the indexes of %s.log: %s", self.stem, error)
-            self.transaction_index.is_doubted = not self.transaction_index.is_believed
             self.rebuild_indexes()
             return
         header = self.header_at(0)
@@ -220,25 +211,20 @@ class Segment:
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, header.last_offset
 
-    def _check_indexes(self) -> None:
-        offset, position = self.offset_index.last_entry()
-        if position > 0:
-            header = self.header_at(position)
-            if header is None or not header.base_offset <= offset <= header.last_offset:
-                raise CorruptIndexError(f"no batch with offset {offset} is at position {position}")
-        timestamp, offset = self.time_index.last_entry()
-        for _, header in self.walk(self.offset_index.lookup(offset)):
-            if header.last_offset >= offset:
-                if header.max_timestamp != timestamp and (header.max_timestamp >= 0 or timestamp >= 0):
-                    raise CorruptIndexError(f"the batch with offset {offset} does not have timestamp {timestamp}")
-                return
-        raise CorruptIndexError(f"the time index names offset {offset}, which is not there")
-
     def rebuild_indexes(self) -> None:
-        """Derive both indexes from the log."""
+        """Derive both indexes from the log; what damaged them may have damaged the third.
+
+        As long as the aborted transactions have not been derived as well, which takes the log's producers
+        (transaction_check.py), no offset index is written: that none is there tells the next start what this one knows.
+        """
+        self.transaction_index.is_doubted = not self.transaction_index.is_believed
+        if self.transaction_index.is_doubted:
+            self.offset_index.storage.remove()
         self.reset_indexes()
+        has_markers = False
         try:
             for at, header in self.walk(0):
+                has_markers |= header.is_control
                 self.note_batch(
                     at, header.size_in_bytes, header.base_offset, header.last_offset, header.max_timestamp, _DEFAULTS
                 )
@@ -246,9 +232,15 @@ class Segment:
             self._forget_indexes()  # not loaded before all of the log is known to be whole
             raise
         self.finish()
-        if self.memory is not None:
+        if not has_markers and self.transaction_index.file() is None:
+            self.transaction_index.reset()
+        self.write_rebuilt()
+
+    def write_rebuilt(self) -> None:
+        """Write what was derived of a closed segment, as no flush does it; without space it is made again."""
+        if self.memory is not None and self.is_loaded:
             self._is_rebuilt = True
-            self._write_sparse_indexes()  # no flush does it for a closed segment; without space it is made again
+            self._write_sparse_indexes()
 
     def reset_indexes(self) -> None:
         """Forget the indexes and what was derived with them."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from kwire.log.disk import DiskFullError
 from kwire.log.producer_state import ProducerState
 from kwire.log.replay import replay_batch, replay_segment
 from kwire.log.segment import Segment
@@ -31,11 +32,16 @@ WALK_BYTES: Final = 8 * 1024 * 1024
 def checked_transactions(log: PartitionLog, segment: Segment) -> list[AbortedTransaction]:
     """The aborted transactions whose markers are in segment."""
     index = segment.transaction_index
-    if not index.is_believed:
-        if not _are_sound(log, segment):
-            logger.warning("%s does not say what its log does: deriving it again", index.path)
-            _derive(log, segment)
-        index.is_believed = True
+    if not index.is_believed and not (_are_sound(log, segment) and not index.is_doubted):
+        logger.warning("%s does not say what its log does: deriving it again", index.path)
+        derived = _derived(log, segment)
+        try:
+            index.replace(derived)
+        except DiskFullError as error:
+            logger.warning("The disk is full: %s; the aborted transactions are derived each time", error)
+            return derived
+        segment.write_rebuilt()
+    index.is_believed = True
     entries = index.entries()
     if segment.memory is not None:
         segment.memory.use(segment)
@@ -120,23 +126,23 @@ def _begins_at_its_batch(segments: Segments, entry: AbortedTransaction) -> bool:
     return is_its_own and header.base_offset == entry.first_offset
 
 
-def _derive(log: PartitionLog, segment: Segment) -> None:
+def _derived(log: PartitionLog, segment: Segment) -> list[AbortedTransaction]:
     """From the producers at the segment's start, and its markers."""
     producers = ProducerState()
     log.snapshots.load_latest(producers, log.log_start_offset, segment.base_offset)
     for earlier in log.segments.from_offset(producers.end_offset):
         if earlier.base_offset < segment.base_offset:
             replay_segment(earlier, producers, producers.end_offset)
-    index = segment.transaction_index
-    index.reset()
+    found = []
     for position, header in segment.walk(0):
         if header.producer_id == NO_PRODUCER_ID:
             continue
         batch = segment.read_batch(position, header) if header.attributes & CONTROL_FLAG else b""
         completed = replay_batch(header, batch, producers)
         if completed is not None and completed.is_aborted:
-            index.append(
+            found.append(
                 AbortedTransaction(
                     completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
                 )
             )
+    return found

@@ -47,7 +47,7 @@ class TransactionIndex:
         self.is_malformed = False
         """Whether the file has something else than whole entries."""
         self.is_doubted = False
-        """Whether the segment's offset index was missing or corrupt: this one must be rebuilt, too."""
+        """Whether the segment's other indexes had to be rebuilt: this one must be, too."""
         self.has_new_name = False
         """Whether the file was made and its directory is not synced since; a flush sees to that. A power cut after a
         clean shutdown would take the name, and nobody would look for it."""
@@ -106,13 +106,24 @@ class TransactionIndex:
         self._entries = kept
 
     def reset(self) -> None:
-        """Forget everything, for a rebuild."""
+        """Forget everything, for a rebuild of a log that is not served before it is complete."""
         file = self.file()
         if file is not None and file.size:
             file.truncate(0)
-        self._entries = []
-        self.is_believed, self.is_malformed = True, False
+        self._believe([])
+
+    def replace(self, transactions: list[AbortedTransaction]) -> None:
+        """Take what was derived from the log, durably and all of it or nothing. Raises DiskFullError."""
+        if transactions or self._disk.exists(self.path):
+            self.close()
+            self._disk.replace(self.path, b"".join(_ENTRY.pack(0, *each) for each in transactions), sync=True)
+            self.has_new_name = False
+        self._believe(transactions)
+
+    def _believe(self, transactions: list[AbortedTransaction]) -> None:
+        self._entries = transactions
         self._pending = bytearray()
+        self.is_believed, self.is_malformed, self.is_doubted = True, False, False
 
     def file(self) -> DiskFile | None:
         """The file, None if there is none."""

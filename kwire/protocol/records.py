@@ -392,7 +392,7 @@ def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
     fixed_timestamp = header.max_timestamp if header.is_log_append_time else None
     try:
         while position < len(body):
-            length, position = _read_varint(body, position)
+            length, position = read_varint(body, position)
             end = position + length
             if length < 0 or end > len(body):
                 raise InvalidRecordsError("a record is longer than its batch")
@@ -423,7 +423,8 @@ def append_varint(output: bytearray, value: int) -> None:
     output.append(value)
 
 
-def _read_varint(body: bytes, position: int) -> tuple[int, int]:
+def read_varint(body: bytes, position: int) -> tuple[int, int]:
+    """A zigzag varint, and the position behind it; IndexError where the body ends in it, InvalidRecordsError."""
     result = shift = 0
     while True:
         byte = body[position]
@@ -445,7 +446,7 @@ def _append_bytes(output: bytearray, data: bytes | None) -> None:
 
 
 def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = _read_varint(body, position)
+    length, position = read_varint(body, position)
     if length == -1:
         return None, position
     if length < 0 or position + length > end:
@@ -470,13 +471,13 @@ def encode_record(output: bytearray, record: Record, offset_delta: int, timestam
 
 def _decode_record(body: bytes, position: int, end: int, header: BatchHeader) -> Record:
     position += 1  # record attributes: no bit is in use
-    timestamp_delta, position = _read_varint(body, position)
-    offset_delta, position = _read_varint(body, position)
+    timestamp_delta, position = read_varint(body, position)
+    offset_delta, position = read_varint(body, position)
     if not -(2**31) <= offset_delta < 2**31:
         raise InvalidRecordsError(f"a record has offset delta {offset_delta}")
     key, position = _read_bytes(body, position, end)
     value, position = _read_bytes(body, position, end)
-    header_count, position = _read_varint(body, position)
+    header_count, position = read_varint(body, position)
     if header_count < 0 or header_count > end - position:
         raise InvalidRecordsError(f"a record declares {header_count} headers")
     headers: list[tuple[str, bytes | None]] = []

@@ -40,6 +40,7 @@ from kwire.server.dispatch import Dispatcher
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
+from kwire.server.large_batches import WorkersForLargeBatches
 from kwire.server.lost_replicas import LostReplicas
 from kwire.server.network.addresses import shown_address
 from kwire.server.network.listeners import Listeners
@@ -251,6 +252,7 @@ class BrokerServer:
                 clock=self._node.clock,
             ),
             output=self._listeners.output,
+            large_batches=WorkersForLargeBatches(self._node.workers),
             messages=RepeatedMessages(logger, self._node.clock.monotonic_ms),
             producer_ids=self._coordinators.producer_ids,
             topic_creator=self._topic_creator,

@@ -11,6 +11,7 @@ from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
 from kwire.log.disk import Disk
 from kwire.log.log_manager import LogManager
+from kwire.log.timestamp_search import LargeBatches
 from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Chance, Clock, Workers
 from kwire.server.authorization import Authorizer
@@ -98,6 +99,7 @@ class Services(NodeServices):
     client_telemetry: ClientTelemetry
     fetch_sessions: FetchSessions
     output: OutputMemory
+    large_batches: LargeBatches
     producer_ids: ProducerIds
     topic_creator: TopicCreator
 

@@ -9,6 +9,7 @@ from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from kwire.log.partition_log import PartitionLog
 from tests.crash.disk import RecordingDisk
 from tests.crash.ledger import Branch, Expectation, Life
+from tests.log.searching import offset_for_timestamp
 
 
 def problems_of(log: PartitionLog | None, expected: Expectation, disk: RecordingDisk, *, probe: int) -> Iterator[str]:
@@ -117,7 +118,7 @@ def _times(log: PartitionLog, branch: Branch, first: int, count: int, probe: int
     asked = {records[probe % len(records)][1], records[probe // 3 % len(records)][1] + 1, largest}
     for timestamp in asked:
         expected = next((record for record in records if record[1] >= timestamp), None)
-        found = log.offset_for_timestamp(timestamp)
+        found = offset_for_timestamp(log, timestamp)
         if (None if found is None else (found.offset, found.timestamp)) != expected:
             yield f"S8: the search for timestamp {timestamp} finds {found}, a scan finds {expected}"
 

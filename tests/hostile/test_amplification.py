@@ -14,10 +14,27 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.protocol.messages.describe_groups import DescribeGroupsRequest
 from kwire.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersTopicRequest
+from kwire.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsTopicRequest,
+)
 from kwire.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kwire.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_topic, fetch_request, unique
+from tests.support.waiting import eventually
 
 TIMES = 1000
 
@@ -46,6 +63,36 @@ def test_a_partition_that_is_named_again_and_again_tells_its_producers_once(clie
     asked = DescribeProducersTopicRequest(name=topic, partition_indexes=[1, 0, 1])
     (answer,) = client.ask(DescribeProducersRequest(topics=[asked] * TIMES), 0).topics
     assert [partition.partition_index for partition in answer.partitions] == [1, 0]
+
+
+@pytest.mark.parametrize("version", [7, 9])
+def test_a_partition_that_is_named_again_and_again_tells_its_offset_once(client: RawClient, version: int) -> None:
+    """Its metadata is a thousand times as long as its number in the request."""
+    topic, _ = create_topic(client, 2)
+    group = unique()
+    client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="m" * 4096)
+    commit = OffsetCommitRequest(
+        group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])], member_id=""
+    )
+    eventually(lambda: client.ask(commit, 8).topics[0].partitions[0].error_code == 0, "the offset to be committed")
+    if version < 8:
+        old = OffsetFetchRequestTopic(name=topic, partition_indexes=[0, 1, 0] * TIMES)
+        (answer,) = client.ask(OffsetFetchRequest(group_id=group, topics=[old, old]), version).topics
+    else:
+        asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0, 1, 0] * TIMES)
+        groups = [OffsetFetchRequestGroup(group_id=group, topics=[asked, asked])]
+        (answer,) = client.ask(OffsetFetchRequest(groups=groups), version).groups[0].topics
+    assert [(each.partition_index, each.committed_offset) for each in answer.partitions] == [(0, 1), (1, -1)]
+
+
+def test_a_topic_that_is_named_again_and_again_is_told_of_once(client: RawClient) -> None:
+    topic, _ = create_topic(client, 2)
+    (answer,) = client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)] * TIMES), 12).topics
+    assert len(answer.partitions) == 2
+    asked = [DescribeTopicPartitionsTopicRequest(name=topic)] * TIMES
+    (told,) = client.ask(DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=100), 0).topics
+    assert len(told.partitions) == 2
 
 
 def test_a_transactional_id_that_is_named_again_and_again_is_described_once(client: RawClient) -> None:

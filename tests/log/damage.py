@@ -26,6 +26,7 @@ from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import CONTROL_FLAG, MAGIC_POSITION, TRANSACTIONAL_FLAG, decode_all, iterate_headers
 from tests.log.random_directories import KINDS, LAST_EPOCH, Writer, random_config
+from tests.log.searching import max_timestamp_offset, offset_for_timestamp
 from tests.log.support import ManualClock, batch, surroundings
 
 REFUSED: Final = "refused"
@@ -180,8 +181,8 @@ class Questions:
         for at in self.offsets:
             ask(f"first batch at {at}", lambda at=at: _first_batch(log, at))  # type: ignore[misc]
         for at in self.timestamps:
-            ask(f"offset by time {at}", lambda at=at: log.offset_for_timestamp(at))  # type: ignore[misc]
-        ask("largest timestamp", log.max_timestamp_offset)
+            ask(f"offset by time {at}", lambda at=at: offset_for_timestamp(log, at))  # type: ignore[misc]
+        ask("largest timestamp", lambda: max_timestamp_offset(log))
         for start, end in self.ranges:
             ask(f"committed in {start}..{end}", lambda at=(start, end): _committed(log, *at))  # type: ignore[misc]
         ask("records", lambda: _records(log))

@@ -15,6 +15,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
 from tests.log.damage import Damage, Scene, judge
+from tests.log.searching import offset_for_timestamp
 from tests.log.support import NOW_MS, batch, marker, open_at, values
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100)
@@ -137,6 +138,6 @@ def test_a_timestamp_that_was_lowered_in_the_index_is_not_followed(tmp_path: Pat
     flip(tmp_path / "00000000000000000000.timeindex", at * 12 + 7, bit=2 if (NOW_MS + 20) & 4 else 1)
     again = open_at(tmp_path, config, clean=True, recovery_point=10)
     for index in range(10):
-        found = again.offset_for_timestamp(NOW_MS + 4 * index)
+        found = offset_for_timestamp(again, NOW_MS + 4 * index)
         assert found is not None
         assert found.offset == index

@@ -24,7 +24,19 @@ def test_offsets_are_written_as_kafka_writes_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["0", "1\n0\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "x\n0\n", "0\n1\na 0 1 2\n", "\xff"]
+    "text",
+    [
+        "0",
+        "1\n0\n",
+        "0\n2\na 0 1\n",
+        "0\n1\na 0\n",
+        "0\n1\na 0 x\n",
+        "x\n0\n",
+        "0\n1\na 0 1 2\n",
+        "ÿ",
+        f"0\n1\na {2**31} 1\n",
+        f"0\n1\na 0 {2**63}\n",
+    ],
 )
 def test_broken_offset_files_are_noticed(tmp_path, text):
     path = tmp_path / "checkpoint"
@@ -64,6 +76,11 @@ def epochs(tmp_path, *entries):
     for epoch, start in entries:
         found.assign(epoch, start)
     return found
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"brokerEpoch":9223372036854775808}', b'{"brokerEpoch":-2}'])
+def test_a_clean_shutdown_file_that_says_nonsense_has_no_epoch(data):
+    assert checkpoints.parse_clean_shutdown(data) == -1
 
 
 def test_epochs_survive_in_their_file(tmp_path):

@@ -13,6 +13,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.log.partition_log import PartitionLog
 from kwire.log.scrubbing import one_pass
 from kwire.log.segment import Segment
+from tests.log.searching import offset_for_timestamp
 from tests.log.support import NOW_MS, batch, headers, open_at, values
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=0)
@@ -84,12 +85,12 @@ def test_a_time_index_that_names_what_is_not_there_is_made_again(tmp_path: Path)
     overwrite(str(time_index), len(before) - 4, ">i", 50)
     again = reopened(tmp_path)
     for index in range(20):
-        found = again.offset_for_timestamp(NOW_MS + index)
+        found = offset_for_timestamp(again, NOW_MS + index)
         assert found is not None
         assert found.offset == index
     again.flush()
     again.close(clean=True)
-    assert reopened(tmp_path).offset_for_timestamp(NOW_MS + 1) == (1, NOW_MS + 1, 0)
+    assert offset_for_timestamp(reopened(tmp_path), NOW_MS + 1) == (1, NOW_MS + 1, 0)
 
 
 def test_a_damaged_segment_is_refused_each_time_it_is_loaded(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_a_flipped_bit_of_an_index_harms_no_log(tmp_path: Path, entry: int, is_a
         found_at = [header.base_offset for header in headers(log.read(offset, 300))]
         assert found_at
         assert found_at == list(range(offset, offset + len(found_at)))
-        found = log.offset_for_timestamp(NOW_MS + offset)
+        found = offset_for_timestamp(log, NOW_MS + offset)
         assert found is not None
         assert found.offset == offset
     for end in range(99, 0, -1):

@@ -22,6 +22,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import with_offsets
 from kwire.protocol.wrapping import SEQUENCE_MAX
 from tests.log.faults import FaultyDisk, full
+from tests.log.searching import offset_for_timestamp
 from tests.log.support import ManualClock, batch, marker, open_at, retain, surroundings, values
 
 CONFIG = LogConfig(index_interval_bytes=1, segment_bytes=2000, file_delete_delay_ms=0)
@@ -213,7 +214,7 @@ def test_what_can_be_derived_is_left_out_of_a_roll(scene, name, clean):
     scene.reopened(clean=clean)
     scene.expect_all()
     assert scene.log.producers.entries[1].batches[-1].last_sequence == scene.sent - 1
-    found = scene.log.offset_for_timestamp(scene.clock.now_ms)
+    found = offset_for_timestamp(scene.log, scene.clock.now_ms)
     assert found is not None
     assert found.offset == 0
 

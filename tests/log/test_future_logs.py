@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kwire.log.checkpoints import CLEANER_FILE, read_offsets
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.log.future_logs import MOVED_FILE, PREFERRED_MAX
@@ -102,6 +103,16 @@ def test_a_log_whose_end_was_compacted_away_ends_where_it_did(manager: LogManage
     moved = move(manager, log, 1)
     assert (moved.log_start_offset, moved.log_end_offset) == (log.log_start_offset, 14)
     assert append(moved, (b"k", b"v")) == 14
+
+
+def test_how_far_a_log_is_compacted_moves_with_it(manager: LogManager, paths: list[str]) -> None:
+    """The cleaner's checkpoint of each directory tells of the logs that are in it, as soon as they have moved."""
+    log = filled(manager, config=COMPACTED)
+    log.first_dirty_offset = 4
+    manager.write_checkpoints(manager.directories[0], (CLEANER_FILE,))
+    move(manager, log, 1)
+    noted = [read_offsets(manager._disk, f"{path}/{CLEANER_FILE}") for path in paths]
+    assert noted == [{}, {("t", 0): 4}]
 
 
 def test_what_was_copied_before_it_was_compacted_counts_as_dirty(manager: LogManager) -> None:

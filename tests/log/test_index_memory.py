@@ -16,6 +16,7 @@ from kwire.log.index_memory import IndexMemory
 from kwire.log.partition_log import PartitionLog
 from kwire.log.positions import POSITIONS_KEPT, Positions
 from kwire.log.recovery import Surroundings
+from tests.log.searching import max_timestamp_offset, offset_for_timestamp
 from tests.log.support import NOW_MS, batch, headers, marker, open_at, surroundings
 
 CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=100)
@@ -52,7 +53,7 @@ def test_a_reader_of_everything_keeps_a_few_indexes(tmp_path: Path, is_reopened:
         assert loaded_bytes(log) <= 2500
         assert world.indexes.used_bytes == loaded_bytes(log)
     for offset in range(0, 600, 7):
-        found = log.offset_for_timestamp(NOW_MS + offset)
+        found = offset_for_timestamp(log, NOW_MS + offset)
         assert found is not None
         assert found.offset == offset
         assert loaded_bytes(log) <= 2500
@@ -81,7 +82,7 @@ def test_indexes_that_are_made_again_are_written_and_unloaded(tmp_path: Path) ->
     assert world.indexes.used_bytes == loaded_bytes(log) <= 100
     assert all((tmp_path / f"{segment.base_offset:020d}.index").stat().st_size for segment in closed)
     for offset in range(0, 800, 7):
-        found = log.offset_for_timestamp(NOW_MS + offset)
+        found = offset_for_timestamp(log, NOW_MS + offset)
         assert found is not None
         assert found.offset == offset
 
@@ -131,7 +132,7 @@ def test_a_log_that_is_gone_counts_no_more(tmp_path: Path) -> None:
 def test_timestamps_are_known_without_an_index(tmp_path: Path) -> None:
     world = bounded(0)
     log = filled(tmp_path / "t-0", world)
-    assert log.max_timestamp_offset() is not None
+    assert max_timestamp_offset(log) is not None
     loads: list[int] = []
     for segment in log.segments:
         segment._load = lambda: loads.append(1)  # type: ignore[method-assign]

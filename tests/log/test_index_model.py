@@ -18,6 +18,7 @@ from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.compression import Codec
 from kwire.protocol.control_records import ControlRecordType, control_record_type
 from kwire.protocol.records import BatchHeader, Record, decode_batch, encode_batch, iterate_headers
+from tests.log.searching import max_timestamp_offset, offset_for_timestamp
 from tests.log.support import NOW_MS, ManualClock, marker, open_at, surroundings
 
 Scanned = tuple[int, int, BatchHeader, list[Record]]
@@ -142,14 +143,14 @@ class IndexModel(RuleBasedStateMachine):
         wanted = self.clock.now_ms + lag
         records = [record for *_, records in self.scanned() for record in records]
         expected = next((record for record in records if record.timestamp >= wanted), None)
-        found = self.log.offset_for_timestamp(wanted)
+        found = offset_for_timestamp(self.log, wanted)
         assert (found and (found.offset, found.timestamp)) == (expected and (expected.offset, expected.timestamp))
 
     @rule()
     def find_the_largest_time(self) -> None:
         records = [record for *_, records in self.scanned() for record in records]
         expected = max(records, key=lambda record: record.timestamp, default=None)
-        found = self.log.max_timestamp_offset()
+        found = max_timestamp_offset(self.log)
         assert (found and (found.offset, found.timestamp)) == (expected and (expected.offset, expected.timestamp))
 
     @rule(data=st.data())

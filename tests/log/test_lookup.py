@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kwire.log.config import LogConfig
-from kwire.log.lookup import TimestampOffset
+from kwire.log.timestamp_search import TimestampOffset
 from kwire.protocol.compression import Codec
 from kwire.protocol.records import Record, encode_batch
+from tests.log.searching import max_timestamp_offset, offset_for_timestamp
 from tests.log.support import NOW_MS, batch, open_at
 
 
@@ -20,13 +21,13 @@ def test_the_first_record_with_a_timestamp_or_a_later_one(tmp_path, codec):
         log.append(encode_batch(records, codec=codec), leader_epoch=start)
     for wanted in range(42):
         expected = next((index for index, stamp in enumerate(stamps) if stamp >= wanted), None)
-        found = log.offset_for_timestamp(NOW_MS + wanted)
+        found = offset_for_timestamp(log, NOW_MS + wanted)
         if expected is None:
             assert found is None
         else:
             epoch = expected // 2 * 2
             assert found == TimestampOffset(expected, NOW_MS + stamps[expected], epoch)
-    assert log.max_timestamp_offset() == TimestampOffset(11, NOW_MS + 40, 10)
+    assert max_timestamp_offset(log) == TimestampOffset(11, NOW_MS + 40, 10)
 
 
 def test_deleted_records_are_not_found_but_by_the_largest_timestamp(tmp_path):
@@ -34,21 +35,21 @@ def test_deleted_records_are_not_found_but_by_the_largest_timestamp(tmp_path):
     log = open_at(tmp_path)
     log.append(batch(b"a", b"b", b"c", timestamp=NOW_MS), leader_epoch=0)
     log.delete_records_before(2)
-    assert log.offset_for_timestamp(0) == TimestampOffset(2, NOW_MS, 0)
-    assert log.max_timestamp_offset() == TimestampOffset(0, NOW_MS, 0)
+    assert offset_for_timestamp(log, 0) == TimestampOffset(2, NOW_MS, 0)
+    assert max_timestamp_offset(log) == TimestampOffset(0, NOW_MS, 0)
 
 
 def test_the_first_of_several_largest_timestamps_is_reported(tmp_path):
     log = open_at(tmp_path)
     for _ in range(3):
         log.append(batch(b"a", b"b", timestamp=NOW_MS), leader_epoch=0)
-    assert log.max_timestamp_offset() == TimestampOffset(0, NOW_MS, 0)
+    assert max_timestamp_offset(log) == TimestampOffset(0, NOW_MS, 0)
 
 
 def test_an_empty_log_has_no_timestamps(tmp_path):
     log = open_at(tmp_path)
-    assert log.offset_for_timestamp(0) is None
-    assert log.max_timestamp_offset() is None
+    assert offset_for_timestamp(log, 0) is None
+    assert max_timestamp_offset(log) is None
 
 
 @pytest.mark.parametrize("is_reopened", [False, True])
@@ -59,6 +60,6 @@ def test_of_records_without_timestamps_the_first_has_the_largest(tmp_path, is_re
     if is_reopened:
         log.close(clean=True)
         log = open_at(tmp_path, clean=True, recovery_point=3)
-    assert log.offset_for_timestamp(0) is None
-    assert log.max_timestamp_offset() == TimestampOffset(0, -1, 0)
+    assert offset_for_timestamp(log, 0) is None
+    assert max_timestamp_offset(log) == TimestampOffset(0, -1, 0)
     log.close(clean=True)

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kwire.log.config import LogConfig
 from kwire.protocol.compression import Codec
 from kwire.protocol.records import decode_all, iterate_headers
+from tests.log.searching import offset_for_timestamp
 from tests.log.support import ManualClock, batch, open_at, surroundings
 
 
@@ -121,7 +122,7 @@ class LogModel(RuleBasedStateMachine):
             ),
             None,
         )
-        found = self.log.offset_for_timestamp(timestamp)
+        found = offset_for_timestamp(self.log, timestamp)
         assert (None if found is None else found.offset) == expected
 
     @invariant()

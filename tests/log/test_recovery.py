@@ -13,6 +13,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.log.recovery import open_log
 from kwire.protocol.compression import Codec
 from kwire.protocol.records import parse_header
+from tests.log.searching import max_timestamp_offset, offset_for_timestamp
 from tests.log.support import NOW_MS, batch, everything, marker, open_at, surroundings, values
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100)
@@ -42,8 +43,8 @@ def picture(log):
         },
         log.aborted_transactions(0, log.log_end_offset),
         log.last_stable_offset(log.log_end_offset),
-        [log.offset_for_timestamp(NOW_MS + index) for index in range(-1, 13)],
-        log.max_timestamp_offset(),
+        [offset_for_timestamp(log, NOW_MS + index) for index in range(-1, 13)],
+        max_timestamp_offset(log),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,23 @@ import pytest
 from kwire.log import transaction_check
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
+from kwire.log.index_memory import IndexMemory
 from kwire.log.partition_log import PartitionLog
-from tests.log.support import NOW_MS, batch, marker, open_at
+from tests.log.faults import FaultyDisk, full
+from tests.log.searching import offset_for_timestamp
+from tests.log.support import NOW_MS, batch, marker, open_at, surroundings
 
 CONFIG = LogConfig()
+
+
+class KilledError(Exception):
+    """The process ends here."""
+
+
+def raise_killed(*_: object) -> None:
+    raise KilledError
+
+
 Entry = tuple[int, int, int]
 
 
@@ -86,6 +101,62 @@ def test_with_the_other_indexes_the_aborted_transactions_are_made_again(
             path.unlink()
     assert found(across, 4) == [(7, 0, 3)]
     assert found(across, 4) == [(7, 0, 3)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_who_reads_before_does_not_hide_that_the_indexes_were_gone(across: Path, clean: bool) -> None:
+    """Whatever needs the offset index makes it again; the next start knows all the same what has to be derived."""
+    for path in across.glob("*index"):
+        path.unlink()
+    log = open_at(across, CONFIG, clean=True, recovery_point=4)
+    assert log.read(0, 10_000)
+    assert offset_for_timestamp(log, NOW_MS) is not None
+    log.roll()
+    log.close(clean=clean)
+    assert found(across, 4) == [(7, 0, 3)]
+    assert (across / f"{2:020d}.index").exists()
+
+
+def test_a_crash_while_they_are_derived_leaves_what_was_there(across: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(index_of(across, 2), (7, 2, 3))
+    log = open_at(across, CONFIG, clean=True, recovery_point=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", raise_killed)
+        with pytest.raises(KilledError):
+            log.aborted_transactions(0, 4)
+    assert index_of(across, 2).stat().st_size == 34
+    assert found(across, 4) == [(7, 0, 3)]
+
+
+def test_without_space_they_are_derived_each_time(across: Path, caplog: pytest.LogCaptureFixture) -> None:
+    index_of(across, 2).unlink()
+    for path in across.glob("*.index"):
+        path.unlink()
+    disk = FaultyDisk()
+    disk.fail = lambda operation, path: full(operation, path) if path.endswith("txnindex") else None
+    log = open_at(across, CONFIG, surroundings(disk), clean=True, recovery_point=4)
+    for _ in range(2):
+        assert [entry[:3] for entry in log.aborted_transactions(0, 4)] == [(7, 0, 3)]
+    assert caplog.text.count("derived each time") == 2
+    disk.fail = lambda operation, path: None
+    assert [entry[:3] for entry in log.aborted_transactions(0, 4)] == [(7, 0, 3)]
+    log.close(clean=True)
+    assert found(across, 4) == [(7, 0, 3)]
+
+
+def test_a_segment_without_markers_has_no_aborted_transactions(tmp_path: Path) -> None:
+    """Its offset index is written at once: nothing else has to be derived first."""
+    log = open_at(tmp_path, CONFIG)
+    log.append(batch(b"plain"), leader_epoch=0)
+    log.roll()
+    log.append(batch(b"plain"), leader_epoch=0)
+    log.close(clean=True)
+    index = tmp_path / f"{0:020d}.index"
+    index.unlink()
+    log = open_at(tmp_path, CONFIG, replace(surroundings(), indexes=IndexMemory(0)), clean=True, recovery_point=2)
+    assert offset_for_timestamp(log, NOW_MS) is not None
+    assert index.exists()
+    log.close(clean=True)
 
 
 def test_an_early_begin_that_another_snapshot_tells_is_not_believed(tmp_path: Path) -> None:

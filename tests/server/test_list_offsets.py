@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kwire.chunks import at_once
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode
@@ -67,12 +69,15 @@ def ask(
         allows_topic=lambda _: True,
         services=SimpleNamespace(
             partitions=SimpleNamespace(find=lambda *_, **__: partition),
+            large_batches=None,
             messages=RepeatedMessages(logging.getLogger("kwire"), lambda: 0.0),
         ),
     )
     asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
     request = ListOffsetsRequest(replica_id=replica_id, isolation_level=isolation_level, topics=[asked])
-    response = list_offsets.handle(request, context)
+    response: Any = list_offsets.handle(request, context)
+    if isinstance(response, Generator):
+        response = at_once(response)
     assert isinstance(response, ListOffsetsResponse)
     answer = response.topics[0].partitions[0]
     return ErrorCode(answer.error_code), answer.offset

@@ -46,6 +46,17 @@ def test_produce_at_every_version(client: RawClient, version: int) -> None:
     assert values_in(fetch(client, topic).records) == [b"a", b"b"] * 2
 
 
+def test_a_fetch_is_answered_in_the_order_of_its_partitions(client: RawClient) -> None:
+    """Their turn decides who gets of max_bytes: consumers name partitions of a topic before and behind others."""
+    first, _ = create_topic(client, 2)
+    second, _ = create_topic(client, 1)
+    request = fetch_request(first, partition=1)
+    request.topics += fetch_request(second).topics + fetch_request(first, partition=0).topics
+    answer = client.ask(request, 12)
+    told = [(topic.topic, each.partition_index) for topic in answer.responses for each in topic.partitions]
+    assert told == [(first, 1), (second, 0), (first, 0)]
+
+
 @pytest.mark.parametrize("version", range(4, 19))
 def test_fetch_at_every_version(client: RawClient, version: int) -> None:
     topic, topic_id = create_topic(client)

@@ -18,7 +18,6 @@ from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchResponseGroup, OffsetFetchResponseTopics
 from kwire.server.apis import add_offsets_to_txn
 from kwire.server.apis.offset_fetch import _whole
-from kwire.server.authorization import AllowEverything
 from kwire.server.broker_lifecycle import BrokerLifecycle
 from kwire.server.storage import _refuse_other_metadata
 from tests.log.faults import broken
@@ -52,7 +51,7 @@ def test_offsets_are_added_once_their_topic_is_made_whether_that_is_written_or_k
     assert done == [GROUP_OFFSETS_TOPIC, *(["written"] if is_waited_for else [])]
 
 
-class RefuseGroups(AllowEverything):
+class RefuseGroups:
     """Nobody may describe a group."""
 
     def allows(self, *asked: Any) -> bool:

@@ -46,13 +46,19 @@ def load_quorum_state(disk: Disk, directory: str) -> QuorumState:
     try:
         value = json.loads(disk.read(path))
         return QuorumState(
-            leader_id=value["leaderId"],
-            leader_epoch=value["leaderEpoch"],
-            voted_id=value["votedId"],
+            leader_id=_int32(value["leaderId"]),
+            leader_epoch=_int32(value["leaderEpoch"]),
+            voted_id=_int32(value["votedId"]),
             voted_directory_id=uuid_from_text(value.get("votedDirectoryId", "A" * 22)),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DirectoryRefused(f"log.dirs: {path} cannot be read ({error}); restore it from a backup") from None
+
+
+def _int32(value: object) -> int:
+    if not isinstance(value, int) or not -(2**31) <= value < 2**31:
+        raise ValueError(f"{value!r} is no number of 32 bits")
+    return value
 
 
 def store_quorum_state(disk: Disk, directory: str, state: QuorumState) -> None:

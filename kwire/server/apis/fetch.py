@@ -250,18 +250,19 @@ class Fetch:
         return sum(len(buffer) for buffer in encode_response(0, response, version)) - header_bytes
 
     def _response(self, session_id: int, news: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
-        topics: dict[str | UUID, FetchableTopicResponse] = {}
+        """In the order of the request, which may name partitions of a topic before and behind those of another."""
+        topics: list[FetchableTopicResponse] = []
+        last: str | UUID | None = None
         for (topic, _), data in news:
-            response = topics.get(topic)
-            if response is None:
-                response = FetchableTopicResponse()
+            if topic != last:
+                last = topic
+                topics.append(FetchableTopicResponse())
                 if isinstance(topic, UUID):
-                    response.topic_id = topic
+                    topics[-1].topic_id = topic
                 else:
-                    response.topic = topic
-                topics[topic] = response
-            response.partitions.append(data)
-        answer = FetchResponse(session_id=session_id, responses=list(topics.values()))
+                    topics[-1].topic = topic
+            topics[-1].partitions.append(data)
+        answer = FetchResponse(session_id=session_id, responses=topics)
         if self._urgent and self._context.version >= LEADERS_SINCE:
             answer.node_endpoints = self._endpoints(news)
         return answer

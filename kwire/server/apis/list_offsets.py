@@ -10,13 +10,15 @@ the start of its epoch, a consumer gets OFFSET_NOT_AVAILABLE for the end and for
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
-from kwire.chunks import CHUNK, at_once, chunks, is_many
+from kwire.chunks import Steps, at_once, chunks, is_many, until_wait
 from kwire.cluster.partition import Partition
 from kwire.log.disk import DiskFailure
+from kwire.log.timestamp_search import TimestampSearch
 from kwire.protocol.compression import CompressionError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.list_offsets import (
@@ -48,10 +50,11 @@ OFFSET_NOT_AVAILABLE_SINCE = 5
 
 def handle(
     request: ListOffsetsRequest, context: RequestContext
-) -> ListOffsetsResponse | Generator[None, None, ListOffsetsResponse]:
+) -> ListOffsetsResponse | Generator[None, None, ListOffsetsResponse | asyncio.Future[ListOffsetsResponse]]:
     answer = _answer(request, context)
-    sizes = (CHUNK if _is_search(each) else 1 for topic in request.topics for each in topic.partitions)
-    return answer if is_many(sizes) else at_once(answer)
+    partitions = [each for topic in request.topics for each in topic.partitions]
+    is_long = any(map(_is_search, partitions)) or is_many(1 for _ in partitions)
+    return until_wait(answer) if is_long else at_once(answer)
 
 
 def _is_search(asked: ListOffsetsPartition) -> bool:
@@ -59,7 +62,7 @@ def _is_search(asked: ListOffsetsPartition) -> bool:
     return asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP
 
 
-def _answer(request: ListOffsetsRequest, context: RequestContext) -> Generator[None, None, ListOffsetsResponse]:
+def _answer(request: ListOffsetsRequest, context: RequestContext) -> Steps[ListOffsetsResponse]:
     repeats = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
@@ -67,14 +70,12 @@ def _answer(request: ListOffsetsRequest, context: RequestContext) -> Generator[N
     for topic in request.topics:
         partitions = answered.setdefault(topic.name, {})
         for chunk in chunks(topic.partitions):
-            yield
+            yield None
             for asked in chunk:
                 index = asked.partition_index
-                if index in partitions:
-                    continue
-                if _is_search(asked):
-                    yield
-                partitions[index] = _partition(topic.name, asked, request, context, repeats[topic.name, index] > 1)
+                if index not in partitions:
+                    is_repeated = repeats[topic.name, index] > 1
+                    partitions[index] = yield from _partition(topic.name, asked, request, context, is_repeated)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))
@@ -85,7 +86,7 @@ def _answer(request: ListOffsetsRequest, context: RequestContext) -> Generator[N
 
 def _partition(
     topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext, is_repeated: bool
-) -> ListOffsetsPartitionResponse:
+) -> Steps[ListOffsetsPartitionResponse]:
     try:
         if not context.allows_topic(topic):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -96,11 +97,7 @@ def _partition(
             and _SINCE.get(asked.timestamp, 0 if asked.timestamp >= EARLIEST else 999) > context.version
         ):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        partition = context.services.partitions.find(
-            topic, asked.partition_index, may_follow=request.replica_id == DEBUGGER
-        )
-        partition.check_epoch(asked.current_leader_epoch)
-        timestamp, offset, epoch = _find(partition, asked.timestamp, request)
+        timestamp, offset, epoch = yield from _find(topic, asked, request, context)
     except KafkaError as error:
         code = error.code
         if code is ErrorCode.OFFSET_NOT_AVAILABLE and context.version < OFFSET_NOT_AVAILABLE_SINCE:
@@ -125,24 +122,52 @@ def _partition(
     return response
 
 
-def _find(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> Found:
+def _find(
+    topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext
+) -> Steps[Found]:
+    def partition_now() -> Partition:
+        partition: Partition = context.services.partitions.find(
+            topic, asked.partition_index, may_follow=request.replica_id == DEBUGGER
+        )
+        partition.check_epoch(asked.current_leader_epoch)
+        return partition
+
+    if not _is_search(asked):
+        return _known(partition_now(), asked.timestamp, request)
+    yield None
+    return (yield from _search(partition_now, asked.timestamp, request, context))
+
+
+def _known(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> Found:
+    """The answer that takes no search."""
     log = partition.log
-    is_consumer = request.replica_id == CONSUMER
-    end = partition.end_offset(request.isolation_level) if is_consumer else log.log_end_offset
     if timestamp == LATEST:
-        if is_consumer:
+        if request.replica_id == CONSUMER:
             partition.check_end_known()
-        return -1, end, partition.leader_epoch
+        return -1, _end_offset(partition, request), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.leader_epoch_of(log.log_start_offset)
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return NOT_FOUND
-    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    return NOT_FOUND
+
+
+def _search(
+    partition_now: Callable[[], Partition], timestamp: int, request: ListOffsetsRequest, context: RequestContext
+) -> Steps[Found]:
+    end = _end_offset(partition_now(), request)
+    search = TimestampSearch(lambda: partition_now().log, context.services.large_batches)
+    found = yield from (search.largest() if timestamp == MAX_TIMESTAMP else search.first(timestamp))
+    partition = partition_now()
     if found is None or found.offset >= end:
-        if is_consumer:
+        if request.replica_id == CONSUMER:
             partition.check_end_known()
         return NOT_FOUND
     return found.timestamp, found.offset, found.leader_epoch
+
+
+def _end_offset(partition: Partition, request: ListOffsetsRequest) -> int:
+    """Where what the client may see ends."""
+    is_consumer = request.replica_id == CONSUMER
+    return partition.end_offset(request.isolation_level) if is_consumer else partition.log.log_end_offset
 
 
 API = Api(request=ListOffsetsRequest, response=ListOffsetsResponse, handle=handle)

@@ -6,6 +6,7 @@ group of the newer form.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Generator, Sequence
 from typing import Any, cast
 
@@ -81,7 +82,7 @@ def _fetch(
         return OffsetFetchResponseGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     is_all = group.topics is None
     try:
-        topics = groups.committed_partitions(group_id) if group.topics is None else group.topics
+        topics = groups.committed_partitions(group_id) if group.topics is None else _once(group.topics)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=error.code)
     answers: list[Answer[OffsetFetchResponseGroup]] = []
@@ -96,6 +97,17 @@ def _fetch(
             answer = when_answered(answer, lambda found: _visible(found, context))
         answers.append(answer)
     return when_all_answered(answers, lambda parts: _whole(parts, refused))
+
+
+def _once(topics: Sequence[OffsetFetchRequestTopics]) -> list[OffsetFetchRequestTopics]:
+    """Each partition once: four bytes would ask for the kilobytes of its metadata again."""
+    asked: dict[tuple[str, uuid.UUID], dict[int, None]] = {}
+    for topic in topics:
+        asked.setdefault((topic.name, topic.topic_id), {}).update(dict.fromkeys(topic.partition_indexes))
+    return [
+        OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=list(indexes))
+        for (name, topic_id), indexes in asked.items()
+    ]
 
 
 def _part(topic: OffsetFetchRequestTopics, indexes: Sequence[int]) -> OffsetFetchRequestTopics:

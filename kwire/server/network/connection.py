@@ -5,9 +5,8 @@ One that has to wait, or whose answer is made in pieces, holds back the requests
 unless its API is pipelined (Produce): its ordered part, the append, is done by then and only its answer waits. Reading
 stops while requests or answers pile up, so that a client's own socket pushes back on it.
 
-The receive buffer is shared by all connections of the loop: get_buffer, the read and buffer_updated follow one
-another without anything between them. An idle connection therefore owns no buffer. A frame that arrives in pieces is
-gathered in a bytearray that grows with what has arrived, not with what its length field claims.
+The receive buffer is shared by all connections: get_buffer, the read and buffer_updated follow one another without
+anything between them. A frame that arrives in pieces takes what has arrived, not what its length field claims.
 """
 
 from __future__ import annotations
@@ -38,6 +37,8 @@ PIPELINE_DEPTH_MAX = 64
 """Answers that may wait in one connection; a client with more requests in flight waits for the first of them."""
 QUEUED_FRAMES_MAX = 64
 """Whole frames that may wait in one connection before it stops reading."""
+LINE_BYTES_MAX = 64 * 1024
+"""What may wait behind a request that holds it back, before the connection stops reading: it makes no progress."""
 
 
 class Connection:
@@ -48,7 +49,6 @@ class Connection:
         "_closing",
         "_frame_bytes_max",
         "_frames",
-        "_has_ended",
         "_held_back",
         "_listener",
         "_may_serve",
@@ -63,6 +63,7 @@ class Connection:
         "_writable",
         "blocked_output",
         "client_software",
+        "has_ended",
         "last_active",
         "peer_host",
         "peer_port",
@@ -90,7 +91,7 @@ class Connection:
         self._mute = Mute(self._unmuted)
         self._closing = False
         """Whether it was decided to close: nothing of what the client sent besides is served."""
-        self._has_ended = False
+        self.has_ended = False
         """Whether the client sends no more and is served only what stands in line."""
         self._writable = True
         self._ready = True
@@ -122,9 +123,8 @@ class Connection:
     def buffer_updated(self, count: int) -> None:
         if self._closing:
             return
-        listener = self._listener
-        self.last_active = listener.now()
-        view = listener.receive_view
+        self.last_active = self._listener.now()
+        view = self._listener.receive_view
         has_share = self._may_serve = self._ready and not self._frames and self._turns.begin(self.share)
         try:
             if self._partial is None:
@@ -133,6 +133,8 @@ class Connection:
                 self._gather(view, count)
         except CloseConnection as reason:
             self.close(str(reason))
+        if self._held_back and self._stored_bytes - sum([each.frame_size for each in self._answers]) > LINE_BYTES_MAX:
+            self._read_pauses.add("line")
         if has_share:
             self._turns.end(self.share)
         self._wait_for_share()
@@ -140,8 +142,9 @@ class Connection:
     def eof_received(self) -> bool:
         """Whether the transport stays open for what is going to be served: not for a mere wait, a long poll say."""
         self._listener.outbox.flush()
-        self._has_ended = bool(self._frames or self.work or (self._has_ended and self._answers))
-        return self._has_ended
+        self.last_active = self._listener.now()
+        self.has_ended = bool(self._frames or self.work or (self.has_ended and self._answers))
+        return self.has_ended
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -185,10 +188,7 @@ class Connection:
         """Take whole frames out of the receive buffer; keep the rest for _gather."""
         position = 0
         while count - position >= 4:
-            (size,) = _read_size(view, position)
-            if not 0 <= size <= self._frame_bytes_max:
-                raise bad_size(size, self, self._listener)
-            end = position + 4 + size
+            end = position + 4 + self._frame_size(view, position)
             if end > count:
                 break
             frame = bytes(view[position + 4 : end])
@@ -256,6 +256,8 @@ class Connection:
             and not self._closing
             and len(self._answers) < PIPELINE_DEPTH_MAX
         )
+        if not self._held_back:
+            self._read_pauses.discard("line")
 
     def _serve_queue(self) -> None:
         """To be called whenever what waits may go on: serve it now, or when it is this connection's turn."""
@@ -282,7 +284,7 @@ class Connection:
         self._look_ended()
 
     def _look_ended(self) -> None:
-        if self._has_ended and not (self._frames or self.work or self._answers):
+        if self.has_ended and not (self._frames or self.work or self._answers):
             self.close("sends no more")
 
     def _serve_on(self) -> None:
@@ -416,11 +418,10 @@ class Connection:
 
     def write_out(self, buffers: Buffers) -> None:
         """Give an answer to the transport; for the outbox."""
-        if (transport := self._transport) is None:
-            return
-        if len(buffers) == 1:
+        transport = self._transport
+        if transport is not None and len(buffers) == 1:
             transport.write(buffers[0])
-        else:
+        elif transport is not None:
             transport.writelines(buffers)
 
     # --- holding back

@@ -167,7 +167,7 @@ class PartitionModel(RuleBasedStateMachine):
         """Nobody who has read up to somewhere is told that the end is before that (KIP-207)."""
         request = ListOffsetsRequest(replica_id=CONSUMER, isolation_level=READ_UNCOMMITTED)
         try:
-            _, end, _ = list_offsets._find(self.leader, LATEST, request)
+            _, end, _ = list_offsets._known(self.leader, LATEST, request)
         except KafkaError as refusal:
             assert refusal.code is ErrorCode.OFFSET_NOT_AVAILABLE
             assert self.leader.high_watermark < len(self.log)
@@ -179,7 +179,7 @@ class PartitionModel(RuleBasedStateMachine):
     def list_the_end_when_all_is_replicated(self) -> None:
         self.replicate(2)
         request = ListOffsetsRequest(replica_id=CONSUMER, isolation_level=READ_UNCOMMITTED)
-        assert list_offsets._find(self.leader, LATEST, request)[1] == len(self.log)
+        assert list_offsets._known(self.leader, LATEST, request)[1] == len(self.log)
 
     # --- what the lists say
 

@@ -22,6 +22,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.protocol.records import Record, encode_batch
 from tests.log.compaction.support import MAP_BYTES, append, candidate_of, compact
 from tests.log.faults import FaultyDisk, broken, full
+from tests.log.searching import max_timestamp_offset, offset_for_timestamp
 from tests.log.support import NOW_MS, everything, headers, marker, open_at, surroundings, with_deltas
 
 MIB = 1024 * 1024
@@ -292,8 +293,8 @@ def test_the_largest_timestamp_may_be_that_of_a_batch_without_records(tmp_path: 
     log.roll()
     compact(log)
     assert stored(log)[0] == (0, 0)
-    assert log.max_timestamp_offset() is None
-    found = log.offset_for_timestamp(NOW_MS)
+    assert max_timestamp_offset(log) is None
+    found = offset_for_timestamp(log, NOW_MS)
     assert found is not None
     assert found.offset == 1
 

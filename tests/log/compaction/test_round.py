@@ -16,6 +16,7 @@ from kwire.log.scrubbing import one_pass
 from kwire.protocol.compression import Codec
 from kwire.protocol.records import BatchHeader, Record, encode_batch
 from tests.log.compaction.support import append, candidate_of, compact, keyed
+from tests.log.searching import max_timestamp_offset, offset_for_timestamp
 from tests.log.support import NOW_MS, everything, headers, marker, open_at
 
 CONFIG = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, delete_retention_ms=1000)
@@ -271,11 +272,11 @@ def test_time_and_offset_look_ups_work_on_what_is_left(log: PartitionLog) -> Non
         append(log, (b"%d" % (index % 10), b"x" * 100), timestamp=NOW_MS + index)
     log.roll()
     compact(log)
-    found = log.offset_for_timestamp(NOW_MS)
+    found = offset_for_timestamp(log, NOW_MS)
     assert found is not None
     assert found.offset == 190
-    assert log.offset_for_timestamp(NOW_MS + 500) is None
-    latest = log.max_timestamp_offset()
+    assert offset_for_timestamp(log, NOW_MS + 500) is None
+    latest = max_timestamp_offset(log)
     assert latest is not None
     assert latest.offset == 199
 

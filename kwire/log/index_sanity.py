@@ -1,0 +1,26 @@
+"""Whether a segment's sparse indexes can be those of its log: their last entries are compared with its batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.log.index import CorruptIndexError
+
+if TYPE_CHECKING:
+    from kwire.log.segment import Segment
+
+
+def check(segment: Segment) -> None:
+    """Raises CorruptIndexError, or CorruptLogError where an entry leads to what is no batch."""
+    offset, position = segment.offset_index.last_entry()
+    if position > 0:
+        header = segment.header_at(position)
+        if header is None or not header.base_offset <= offset <= header.last_offset:
+            raise CorruptIndexError(f"no batch with offset {offset} is at position {position}")
+    timestamp, offset = segment.time_index.last_entry()
+    for _, header in segment.walk(segment.offset_index.lookup(offset)):
+        if header.last_offset >= offset:
+            if header.max_timestamp != timestamp and (header.max_timestamp >= 0 or timestamp >= 0):
+                raise CorruptIndexError(f"the batch with offset {offset} does not have timestamp {timestamp}")
+            return
+    raise CorruptIndexError(f"the time index names offset {offset}, which is not there")

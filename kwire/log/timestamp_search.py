@@ -1,0 +1,150 @@
+"""The first record with a timestamp: in steps, for a batch of some kilobytes may hold millions of records.
+
+A batch is copied out of the log, and its records are read a few at a time outside of it. What unpacks to more than a
+mebibyte is unpacked by a worker, one batch at a time for all who search: many searches cannot fill the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from kwire.log.config import INT64_MAX
+from kwire.log.lookup import Candidate
+from kwire.protocol.compression import DecompressedTooLargeError
+from kwire.protocol.records import BatchHeader, InvalidRecordsError, batch_body, read_varint
+from kwire.protocol.wrapping import as_int64
+
+if TYPE_CHECKING:
+    from kwire.chunks import Steps
+    from kwire.log.partition_log import PartitionLog
+
+AT_ONCE_BYTES_MAX: Final = 1024 * 1024
+"""What a batch may unpack to without a worker: a few milliseconds."""
+INT32_MIN: Final = -(2**31)
+INT32_MAX: Final = 2**31 - 1
+RECORDS_AT_ONCE: Final = 512
+"""Records of one step: less than a millisecond."""
+
+
+class TimestampOffset(NamedTuple):
+    """A record found by its timestamp."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class LargeBatches(Protocol):
+    """Where batches are unpacked that are too large for the event loop; there is one place."""
+
+    def enter(self) -> Awaitable[object]:
+        """Wait for the place; `leave` must follow when the batch is no longer needed."""
+        ...
+
+    def leave(self) -> None: ...
+
+    def unpack(self, call: Callable[[], bytes]) -> Awaitable[bytes]:
+        """Run it in a worker."""
+        ...
+
+
+class TimestampSearch:
+    """Searches one log; `log_now` tells which it is after others have run, or raises what is to be answered."""
+
+    def __init__(self, log_now: Callable[[], PartitionLog], large_batches: LargeBatches) -> None:
+        self._log_now = log_now
+        self._large_batches = large_batches
+
+    def first(self, timestamp: int) -> Steps[TimestampOffset | None]:
+        """The first record of the log with this timestamp or a later one."""
+        return self._search(timestamp, INT64_MAX, self._log_now().log_start_offset, is_exact=True)
+
+    def largest(self) -> Steps[TimestampOffset | None]:
+        """The first record with the largest timestamp, -1 if none has one; it may lie below the log start (Kafka)."""
+        found = self._log_now().max_timestamp()
+        if found is None:
+            return None
+        timestamp, last_offset = found
+        return (yield from self._search(timestamp, timestamp, last_offset, is_exact=False))
+
+    def _search(self, low: int, high: int, start_offset: int, *, is_exact: bool) -> Steps[TimestampOffset | None]:
+        """Through the batches from the one with start_offset on, whose earlier records count unless it is exact."""
+        while (candidate := self._log_now().batch_for_timestamp(low, start_offset)) is not None:
+            header = candidate.header
+            least = start_offset if is_exact else header.base_offset
+            found = yield from self._in_batch(candidate, RecordTimes(header, low, high, least))
+            if found is not None:
+                offset, timestamp = found
+                return TimestampOffset(offset, timestamp, header.partition_leader_epoch)
+            start_offset = header.next_offset
+            yield None
+        return None
+
+    def _in_batch(self, candidate: Candidate, times: RecordTimes) -> Steps[tuple[int, int] | None]:
+        try:
+            body = batch_body(candidate.batch, 0, candidate.header, AT_ONCE_BYTES_MAX)
+        except DecompressedTooLargeError:
+            return (yield from self._in_large_batch(candidate, times))
+        return (yield from times.search(body))
+
+    def _in_large_batch(self, candidate: Candidate, times: RecordTimes) -> Steps[tuple[int, int] | None]:
+        yield self._large_batches.enter()
+        try:
+            body = yield self._large_batches.unpack(partial(batch_body, candidate.batch, 0, candidate.header))
+            return (yield from times.search(body))
+        finally:
+            self._large_batches.leave()
+
+
+class RecordTimes:
+    """Offsets and timestamps of a batch's records, read one after another; what else they hold is skipped."""
+
+    def __init__(self, header: BatchHeader, low: int, high: int, start_offset: int) -> None:
+        """What is looked for: a timestamp of low..high, both included, at start_offset or behind it."""
+        self._header = header
+        self._low = low
+        self._high = high
+        self._start_offset = start_offset
+        self._fixed_timestamp = header.max_timestamp if header.is_log_append_time else None
+        self._position = 0
+        self._count = 0
+
+    def search(self, body: bytes) -> Generator[None, None, tuple[int, int] | None]:
+        """(offset, timestamp) of the first record; raises InvalidRecordsError."""
+        while self._position < len(body):
+            found = self._search_some(body)
+            if found is not None:
+                return found
+            yield None
+        if self._count != self._header.record_count:
+            raise InvalidRecordsError(f"the batch declares {self._header.record_count} records and holds {self._count}")
+        return None
+
+    def _search_some(self, body: bytes) -> tuple[int, int] | None:
+        header, position, size = self._header, self._position, len(body)
+        try:
+            for _ in range(RECORDS_AT_ONCE):
+                if position >= size:
+                    break
+                length, position = read_varint(body, position)
+                end = position + length
+                if length < 0 or end > size:
+                    raise InvalidRecordsError("a record is longer than its batch")
+                timestamp_delta, position = read_varint(body, position + 1)  # behind the attributes
+                offset_delta, position = read_varint(body, position)
+                if position > end or not INT32_MIN <= offset_delta <= INT32_MAX:
+                    raise InvalidRecordsError("a record is longer than its length says, or its offset than 32 bits")
+                timestamp = self._fixed_timestamp
+                if timestamp is None:
+                    timestamp = as_int64(header.base_timestamp + timestamp_delta)
+                offset = header.base_offset + offset_delta
+                self._count += 1
+                if self._low <= timestamp <= self._high and offset >= self._start_offset:
+                    return offset, timestamp
+                position = end
+        except IndexError as error:
+            raise InvalidRecordsError("a record ends early") from error
+        self._position = position
+        return None

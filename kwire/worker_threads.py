@@ -1,0 +1,84 @@
+"""Threads for calls that must not run on the event loop.
+
+The standard library's pool refuses calls as soon as the main thread has ended, also while other threads of the program
+go on and use the broker that is embedded in it.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_Call = tuple["Future[Any]", Callable[[], Any]]
+
+
+class WorkerThreads(Executor):
+    """At most so many daemon threads, which take calls in their order; each is made with a call."""
+
+    def __init__(self, threads_max: int, name: str) -> None:
+        self._threads_max = threads_max
+        self._name = name
+        self._is_shut_down = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process_id = os.getpid()
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Have it called by a thread. Raises RuntimeError after shutdown."""
+        if self._process_id != os.getpid():
+            self._begin()  # a fork has none of the threads
+        future: Future[T] = Future()
+        with self._lock:
+            if self._is_shut_down:
+                raise RuntimeError(f"{self._name} was shut down")
+            self._calls.put((future, lambda: fn(*args, **kwargs)))
+            if len(self._threads) < self._threads_max:
+                thread = threading.Thread(target=self._work, name=f"{self._name}_{len(self._threads)}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls, and wait for those that were taken unless they are to be cancelled."""
+        with self._lock:
+            self._is_shut_down = True
+            if cancel_futures:
+                self._cancel_all()
+            for _ in self._threads:
+                self._calls.put(None)
+        if wait:
+            for thread in self._threads:
+                thread.join()
+
+    def _cancel_all(self) -> None:
+        while True:
+            try:
+                call = self._calls.get_nowait()
+            except queue.Empty:
+                return
+            if call is not None:
+                call[0].cancel()
+
+    def _work(self) -> None:
+        while (taken := self._calls.get()) is not None:
+            future, call = taken
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                result = call()
+            except BaseException as error:  # noqa: BLE001 it is raised where the result is asked for
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+            del taken, future, call  # a thread that waits must not keep what the last call was given

@@ -1,0 +1,64 @@
+"""The searches of a log by timestamp, made at once."""
+
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar
+
+from kwire.chunks import Steps
+from kwire.log.partition_log import PartitionLog
+from kwire.log.timestamp_search import TimestampOffset, TimestampSearch
+
+T = TypeVar("T")
+
+
+class Done(Generic[T]):
+    """An awaitable that needs no waiting."""
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        raise AssertionError("nobody awaits this")
+
+
+class InPlace:
+    """Large batches, unpacked without a worker."""
+
+    def __init__(self) -> None:
+        self.is_taken = False
+
+    def enter(self) -> Done[None]:
+        assert not self.is_taken
+        self.is_taken = True
+        return Done(None)
+
+    def leave(self) -> None:
+        assert self.is_taken
+        self.is_taken = False
+
+    def unpack(self, call: Callable[[], bytes]) -> Done[bytes]:
+        assert self.is_taken
+        return Done(call())
+
+
+def offset_for_timestamp(log: PartitionLog, timestamp: int) -> TimestampOffset | None:
+    """The first record with this timestamp or a later one."""
+    return through(TimestampSearch(lambda: log, InPlace()).first(timestamp))
+
+
+def max_timestamp_offset(log: PartitionLog) -> TimestampOffset | None:
+    """The first record with the largest timestamp."""
+    return through(TimestampSearch(lambda: log, InPlace()).largest())
+
+
+def through(steps: Steps[T], *, after_each: Callable[[], None] = lambda: None) -> T:
+    """The result of steps that wait for what is done already."""
+    result = None
+    try:
+        while True:
+            waits_for = steps.send(result)
+            after_each()
+            assert waits_for is None or isinstance(waits_for, Done)
+            result = waits_for.value if waits_for is not None else None
+    except StopIteration as end:
+        found: T = end.value
+        return found

@@ -1,0 +1,64 @@
+"""Files that somebody left in a partition's directory: they are nobody's business, and keep no log from opening."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.metadata_damage import refuse_damage
+from kwire.cluster.quorum.state import FILE_NAME, load_quorum_state
+from kwire.log.config import LogConfig
+from kwire.log.disk import RealDisk
+from kwire.log.files import base_offset_of
+from tests.log.support import batch, open_at, values
+
+ODD = [
+    "x.log.swap",
+    "foo.swap",
+    "x.log",
+    "²" * 20 + ".log",
+    "9" * 20 + ".log",
+    "9" * 20 + ".log.swap",
+    "x.index",
+    "-1.log",
+]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("also", ["", "00000000000000000000.log.cleaned", "x.cleaned"])
+@pytest.mark.parametrize("name", ODD)
+def test_a_log_opens_beside_files_with_odd_names(tmp_path: Path, name: str, also: str, clean: bool) -> None:
+    log = open_at(tmp_path, LogConfig())
+    log.append(batch(b"v"), leader_epoch=0)
+    log.close(clean=True)
+    for each in filter(None, (name, also)):
+        (tmp_path / each).write_bytes(b"odd")
+    again = open_at(tmp_path, LogConfig(), clean=clean, recovery_point=1)
+    assert values(again) == [b"v"]
+    assert (tmp_path / name).read_bytes() == b"odd"
+    again.close(clean=True)
+    refuse_damage(RealDisk(), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "offset"),
+    [(f"{2**63 - 1:020d}.log", 2**63 - 1), (f"{2**63:020d}.log", None), ("7.log", None), ("٣" * 20 + ".log", None)],
+)
+def test_the_offset_in_a_name(name: str, offset: int | None) -> None:
+    assert base_offset_of(name) == offset
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 100_000,
+        '{"leaderId":4294967296,"leaderEpoch":1,"votedId":-1}',
+        '{"leaderId":1,"leaderEpoch":"1","votedId":-1}',
+    ],
+)
+def test_a_quorum_state_that_says_nonsense_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE_NAME).write_text(content)
+    with pytest.raises(DirectoryRefused, match="cannot be read"):
+        load_quorum_state(RealDisk(), str(tmp_path))

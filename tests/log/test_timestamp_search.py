@@ -1,0 +1,130 @@
+"""Records by timestamp, through batches that are large, lie in their headers or are broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.log import timestamp_search
+from kwire.log.config import LogConfig
+from kwire.log.partition_log import PartitionLog
+from kwire.log.timestamp_search import RECORDS_AT_ONCE, TimestampOffset, TimestampSearch
+from kwire.protocol.compression import Codec, compress
+from kwire.protocol.records import BatchHeader, InvalidRecordsError, append_varint, assemble_batch
+from tests.hostile.frames import with_crc
+from tests.log.searching import InPlace, max_timestamp_offset, offset_for_timestamp, through
+from tests.log.support import NOW_MS, batch, open_at
+
+COUNT = 200_000
+
+
+def packed(body: bytes, count: int, *, max_timestamp: int, codec: Codec = Codec.ZSTD) -> bytes:
+    """A batch with these records, whatever they are."""
+    header = BatchHeader(*open_header(codec, count, max_timestamp))
+    return bytes(with_crc(bytearray(assemble_batch(header, compress(codec, body)))))
+
+
+def open_header(codec: Codec, count: int, max_timestamp: int) -> tuple[int, ...]:
+    return (0, 0, -1, 2, 0, int(codec), count - 1, NOW_MS, max_timestamp, -1, -1, -1, count)
+
+
+def plain(*values: bytes, timestamp: int) -> bytes:
+    return bytes(batch(*values, timestamp=timestamp))
+
+
+def record(timestamp_delta: int, offset_delta: int) -> bytes:
+    fields = bytearray(1)
+    append_varint(fields, timestamp_delta)
+    append_varint(fields, offset_delta)
+    fields += b"\x01\x01\x00"  # neither key nor value nor headers
+    whole = bytearray()
+    append_varint(whole, len(fields))
+    return bytes(whole + fields)
+
+
+def stored(directory: Path, *batches: bytes) -> PartitionLog:
+    log = open_at(directory, LogConfig())
+    for each in batches:
+        log.append(each, leader_epoch=3)
+    return log
+
+
+def test_the_records_of_a_large_batch_are_looked_at_a_few_at_a_time(tmp_path: Path) -> None:
+    body = b"".join(record(index, index) for index in range(COUNT))
+    large = packed(body, COUNT, max_timestamp=NOW_MS + COUNT - 1)
+    assert len(body) > timestamp_search.AT_ONCE_BYTES_MAX
+    log = stored(tmp_path, plain(b"v", timestamp=NOW_MS - 5), large)
+    place = InPlace()
+    steps = TimestampSearch(lambda: log, place).first(NOW_MS + COUNT - 2)
+    taken: list[bool] = []
+    found = through(steps, after_each=lambda: taken.append(place.is_taken))
+    assert found == TimestampOffset(COUNT - 1, NOW_MS + COUNT - 2, 3)
+    assert len(taken) == 2 + (COUNT - 1) // RECORDS_AT_ONCE
+    assert all(taken)
+    assert not place.is_taken
+    assert max_timestamp_offset(log) == TimestampOffset(COUNT, NOW_MS + COUNT - 1, 3)
+
+
+def test_who_gives_up_gives_the_place_back(tmp_path: Path) -> None:
+    body = b"".join(record(index, index) for index in range(COUNT))
+    log = stored(tmp_path, packed(body, COUNT, max_timestamp=NOW_MS + COUNT - 1))
+    place = InPlace()
+    steps = TimestampSearch(lambda: log, place).first(NOW_MS + COUNT - 2)
+    next(steps)
+    next(steps)
+    assert place.is_taken
+    steps.close()
+    assert not place.is_taken
+
+
+def test_a_header_that_lies_is_passed_over(tmp_path: Path) -> None:
+    """A compressed batch is stored as it came: its records may be older than its header says."""
+    liar = packed(record(0, 0), 1, max_timestamp=NOW_MS + 50)
+    log = stored(tmp_path, liar, liar, plain(b"v", timestamp=NOW_MS + 20))
+    assert offset_for_timestamp(log, NOW_MS + 10) == TimestampOffset(2, NOW_MS + 20, 3)
+    assert offset_for_timestamp(log, NOW_MS + 30) is None
+    assert max_timestamp_offset(log) is None, "no record has the largest timestamp"
+
+
+@pytest.mark.parametrize(
+    ("body", "count", "what"),
+    [
+        (record(0, 0)[:-4], 1, "longer than its batch"),
+        (record(0, 0), 2, "declares 2 records and holds 1"),
+        (b"\x02\x00", 1, "ends early"),
+        (b"\x00", 1, "ends early"),
+        (b"\x01", 1, "longer than its batch"),
+        (b"\x02\x00\x00\x00", 1, "longer than its length"),
+        (record(0, 2**31), 1, "longer than its length"),
+        (b"\xff" * 11, 1, "ten bytes"),
+    ],
+)
+def test_records_that_are_none_are_said_to_be_none(tmp_path: Path, body: bytes, count: int, what: str) -> None:
+    log = stored(tmp_path, packed(body, count, max_timestamp=NOW_MS + 50))
+    with pytest.raises(InvalidRecordsError, match=what):
+        offset_for_timestamp(log, NOW_MS + 10)
+
+
+def test_the_log_is_asked_for_again_after_others_ran(tmp_path: Path) -> None:
+    """It may be another one's by then: nothing is read of a log that was closed."""
+    liar = packed(record(0, 0), 1, max_timestamp=NOW_MS + 50)
+    log = stored(tmp_path, liar, liar)
+    asked = []
+
+    def log_now() -> PartitionLog:
+        asked.append(log)
+        if len(asked) > 2:
+            raise LookupError
+        return log
+
+    with pytest.raises(LookupError):
+        through(TimestampSearch(log_now, InPlace()).first(NOW_MS + 10))
+
+
+def test_plain_and_stamped_batches(tmp_path: Path) -> None:
+    log = stored(tmp_path, plain(b"a", b"b", timestamp=NOW_MS), plain(b"c", timestamp=NOW_MS + 9))
+    assert offset_for_timestamp(log, NOW_MS + 1) == TimestampOffset(2, NOW_MS + 9, 3)
+    stamped = open_at(tmp_path / "stamped", LogConfig(message_timestamp_type="LogAppendTime"))
+    stamped.append(packed(record(-700, 0), 1, max_timestamp=NOW_MS - 700), leader_epoch=3)
+    assert offset_for_timestamp(stamped, 0) == TimestampOffset(0, NOW_MS, 3)
