@@ -4,6 +4,7 @@ import collections
 import itertools
 import math
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from compat_tests.harness.reference import KAFKA_VERSION
 from compat_tests.kafka_tests import allowed, keeping
 from compat_tests.kafka_tests.judging import CAPABILITY, FAILED, INSIDES, PASSED, SKIPPED, Verdict, judge
 from compat_tests.kafka_tests.running import simple
+
+_MOMENT = re.compile(r"(?<=Timestamp=)\d{13}\b")
 
 STATES = (PASSED, FAILED, INSIDES, CAPABILITY, SKIPPED)
 
@@ -97,11 +100,16 @@ def is_as_allowed(invocations: Sequence[dict]) -> bool:
 def result_of(selector: str, invocations: Sequence[dict], theirs: Sequence[dict]) -> Result:
     return Result(
         selector,
-        {each["id"]: judge(each) for each in invocations},
-        {each["id"]: Verdict(each["status"]) for each in theirs},
-        {each["id"]: each for each in invocations},
+        {lasting(each["id"]): judge(each) for each in invocations},
+        {lasting(each["id"]): Verdict(each["status"]) for each in theirs},
+        {lasting(each["id"]): each for each in invocations},
         sum(each["seconds"] for each in invocations),
     )
+
+
+def lasting(invocation_id: str) -> str:
+    """The id with what is another in each run: a moment that a test takes as its parameter."""
+    return _MOMENT.sub("MOMENT", invocation_id)
 
 
 def complaints(results: Sequence[Result]) -> list[str]:

@@ -303,7 +303,7 @@ public final class Stubs {
             case "getAliveBrokerNodes" -> metadata(node, null).brokers().stream()
                 .map(each -> new org.apache.kafka.common.Node(each.nodeId(), each.host(), each.port(), each.rack()))
                 .toList();
-            case "getAliveBrokerNode" -> broker(node, call.getArgument(0));
+            case "getAliveBrokerNode" -> broker(node, (Integer) call.getArgument(0));
             case "getPartitionLeaderEndpoint" -> partition(node, call.getArgument(0), call.getArgument(1))
                 .flatMap(found -> broker(node, found.leaderId()));
             case "topicConfig" -> {
