@@ -42,12 +42,22 @@ class WorkerThreads(Executor):
         with self._lock:
             if self._is_shut_down:
                 raise RuntimeError(f"{self._name} was shut down")
+            self._add_thread()
             self._calls.put((future, lambda: fn(*args, **kwargs)))
-            if len(self._threads) < self._threads_max:
-                thread = threading.Thread(target=self._work, name=f"{self._name}_{len(self._threads)}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
         return future
+
+    def _add_thread(self) -> None:
+        """Raises RuntimeError if there is none and none can be started; else those that there are take the calls."""
+        if len(self._threads) == self._threads_max:
+            return
+        thread = threading.Thread(target=self._work, name=f"{self._name}_{len(self._threads)}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+        else:
+            self._threads.append(thread)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls, and wait for those that were taken unless they are to be cancelled."""

@@ -48,6 +48,25 @@ def test_what_has_not_begun_may_be_cancelled() -> None:
     threads.shutdown()
 
 
+def test_a_thread_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = WorkerThreads(2, "two")
+
+    def fails(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", fails)
+        with pytest.raises(RuntimeError, match="can't start"):
+            threads.submit(print)
+    assert threads.submit(lambda: 1).result(30) == 1
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", fails)
+        assert threads.submit(lambda: 2).result(30) == 2, "the one that there is takes it"
+    assert threads.submit(lambda: 3).result(30) == 3
+    assert len(threads._threads) == 2
+    threads.shutdown()
+
+
 def test_a_fork_has_threads_of_its_own() -> None:
     threads = WorkerThreads(1, "one")
     threads.submit(print, end="").result(30)

@@ -133,12 +133,15 @@ class Segment:
         return files + self._write_sparse_indexes() if self.is_loaded else files
 
     def _write_sparse_indexes(self) -> list[DiskFile]:
+        """The time index first: what is behind the last entry of the offset index is found by reading on."""
         try:
-            files = [] if self.transaction_index.is_doubted else [self.offset_index.storage.write()]
-            return [*files, self.time_index.storage.write()]
+            files = [self.time_index.storage.write()]
+            if not self.transaction_index.is_doubted:
+                files.append(self.offset_index.storage.write())
         except DiskFullError as error:
             logger.warning("The disk is full: %s; the indexes are written later", error)
             return []
+        return files
 
     # Reading
 

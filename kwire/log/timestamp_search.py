@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kwire.log.config import INT64_MAX
-from kwire.log.lookup import Candidate
 from kwire.protocol.compression import DecompressedTooLargeError
 from kwire.protocol.records import BatchHeader, InvalidRecordsError, batch_body, read_varint
 from kwire.protocol.wrapping import as_int64
@@ -34,6 +33,10 @@ class TimestampOffset(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+_Looked = tuple[BatchHeader, "tuple[int, int] | None"]
+"""A batch that was looked into, and the (offset, timestamp) that was found there."""
 
 
 class LargeBatches(Protocol):
@@ -71,31 +74,41 @@ class TimestampSearch:
 
     def _search(self, low: int, high: int, start_offset: int, *, is_exact: bool) -> Steps[TimestampOffset | None]:
         """Through the batches from the one with start_offset on, whose earlier records count unless it is exact."""
-        while (candidate := self._log_now().batch_for_timestamp(low, start_offset)) is not None:
-            header = candidate.header
-            least = start_offset if is_exact else header.base_offset
-            found = yield from self._in_batch(candidate, RecordTimes(header, low, high, least))
+        while True:
+            looked = yield from self._look_next(low, high, start_offset, is_exact)
+            if looked is None:
+                return None
+            header, found = looked
             if found is not None:
                 offset, timestamp = found
                 return TimestampOffset(offset, timestamp, header.partition_leader_epoch)
             start_offset = header.next_offset
             yield None
-        return None
 
-    def _in_batch(self, candidate: Candidate, times: RecordTimes) -> Steps[tuple[int, int] | None]:
+    def _look_next(self, low: int, high: int, start_offset: int, is_exact: bool) -> Steps[_Looked | None]:
+        """Look into the next batch; None if there is none. Who waits for the place of a large one holds nothing."""
         try:
-            body = batch_body(candidate.batch, 0, candidate.header, AT_ONCE_BYTES_MAX)
+            return (yield from self._look(low, high, start_offset, is_exact, is_large=False))
         except DecompressedTooLargeError:
-            return (yield from self._in_large_batch(candidate, times))
-        return (yield from times.search(body))
-
-    def _in_large_batch(self, candidate: Candidate, times: RecordTimes) -> Steps[tuple[int, int] | None]:
+            pass
         yield self._large_batches.enter()
         try:
-            body = yield self._large_batches.unpack(partial(batch_body, candidate.batch, 0, candidate.header))
-            return (yield from times.search(body))
+            return (yield from self._look(low, high, start_offset, is_exact, is_large=True))
         finally:
             self._large_batches.leave()
+
+    def _look(self, low: int, high: int, start_offset: int, is_exact: bool, *, is_large: bool) -> Steps[_Looked | None]:
+        candidate = self._log_now().batch_for_timestamp(low, start_offset)
+        if candidate is None:
+            return None
+        batch, header = candidate
+        if is_large:
+            body = yield self._large_batches.unpack(partial(batch_body, batch, 0, header))
+        else:
+            body = batch_body(batch, 0, header, AT_ONCE_BYTES_MAX)
+        times = RecordTimes(header, low, high, start_offset if is_exact else header.base_offset)
+        found = yield from times.search(body)
+        return header, found
 
 
 class RecordTimes:

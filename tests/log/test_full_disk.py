@@ -23,7 +23,7 @@ from kwire.protocol.records import with_offsets
 from kwire.protocol.wrapping import SEQUENCE_MAX
 from tests.log.faults import FaultyDisk, full
 from tests.log.searching import offset_for_timestamp
-from tests.log.support import ManualClock, batch, marker, open_at, retain, surroundings, values
+from tests.log.support import NOW_MS, ManualClock, batch, marker, open_at, retain, surroundings, values
 
 CONFIG = LogConfig(index_interval_bytes=1, segment_bytes=2000, file_delete_delay_ms=0)
 WRITES = ("append", "replace", "create")
@@ -471,3 +471,24 @@ def test_a_log_that_finds_no_space_to_begin_anew_goes_offline(scene):
     with pytest.raises(DiskFailure):
         scene.log.truncate_fully_and_start_at(100)
     assert scene.log.failure is not None
+
+
+@pytest.mark.parametrize("name", [".index", ".timeindex"])
+def test_the_largest_timestamp_of_a_segment_is_found_behind_what_was_not_written(tmp_path: Path, name: str) -> None:
+    """After a kill nothing but the files tells; a time index that lags behind the offset index would hide records."""
+    disk = FaultyDisk()
+    log = open_at(tmp_path, CONFIG, surroundings(disk))
+    disk.fail = lambda operation, path: full(operation, path) if path.endswith(name) else None
+    largest, number = NOW_MS + 100_000, 0
+    while len(log.segments) == 1:
+        if number == 5:
+            log.flush()
+        log.append(batch(b"v", timestamp=largest if number == 20 else NOW_MS + number), leader_epoch=0)
+        number += 1
+    log.flush()
+    again = open_at(tmp_path, CONFIG, recovery_point=log.recovery_point)
+    again.segments.first.know_timestamps()
+    assert again.segments.first.max_timestamp == largest
+    found = offset_for_timestamp(again, largest)
+    assert found is not None
+    assert found.offset == 20

@@ -66,6 +66,24 @@ def test_the_records_of_a_large_batch_are_looked_at_a_few_at_a_time(tmp_path: Pa
     assert max_timestamp_offset(log) == TimestampOffset(COUNT, NOW_MS + COUNT - 1, 3)
 
 
+def test_who_waits_for_the_place_holds_no_batch(tmp_path: Path) -> None:
+    """Many may wait: each would else keep a batch of a megabyte for a request of sixty bytes."""
+    body = b"".join(record(index, index) for index in range(COUNT))
+    log = stored(tmp_path, packed(body, COUNT, max_timestamp=NOW_MS + COUNT - 1))
+    asked: list[PartitionLog] = []
+
+    def log_now() -> PartitionLog:
+        asked.append(log)
+        return log
+
+    steps = TimestampSearch(log_now, InPlace()).first(NOW_MS + COUNT - 2)
+    next(steps)
+    before = len(asked)
+    steps.send(None)
+    assert len(asked) == before + 1, "the batch is read again"
+    steps.close()
+
+
 def test_who_gives_up_gives_the_place_back(tmp_path: Path) -> None:
     body = b"".join(record(index, index) for index in range(COUNT))
     log = stored(tmp_path, packed(body, COUNT, max_timestamp=NOW_MS + COUNT - 1))
