@@ -12,11 +12,15 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _Call = tuple["Future[Any]", Callable[[], Any]]
+
+
+_POOLS: WeakSet[WorkerThreads] = WeakSet()
 
 
 class WorkerThreads(Executor):
@@ -26,18 +30,17 @@ class WorkerThreads(Executor):
         self._threads_max = threads_max
         self._name = name
         self._is_shut_down = False
-        self._begin()
+        self.begin()
+        _POOLS.add(self)
 
-    def _begin(self) -> None:
-        self._process_id = os.getpid()
+    def begin(self) -> None:
+        """Without threads and calls: at first, and in a fork, which has none of them."""
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Have it called by a thread. Raises RuntimeError after shutdown."""
-        if self._process_id != os.getpid():
-            self._begin()  # a fork has none of the threads
         future: Future[T] = Future()
         with self._lock:
             if self._is_shut_down:
@@ -92,3 +95,13 @@ class WorkerThreads(Executor):
             else:
                 future.set_result(result)
             del taken, future, call  # a thread that waits must not keep what the last call was given
+
+
+def _begin_again() -> None:
+    """A fork has none of the threads: its pools make their own."""
+    for pool in list(_POOLS):
+        pool.begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_again)

@@ -376,23 +376,15 @@ def test_a_client_that_leaves_answers_unread_at_the_close_is_dropped(
             eventually(lambda: broker.connection_count == 0, "the connection to be closed, and then dropped")
 
 
-def test_who_sends_no_more_and_waits_for_long_is_taken_for_gone(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_gone_and_waits_for_long_is_closed_as_an_idle_one(data_dir: Path) -> None:
     """A request behind a long poll keeps the connection open at its end; a reset that follows is not noticed."""
-    monkeypatch.setattr(listener, "LEFT_SECONDS", 1.0)
-    with RunningBroker(data_dir) as broker:
+    with RunningBroker(data_dir, {"connections.max.idle.ms": "400"}) as broker:
         with broker.client() as client:
             topic, _ = create_topic(client)
-        with broker.client() as client:
             poll = fetch_request(topic, max_wait_ms=2**31 - 1, min_bytes=1)
             client.send_bytes(client.frame(poll, 12) + client.frame(poll, 12))
-            eventually(lambda: broker.call(lambda: busy(broker)), "the long poll")
+            eventually(lambda: broker.waiters(topic) == 1, "the long poll")
         eventually(lambda: broker.connection_count == 0, "the connection to be closed")
-
-
-def busy(broker: RunningBroker) -> bool:
-    return any(each.busy for each in connections_of(broker))
 
 
 def test_a_reader_that_leaves_while_it_waits_is_not_passed_on_to() -> None:

@@ -24,8 +24,6 @@ logger = logging.getLogger("kwire.server.network.listener")
 SWEEP_SECONDS = 1.0
 STALLED_WRITE_SECONDS = 30.0
 """A client that reads nothing of a full output buffer for so long is dropped."""
-LEFT_SECONDS = 30.0
-"""Who sends no more and is owed answers is taken for gone if none of them could be given for so long."""
 
 Handle = Callable[[Connection, bytes], Outcome]
 
@@ -140,10 +138,10 @@ class Listener:
 
 
 async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) -> None:
-    """For as long as the broker runs: close what is idle, whose client stopped reading, or whose client has left.
+    """For as long as the broker runs: close idle connections and those whose client stopped reading.
 
-    One who sends no more may still want the answers that stand in line, or may be gone: a peer that resets the
-    connection is not noticed after its end was read. So it is served as long as answers are made.
+    Whatever an idle one waits for, as in Apache Kafka: nobody notices a peer that resets the connection after it has
+    sent its end, or while nothing is read of it.
     """
     loop = asyncio.get_running_loop()
     while True:
@@ -152,7 +150,5 @@ async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) ->
         for connection in list(table.connections):
             if connection.is_stalled(now, STALLED_WRITE_SECONDS):
                 connection.abort("reads nothing of its answers")
-            elif connection.has_ended and not connection.work and now - connection.last_active > LEFT_SECONDS:
-                connection.close("sends no more, and nothing was to be answered for long")
             elif 0 <= limits.idle_ms_max < (now - connection.last_active) * 1000 and not connection.work:
                 connection.close("idle for connections.max.idle.ms")
