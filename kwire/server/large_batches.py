@@ -12,12 +12,24 @@ class WorkersForLargeBatches:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self._place = asyncio.Lock()
+        self._running: asyncio.Future[bytes] | None = None
 
     def enter(self) -> Awaitable[object]:
         return self._place.acquire()
 
     def leave(self) -> None:
-        self._place.release()
+        """Give the place up: to others when the worker has ended, which goes on though nobody waits any more."""
+        running, self._running = self._running, None
+        if running is None or running.done():
+            self._place.release()
+        else:
+            running.add_done_callback(self._ended)
 
     def unpack(self, call: Callable[[], bytes]) -> Awaitable[bytes]:
-        return self._workers.run(call)
+        self._running = asyncio.ensure_future(self._workers.run(call))
+        return asyncio.shield(self._running)
+
+    def _ended(self, running: asyncio.Future[bytes]) -> None:
+        if not running.cancelled():
+            running.exception()  # else asyncio tells that nobody has seen it
+        self._place.release()

@@ -85,6 +85,36 @@ def test_the_time_that_a_client_takes_nothing_is_not_begun_again_by_a_close() ->
     play(act)
 
 
+def test_who_takes_something_of_its_answers_is_not_idle() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        door = Door()
+        blocked = door.connection.blocked_output
+        door.transport.unsent = 100
+        door.connection.pause_writing()
+        await asyncio.sleep(5)
+        assert not door.connection.is_stalled(loop.time(), 9)
+        assert blocked.taken_at == 0
+        door.transport.unsent = 50
+        assert not door.connection.is_stalled(loop.time(), 9)
+        assert blocked.taken_at == loop.time()
+        await asyncio.sleep(5)
+        door.connection.resume_writing()
+        assert blocked.taken_at == loop.time()
+
+    play(act)
+
+
+def test_what_is_unsent_at_the_clients_end_is_not_waited_for_without_end() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        door = Door()
+        door.transport.unsent = 100
+        assert not door.connection.eof_received()
+        await asyncio.sleep(10)
+        assert door.connection.is_stalled(loop.time(), 9)
+
+    play(act)
+
+
 def test_a_connection_is_read_from_again_when_nothing_holds_it_back() -> None:
     async def act(_: VirtualLoop) -> None:
         door = Door()

@@ -142,8 +142,9 @@ class Connection:
     def eof_received(self) -> bool:
         """Whether the transport stays open for what is going to be served: not for a mere wait, a long poll say."""
         self._listener.outbox.flush()
-        self.last_active = self._listener.now()
         self.has_ended = bool(self._frames or self.work or (self.has_ended and self._answers))
+        if not self.has_ended:
+            self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
         return self.has_ended
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -177,7 +178,7 @@ class Connection:
     def resume_writing(self) -> None:
         self._writable = True
         if not self._closing:
-            self.blocked_output.end()
+            self.blocked_output.end(self._listener.now())
         self._listener.output.release(self)
         self._read_pauses.discard("output")
         self._serve_queue()
@@ -486,8 +487,7 @@ class Connection:
         if self._transport is not None and not self._closing:
             self._closing = True
             self._listener.outbox.flush()
-            if self.blocked_output.since is None:
-                self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
+            self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
             logger.info("closing connection from %s: %s", self.peer_name, why)
             self._transport.close()
 

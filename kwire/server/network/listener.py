@@ -150,5 +150,7 @@ async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) ->
         for connection in list(table.connections):
             if connection.is_stalled(now, STALLED_WRITE_SECONDS):
                 connection.abort("reads nothing of its answers")
-            elif 0 <= limits.idle_ms_max < (now - connection.last_active) * 1000 and not connection.work:
+                continue
+            active_at = max(connection.last_active, connection.blocked_output.taken_at)
+            if 0 <= limits.idle_ms_max < (now - active_at) * 1000 and not connection.work:
                 connection.close("idle for connections.max.idle.ms")

@@ -1,0 +1,83 @@
+"""The one place where large batches are unpacked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kwire.chunks import Steps, in_turns
+from kwire.server.large_batches import WorkersForLargeBatches
+from kwire.simulation.loop import VirtualLoop
+from tests.server.door import play
+
+
+class Worker:
+    """A worker that ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.running: list[asyncio.Future[bytes]] = []
+
+    async def run(self, call: Callable[[], Any]) -> Any:
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.running.append(future)
+        return await future
+
+    def close(self) -> None:
+        pass
+
+
+def searching(place: WorkersForLargeBatches) -> Steps[bytes]:
+    yield place.enter()
+    try:
+        body: bytes = yield place.unpack(lambda: b"")
+        return body
+    finally:
+        place.leave()
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def played(act: Callable[[Worker, WorkersForLargeBatches], Awaitable[None]]) -> None:
+    async def acts(_: VirtualLoop) -> None:
+        worker = Worker()
+        await act(worker, WorkersForLargeBatches(worker))
+
+    play(acts)
+
+
+def test_one_after_the_other() -> None:
+    async def act(worker: Worker, place: WorkersForLargeBatches) -> None:
+        tasks = [asyncio.ensure_future(in_turns(searching(place))) for _ in range(2)]
+        for number in range(2):
+            await settle()
+            assert len(worker.running) == number + 1
+            worker.running[number].set_result(b"%d" % number)
+        assert await asyncio.gather(*tasks) == [b"0", b"1"]
+
+    played(act)
+
+
+def test_who_leaves_keeps_the_place_until_the_worker_has_ended() -> None:
+    """A thread cannot be cancelled: clients that leave would else make all workers unpack at once."""
+
+    async def act(worker: Worker, place: WorkersForLargeBatches) -> None:
+        first, second, third = (asyncio.ensure_future(in_turns(searching(place))) for _ in range(3))
+        await settle()
+        first.cancel()
+        await settle()
+        assert first.cancelled()
+        assert len(worker.running) == 1
+        second.cancel()
+        await settle()
+        worker.running[0].set_exception(ValueError("what it finds interests nobody"))
+        await settle()
+        assert len(worker.running) == 2
+        worker.running[1].set_result(b"third")
+        assert await third == b"third"
+        assert not place._place.locked()
+
+    played(act)
