@@ -7,7 +7,7 @@ import pytest
 from tests.crash.workloads import go_through
 from tests.planted.crash_bugs import CRASH_BUGS
 
-STATES_MAX = 12_000
+STATES_MAX = 20_000
 """By when a planted bug must show."""
 
 
