@@ -12,12 +12,15 @@ import tempfile
 import time
 from collections.abc import Callable
 
+from kwire.chunks import at_once
 from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
+from kwire.log.timestamp_search import TimestampOffset, TimestampSearch
 from kwire.protocol.records import Record, encode_batch
-from kwire.seams import SystemChance, SystemClock
+from kwire.seams import SystemChance, SystemClock, ThreadWorkers
+from kwire.server.large_batches import WorkersForLargeBatches
 
 LOOKUPS = 5_000
 RECORDS = 16
@@ -68,6 +71,14 @@ def by_offset(log: PartitionLog, offset: int) -> int:
     return segment.position_of(offset)
 
 
+LARGE_BATCHES = WorkersForLargeBatches(ThreadWorkers(1))
+
+
+def by_timestamp(log: PartitionLog, timestamp: int) -> TimestampOffset | None:
+    """The first record with this timestamp or a later one."""
+    return at_once(TimestampSearch(lambda: log, LARGE_BATCHES).first(timestamp))
+
+
 def main(size: int) -> None:
     with tempfile.TemporaryDirectory(prefix="kwire-bench-log-") as directory:
         log = filled(directory, size)
@@ -76,7 +87,7 @@ def main(size: int) -> None:
             json.dumps(
                 {
                     "offset": microseconds(lambda offset: by_offset(log, offset), log.log_end_offset),
-                    "time": microseconds(lambda late: log.offset_for_timestamp(FIRST_MS + late), span_ms),
+                    "time": microseconds(lambda late: by_timestamp(log, FIRST_MS + late), span_ms),
                 }
             )
         )
