@@ -24,6 +24,7 @@ from kwire.protocol.wrapping import SEQUENCE_MAX
 from tests.log.faults import FaultyDisk, full
 from tests.log.searching import offset_for_timestamp
 from tests.log.support import NOW_MS, ManualClock, batch, marker, open_at, retain, surroundings, values
+from tests.support.compiled import replaces_methods
 
 CONFIG = LogConfig(index_interval_bytes=1, segment_bytes=2000, file_delete_delay_ms=0)
 WRITES = ("append", "replace", "create")
@@ -290,6 +291,7 @@ def test_a_cut_is_whole_although_aborted_transactions_cannot_be_written(scene):
     assert len(scene.reopened(clean=False).aborted_transactions(0, 10)) == 1
 
 
+@replaces_methods
 def test_a_cut_that_finds_no_space_half_way_takes_the_log_offline(scene, monkeypatch):
     def fails(log):
         raise full("create", f"{log.directory}/x")

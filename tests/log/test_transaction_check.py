@@ -17,6 +17,7 @@ from kwire.log.partition_log import PartitionLog
 from tests.log.faults import FaultyDisk, full
 from tests.log.searching import offset_for_timestamp
 from tests.log.support import NOW_MS, batch, marker, open_at, surroundings
+from tests.support.compiled import replaces_methods
 
 CONFIG = LogConfig()
 
@@ -192,6 +193,7 @@ def test_a_begin_below_the_first_segment_is_believed(across: Path) -> None:
     assert [entry[:3] for entry in log.aborted_transactions(2, 4)] == [(7, 0, 3)]
 
 
+@replaces_methods
 def test_a_long_segment_is_compared_at_its_begin_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = open_at(tmp_path, CONFIG)
     for sequence in range(0, 6, 2):
