@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kwire.log.disk import Disk, DiskFullError
@@ -24,12 +25,18 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 def base_offset_of(name: str) -> int | None:
-    """The offset that the name of a segment's or a snapshot's file begins with; None for any other name."""
+    """Return the offset at the start of a segment's file name; None for any other name."""
     digits = name[:OFFSET_DIGITS]
     if len(digits) < OFFSET_DIGITS or not (digits.isascii() and digits.isdigit()):
         return None
     offset = int(digits)
     return offset if offset <= _INT64_MAX else None
+
+
+def base_offsets(names: Iterable[str], suffix: str) -> list[int]:
+    """Return the base offsets of the files with this suffix, in the order of the names."""
+    found = (base_offset_of(name) for name in names if name[OFFSET_DIGITS:] == suffix)
+    return [offset for offset in found if offset is not None]
 
 
 class PendingDeletion(NamedTuple):

@@ -28,7 +28,7 @@ from kwire.log.batch_validation import AppendOrigin
 from kwire.log.checkpoints import CLEANER_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, TopicPartition
 from kwire.log.disk import Disk, DiskFailure
 from kwire.log.errors import CorruptLogError
-from kwire.log.files import LOG_SUFFIX, PendingDeletion, base_offset_of
+from kwire.log.files import LOG_SUFFIX, PendingDeletion, base_offsets
 from kwire.log.log_directory import LogDirectory
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
@@ -318,8 +318,7 @@ def _adopt(log: PartitionLog, future: PartitionLog) -> None:
 
 def _end_offset(disk: Disk, path: str) -> int:
     """Where the whole batches of a log end, by its files."""
-    named = (base_offset_of(name) for name in disk.list(path) if name[20:] == LOG_SUFFIX)
-    found = sorted(offset for offset in named if offset is not None)
+    found = sorted(base_offsets(disk.list(path), LOG_SUFFIX))
     for base_offset in reversed(found):
         end = _end_of_segment(Segment(disk, path, base_offset, create=False, created_ms=0))
         if end is not None:

@@ -1,4 +1,4 @@
-"""Whether a segment's sparse indexes can be those of its log: their last entries are compared with its batches."""
+"""Sanity check of a segment's sparse indexes: compares their last entries with the batches of the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check(segment: Segment) -> None:
-    """Raises CorruptIndexError, or CorruptLogError where an entry leads to what is no batch."""
+    """Check both indexes. Raises CorruptIndexError, or CorruptLogError if an entry points to no batch."""
     offset, position = segment.offset_index.last_entry()
     if position > 0:
         header = segment.header_at(position)

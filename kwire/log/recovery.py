@@ -29,6 +29,7 @@ from kwire.log.files import (
     SPARSE_INDEX_SUFFIXES,
     SWAP_SUFFIX,
     base_offset_of,
+    base_offsets,
 )
 from kwire.log.index_memory import IndexMemory
 from kwire.log.leader_epochs import LeaderEpochs
@@ -88,8 +89,8 @@ def open_log(
     if is_new:
         disk.make_directory(directory)
     names = [] if is_new else _tidy(disk, directory)
-    base_offsets = _base_offsets(names, LOG_SUFFIX)
-    snapshots = ProducerSnapshots(disk, directory, _base_offsets(names, SNAPSHOT_SUFFIX))
+    segment_offsets = base_offsets(names, LOG_SUFFIX)
+    snapshots = ProducerSnapshots(disk, directory, base_offsets(names, SNAPSHOT_SUFFIX))
     leader_epochs = LeaderEpochs(disk, directory)
     if not is_new:
         leader_epochs.load()
@@ -97,7 +98,7 @@ def open_log(
         log_start_offset = next((start for _, start in leader_epochs.entries()), 0)
     now_ms = surroundings.clock.wall_ms()
     segments = [
-        Segment(disk, directory, base_offset, create=False, created_ms=now_ms) for base_offset in base_offsets
+        Segment(disk, directory, base_offset, create=False, created_ms=now_ms) for base_offset in segment_offsets
     ] or [Segment(disk, directory, log_start_offset, create=True, created_ms=now_ms)]
     log = PartitionLog(
         topic=topic,
@@ -186,7 +187,7 @@ def _removed_as_stray(disk: Disk, directory: str, name: str, names: set[str]) ->
 
 def _complete_swaps(disk: Disk, directory: str) -> None:
     """A compaction had written its result and was replacing the old segments with it."""
-    for base_offset in _base_offsets(disk.list(directory), LOG_SUFFIX + SWAP_SUFFIX):
+    for base_offset in base_offsets(disk.list(directory), LOG_SUFFIX + SWAP_SUFFIX):
         swap = Segment(disk, directory, base_offset, create=False, created_ms=0, suffix=SWAP_SUFFIX)
         end_offset = swap.next_offset()
         swap.close()
@@ -207,14 +208,9 @@ def _complete_swaps(disk: Disk, directory: str) -> None:
 
 
 def _offset_of_swap(name: str) -> int | None:
-    """The base offset if compaction gave the file its name; other names are nobody's business."""
+    """Return the base offset of a file that compaction is swapping in; None for any other name."""
     is_swap = name.endswith(SWAP_SUFFIX) and name[20 : -len(SWAP_SUFFIX)] in SEGMENT_SUFFIXES
     return base_offset_of(name) if is_swap else None
-
-
-def _base_offsets(names: list[str], suffix: str) -> list[int]:
-    found = (base_offset_of(name) for name in names if name[20:] == suffix)
-    return [offset for offset in found if offset is not None]
 
 
 def read_topic_id(disk: Disk, directory: str, *, was_flushed: bool) -> uuid.UUID | None:

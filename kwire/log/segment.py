@@ -118,7 +118,7 @@ class Segment:
 
     @property
     def has_pending_entries(self) -> bool:
-        """Whether a flush has something to write."""
+        """Return whether a flush must write index entries."""
         is_held_back = self.transaction_index.is_doubted
         return bool(self.time_index.storage.pending or (self.offset_index.storage.pending and not is_held_back))
 

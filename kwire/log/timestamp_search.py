@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kwire.log.partition_log import PartitionLog
 
 AT_ONCE_BYTES_MAX: Final = 1024 * 1024
-"""What a batch may unpack to without a worker: a few milliseconds."""
+"""Largest decompressed batch that is decompressed on the event loop, which takes a few milliseconds."""
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
 RECORDS_AT_ONCE: Final = 512
@@ -40,10 +40,10 @@ _Looked = tuple[BatchHeader, "tuple[int, int] | None"]
 
 
 class LargeBatches(Protocol):
-    """Where batches are unpacked that are too large for the event loop; there is one place."""
+    """Decompression of batches that are too large for the event loop: one batch at a time."""
 
     def enter(self) -> Awaitable[object]:
-        """Wait for the place; `leave` must follow when the batch is no longer needed."""
+        """Acquire the right to decompress; call `leave` when the batch is no longer needed."""
         ...
 
     def leave(self) -> None: ...
@@ -115,7 +115,7 @@ class RecordTimes:
     """Offsets and timestamps of a batch's records, read one after another; what else they hold is skipped."""
 
     def __init__(self, header: BatchHeader, low: int, high: int, start_offset: int) -> None:
-        """What is looked for: a timestamp of low..high, both included, at start_offset or behind it."""
+        """Search for a timestamp of low..high, both included, at or after start_offset."""
         self._header = header
         self._low = low
         self._high = high

@@ -47,7 +47,7 @@ class TransactionIndex:
         self.is_malformed = False
         """Whether the file has something else than whole entries."""
         self.is_doubted = False
-        """Whether the segment's other indexes had to be rebuilt: this one must be, too."""
+        """True after the segment's other indexes were rebuilt, until this one is rebuilt as well."""
         self.has_new_name = False
         """Whether the file was made and its directory is not synced since; a flush sees to that. A power cut after a
         clean shutdown would take the name, and nobody would look for it."""

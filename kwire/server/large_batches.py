@@ -1,4 +1,4 @@
-"""Where batches are unpacked that are too large for the event loop."""
+"""Decompression of large batches in worker threads."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from kwire.seams import Workers
 
 
 class WorkersForLargeBatches:
-    """Unpacks in workers, one batch at a time for all who ask: many cannot fill the memory (LargeBatches)."""
+    """Decompresses one batch at a time in a worker, so that memory stays bounded (LargeBatches)."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
@@ -18,7 +18,7 @@ class WorkersForLargeBatches:
         return self._place.acquire()
 
     def leave(self) -> None:
-        """Give the place up: to others when the worker has ended, which goes on though nobody waits any more."""
+        """Release the lock as soon as the worker has finished: a thread cannot be cancelled."""
         running, self._running = self._running, None
         if running is None or running.done():
             self._place.release()
@@ -31,5 +31,5 @@ class WorkersForLargeBatches:
 
     def _ended(self, running: asyncio.Future[bytes]) -> None:
         if not running.cancelled():
-            running.exception()  # else asyncio tells that nobody has seen it
+            running.exception()  # retrieved, or asyncio logs it as never retrieved
         self._place.release()

@@ -165,7 +165,7 @@ def _search(
 
 
 def _end_offset(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Where what the client may see ends."""
+    """Return the end of what the client may read: high watermark, last stable offset or log end offset."""
     is_consumer = request.replica_id == CONSUMER
     return partition.end_offset(request.isolation_level) if is_consumer else partition.log.log_end_offset
 

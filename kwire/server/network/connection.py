@@ -38,7 +38,7 @@ PIPELINE_DEPTH_MAX = 64
 QUEUED_FRAMES_MAX = 64
 """Whole frames that may wait in one connection before it stops reading."""
 LINE_BYTES_MAX = 64 * 1024
-"""What may wait behind a request that holds it back, before the connection stops reading: it makes no progress."""
+"""Bytes of requests behind one that is not answered yet, before the connection stops reading."""
 
 
 class Connection:
@@ -49,6 +49,7 @@ class Connection:
         "_closing",
         "_frame_bytes_max",
         "_frames",
+        "_has_ended",
         "_held_back",
         "_listener",
         "_may_serve",
@@ -63,7 +64,6 @@ class Connection:
         "_writable",
         "blocked_output",
         "client_software",
-        "has_ended",
         "last_active",
         "peer_host",
         "peer_port",
@@ -91,7 +91,7 @@ class Connection:
         self._mute = Mute(self._unmuted)
         self._closing = False
         """Whether it was decided to close: nothing of what the client sent besides is served."""
-        self.has_ended = False
+        self._has_ended = False
         """Whether the client sends no more and is served only what stands in line."""
         self._writable = True
         self._ready = True
@@ -142,10 +142,10 @@ class Connection:
     def eof_received(self) -> bool:
         """Whether the transport stays open for what is going to be served: not for a mere wait, a long poll say."""
         self._listener.outbox.flush()
-        self.has_ended = bool(self._frames or self.work or (self.has_ended and self._answers))
-        if not self.has_ended:
+        self._has_ended = bool(self._frames or self.work or (self._has_ended and self._answers))
+        if not self._has_ended:
             self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
-        return self.has_ended
+        return self._has_ended
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -285,7 +285,7 @@ class Connection:
         self._look_ended()
 
     def _look_ended(self) -> None:
-        if self.has_ended and not (self._frames or self.work or self._answers):
+        if self._has_ended and not (self._frames or self.work or self._answers):
             self.close("sends no more")
 
     def _serve_on(self) -> None:
