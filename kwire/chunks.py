@@ -9,8 +9,12 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 E = TypeVar("E")
+A = TypeVar("A")
+R = TypeVar("R")
 Steps = Generator[Awaitable[Any] | None, Any, T]
 """Work in pieces: None is yielded where others may run, an awaitable where it must be waited for its result."""
+Pieces = Generator[None, None, T]
+"""Work in pieces that waits for nothing."""
 
 CHUNK: Final = 64
 
@@ -30,6 +34,55 @@ def is_many(sizes: Iterable[int]) -> bool:
         if total > CHUNK:
             return True
     return False
+
+
+def mapped(items: Iterable[T], function: Callable[[T], R]) -> Pieces[list[R]]:
+    """Return function(item) of each item; yield after every CHUNK items."""
+    results: list[R] = []
+    for some in chunks(items):
+        results += [function(item) for item in some]
+        if len(some) == CHUNK:
+            yield
+    return results
+
+
+def mapped_in_pieces(items: Iterable[T], function: Callable[[T], Pieces[R]]) -> Pieces[list[R]]:
+    """Return the result of function(item), which is made in pieces, of each item; yield after every CHUNK items too."""
+    results: list[R] = []
+    for item in items:
+        result = yield from function(item)
+        results.append(result)
+        if len(results) % CHUNK == 0:
+            yield
+    return results
+
+
+def mapped_by_group(
+    groups: Iterable[T],
+    elements_of: Callable[[T], Iterable[E]],
+    function: Callable[[T, E], A],
+    join: Callable[[T, list[A]], R],
+) -> Pieces[list[R]]:
+    """Return join(group, [function(group, element) of each element]) of each group; yield after about CHUNK elements.
+
+    A group without elements counts as one.
+    """
+    joined: list[R] = []
+    taken = 0
+    for group in groups:
+        results: list[A] = []
+        for some in chunks(elements_of(group)):
+            results += [function(group, element) for element in some]
+            taken += len(some)
+            if taken >= CHUNK:
+                taken = 0
+                yield
+        joined.append(join(group, results))
+        taken += not results
+        if taken >= CHUNK:
+            taken = 0
+            yield
+    return joined
 
 
 def at_once(steps: Steps[T]) -> T:
@@ -74,6 +127,29 @@ async def in_turns(steps: Steps[T], waits_for: Awaitable[Any] | None = None) -> 
         return whole
     finally:
         steps.close()
+
+
+def is_in_pieces(outcome: Any) -> bool:
+    """Return True if a handler makes its answer in pieces. A coroutine that was compiled is a generator, too."""
+    return isinstance(outcome, Generator) and not isinstance(outcome, Awaitable)
+
+
+async def whole(outcome: Any) -> Any:
+    """Return the answer that a handler returned, makes in pieces, or has to wait for."""
+    while True:
+        if is_in_pieces(outcome):
+            outcome = await in_turns(outcome)
+        elif isinstance(outcome, Awaitable):
+            outcome = await outcome
+        else:
+            return outcome
+
+
+def made(outcome: Pieces[T] | Awaitable[Pieces[T]]) -> Pieces[T | Awaitable[Any]]:
+    """Return the result of what is made in pieces; what has to be waited for stays as it is."""
+    if isinstance(outcome, Awaitable):
+        return outcome
+    return (yield from outcome)
 
 
 def slices(

@@ -6,9 +6,10 @@ A marker in a partition of __consumer_offsets goes through its group coordinator
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+from kwire.chunks import CHUNK, Pieces, at_once, in_turns
 from kwire.cluster.commits import committed
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
@@ -69,11 +70,18 @@ class MarkerWriter:
         self._offsets = offsets
         self._clock = clock
 
-    def write(self, marker: Marker, partitions: Iterable[TopicPartition]) -> Answer[Outcomes]:
+    def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Answer[Outcomes]:
+        """What came of it for each partition; an awaitable while some wait to be written or committed."""
+        pieces = self.write_in_pieces(marker, partitions)
+        return at_once(pieces) if len(partitions) <= CHUNK else _in_turns(pieces)
+
+    def write_in_pieces(self, marker: Marker, partitions: Iterable[TopicPartition]) -> Pieces[Answer[Outcomes]]:
         """What came of it for each partition; an awaitable while some wait to be committed."""
         outcomes: dict[TopicPartition, ErrorCode] = {}
         waiting: list[tuple[TopicPartition, Partition, int]] = []
-        for topic, index in partitions:
+        for number, (topic, index) in enumerate(partitions, 1):
+            if number % CHUNK == 0:
+                yield
             try:
                 partition, result = self._append(topic, index, marker)
             except KafkaError as error:
@@ -98,6 +106,11 @@ class MarkerWriter:
 def _told(code: ErrorCode) -> ErrorCode:
     """What a transaction coordinator is told for what it would not understand of a group coordinator."""
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_COORDINATING else code
+
+
+async def _in_turns(pieces: Pieces[Answer[Outcomes]]) -> Outcomes:
+    outcomes = await in_turns(pieces)
+    return await outcomes if isinstance(outcomes, Awaitable) else outcomes
 
 
 async def _when_committed(

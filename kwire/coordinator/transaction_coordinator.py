@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
+from kwire.chunks import chunks
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
@@ -356,16 +357,18 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return self._markers.with_remaining(transaction)
 
-    def list_transactions(self, wanted: ListingFilter) -> list[Transaction]:
-        """All transactional ids here that pass; raises COORDINATOR_LOAD_IN_PROGRESS while some are not known yet."""
+    def list_transactions(self, wanted: ListingFilter) -> Iterator[list[Transaction]]:
+        """All transactional ids here that pass, a few at a time.
+
+        Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) when some are not known yet.
+        """
         now_ms = self._clock.wall_ms()
-        listed: list[Transaction] = []
-        for shard in self._runtime:
+        for shard in list(self._runtime):
             if shard.state is ShardState.LOADING:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             if shard.state is ShardState.ACTIVE:
-                listed += (each for each in shard.machine.transactions.values() if wanted.lets_through(each, now_ms))
-        return listed
+                for some in chunks(list(shard.machine.transactions.values())):  # they may change between two steps
+                    yield [each for each in some if wanted.lets_through(each, now_ms)]
 
     # --- storing
 

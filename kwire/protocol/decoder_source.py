@@ -22,9 +22,6 @@ from kwire.protocol.primitives import UUID16, Primitive
 from kwire.protocol.schema import Array, FieldSchema, Schema
 from kwire.protocol.source import Source
 
-ELEMENTS_MAX = 100_000
-"""Array elements of one request, over all its arrays."""
-
 
 def compile_decoder(schema: Schema, version: int, *, in_pieces: bool = False) -> Callable[..., Any]:
     return _DecoderSource(f"decode_{schema.name}_v{version}", schema, version, in_pieces=in_pieces).build()
@@ -204,7 +201,7 @@ class _DecoderSource(Source):
                 self.line(f"raise ProtocolError(f'{spec.name} claims {{count}} elements')")
             if self.schema.kind == "request":
                 self.line("elements += count")
-                with self.block(f"if elements > {ELEMENTS_MAX}:"):
+                with self.block(f"if elements > {self.schema.elements_max}:"):
                     self.line(f"raise ProtocolError(f'{spec.name} brings the request to {{elements}} elements')")
             if isinstance(element, Primitive) and element.format and not (element is UUID16 and self.in_pieces):
                 self._fixed_elements(element, target)

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be, write_i64_be
 
 from kwire.protocol.codec import Decoder
-from kwire.protocol.decoder_source import ELEMENTS_MAX
 from kwire.protocol.error_codes import EncodeError, ProtocolError
 from kwire.protocol.framing import Framer
 from kwire.protocol.primitives import Buffer
+from kwire.protocol.schema import ELEMENTS_MAX
 from kwire.protocol.wire import STRING_BYTES_MAX, read_rest, read_string_length, skip_tags, uuid_from
 
 if TYPE_CHECKING:

@@ -18,13 +18,15 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, dataclass_transform
+from typing import Any, Final, Literal, TypeVar, dataclass_transform
 
 from kwire.protocol.primitives import Primitive
 
 T = TypeVar("T")
 Kind = Literal["request", "response", "header", "data"]
 _UNBOUNDED = 0x7FFF
+ELEMENTS_MAX: Final = 100_000
+"""Array elements that a request may have in all: each becomes an object and a step of its handler."""
 _IMPLICIT: Any = object()
 
 
@@ -90,6 +92,7 @@ class Schema:
     key: int | None = None
     versions: Versions = Versions(0, -1)
     flexible: Versions = Versions(0, -1)
+    elements_max: int = ELEMENTS_MAX
 
     @property
     def name(self) -> str:
@@ -161,9 +164,12 @@ def find_message(kind: Literal["request", "response"], key: int) -> Schema | Non
 
 @dataclass_transform(kw_only_default=True)
 def message(
-    *, versions: str, kind: Kind, key: int | None = None, flexible: str = "none"
+    *, versions: str, kind: Kind, key: int | None = None, flexible: str = "none", elements_max: int = ELEMENTS_MAX
 ) -> Callable[[type[T]], type[T]]:
-    """Declare a top-level message; `versions` are those that Kafka 4.3.1 knows."""
+    """Declare a top-level message.
+
+    `versions` are those that Kafka 4.3.1 knows; `elements_max` is how many array elements a request may have in all.
+    """
 
     def decorate(declared: type[T]) -> type[T]:
         cls, fields = _build(declared, frozen=False)
@@ -175,6 +181,7 @@ def message(
             key=key,
             versions=Versions.parse(versions),
             flexible=Versions.parse(flexible),
+            elements_max=elements_max,
         )
         _SCHEMAS[cls] = schema
         if key is not None and kind in ("request", "response"):

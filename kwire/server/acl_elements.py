@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+from kwire.chunks import Pieces, mapped
 from kwire.protocol.error_codes import ErrorCode, ProtocolError
 
 UNKNOWN = 0
@@ -16,22 +17,24 @@ def check_elements(resource_type: int, pattern_type: int, operation: int, permis
         raise ProtocolError("an access control entry or filter has an element of 0, UNKNOWN")
 
 
-Result_co = TypeVar("Result_co", covariant=True)
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
-class ResultType(Protocol[Result_co]):
+class ResultType(Protocol[R_co]):
     """Makes what is answered for one entry or filter."""
 
-    def __call__(self, *, error_code: int, error_message: str) -> Result_co: ...
+    def __call__(self, *, error_code: int, error_message: str) -> R_co: ...
 
 
-def refuse_all(result: ResultType[Result_co], elements: Iterable[tuple[int, int, int, int]]) -> list[Result_co]:
+def refuse_all(result: ResultType[R], elements: Iterable[tuple[int, int, int, int]]) -> Pieces[list[R]]:
     """There is no authorizer that could keep entries: a refusal of each (resource, pattern, operation, permission).
 
     Raises ProtocolError when any of them has an element of 0.
     """
-    refused = []
-    for each in elements:
+
+    def refuse(each: tuple[int, int, int, int]) -> R:
         check_elements(*each)
-        refused.append(result(error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."))
-    return refused
+        return result(error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured.")
+
+    return mapped(elements, refuse)

@@ -7,7 +7,6 @@ What this node asks for itself is sent as it is; what a client asked for goes in
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import math
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, NoReturn
 
+from kwire.chunks import whole
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Channel, Unreachable
@@ -127,8 +127,7 @@ class ActiveController:
     async def _ask_here(self, request: Any, asker: Asker) -> Any:
         assert self._here is not None
         try:
-            response = self._here(request, asker)
-            return await response if inspect.isawaitable(response) else response
+            return await whole(self._here(request, asker))
         except KafkaError as error:
             if error.code is not ErrorCode.NOT_CONTROLLER:
                 raise

@@ -1,8 +1,9 @@
-"""What OffsetCommit and TxnOffsetCommit share: which partitions exist, and one answer from refusals and commits."""
+"""What OffsetCommit, TxnOffsetCommit and OffsetDelete share: which partitions exist, and one answer from several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from kwire.cluster.image import TopicImage
@@ -33,6 +34,16 @@ def split(partitions: Iterable[P], topic: TopicImage | None) -> tuple[list[P], l
     for partition in partitions:
         (known if 0 <= partition.partition_index < count else unknown).append(partition)
     return known, unknown
+
+
+def joined(parts: Iterable[Iterable[A]]) -> list[A]:
+    """Return one entry for each topic of an answer that was made in parts."""
+    topics: dict[tuple[str, Any], A] = {}
+    for topic in chain.from_iterable(parts):
+        known = topics.setdefault((topic.name, getattr(topic, "topic_id", None)), topic)
+        if known is not topic:
+            known.partitions += topic.partitions
+    return list(topics.values())
 
 
 def merged(refused: list[A], committed: list[A]) -> list[A]:

@@ -9,10 +9,11 @@ Everything that depends on API and version alone (compiled decoder, handler) is 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from kwire.chunks import at_once, is_in_pieces
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.codec import Decoder, PiecesDecoder, decoder, pieces_decoder
 from kwire.protocol.framing import Framer, PiecesFramer, framer, parse_request_header, pieces_framer
@@ -169,8 +170,16 @@ class Dispatcher:
         route.count += 1
         if outcome.__class__ is route.response or outcome is None:
             return self._answer(route, context, len(frame), outcome)
-        if _is_in_pieces(outcome):
-            return self._in_pieces(outcome, route, context, len(frame))
+        if is_in_pieces(outcome):
+            try:
+                next(outcome)
+            except StopIteration as end:  # the first piece is the whole
+                outcome = end.value
+            else:
+                spent_ms = quotas.spent_ms() if quotas.active else 0.0
+                return self._in_pieces(outcome, route, context, len(frame), spent_ms)
+            if outcome.__class__ is route.response or outcome is None:
+                return self._answer(route, context, len(frame), outcome)
         spent_ms = quotas.spent_ms() if quotas.active else 0.0
         return Pending(
             outcome,
@@ -197,6 +206,8 @@ class Dispatcher:
     ) -> Answered:
         if self._quotas.active:
             self._quotas.begin(spent_ms)
+        if is_in_pieces(response):  # of a request that is small
+            response = at_once(response)
         return self._answer(route, context, request_bytes, response)
 
     def _answer(self, route: Route, context: RequestContext, request_bytes: int, response: Any) -> Answered:
@@ -207,11 +218,15 @@ class Dispatcher:
         return route.frame(context.correlation_id, response), throttle_ms
 
     def _in_pieces(
-        self, pieces: Generator[None, None, Any], route: Route, context: RequestContext, request_bytes: int
+        self,
+        pieces: Generator[None, None, Any],
+        route: Route,
+        context: RequestContext,
+        request_bytes: int,
+        spent_ms: float,
     ) -> Pieces:
-        """Serve a request in pieces. What they take counts towards the client's quota, also if it does not wait."""
+        """Serve the pieces behind the first one. All of them count towards the client's quota, also if it leaves."""
         quotas = self._quotas
-        spent_ms = 0.0
         is_done = False
         try:
             while True:
@@ -242,6 +257,8 @@ class Dispatcher:
     ) -> Pieces:
         quotas = self._quotas
         quotas.begin(spent_ms)
+        if is_in_pieces(response):
+            response = yield from response
         throttle_ms = quotas.throttle_ms(context, response, request_bytes) if quotas.active else 0
         if response is None:
             return None, throttle_ms
@@ -253,15 +270,10 @@ class Dispatcher:
         return {(route.key, route.version): route.count for route in self._routes.values()}
 
 
-def _is_in_pieces(outcome: Any) -> bool:
-    """Whether a handler makes its answer in pieces. A coroutine that was compiled is a generator, too."""
-    return isinstance(outcome, Generator) and not isinstance(outcome, Awaitable)
-
-
 def _read_and_handle(route: Route, context: RequestContext, frame: bytes, position: int) -> Generator[None, None, Any]:
     decode_in_pieces = route.decode_in_pieces()
     request, _ = yield from decode_in_pieces(frame, position)
     outcome = route.handle(request, context)
-    if _is_in_pieces(outcome):
+    if is_in_pieces(outcome):
         outcome = yield from outcome
     return outcome

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable
 from typing import Any
 
+from kwire.chunks import whole
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.active_controller import Asker
 from kwire.server.context import RequestContext
@@ -43,8 +43,7 @@ def decided(api: Api, refuse: Refuse) -> Api:
         if not context.services.metadata_log.is_active:
             return refuse(request, KafkaError(ErrorCode.NOT_CONTROLLER))
         try:
-            response = api.handle(request, context)
-            return await response if inspect.isawaitable(response) else response
+            return await whole(api.handle(request, context))
         except KafkaError as error:
             return refuse(request, error)
 

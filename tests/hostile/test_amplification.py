@@ -8,7 +8,6 @@ import pytest
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.protocol.codec import decode, encode
-from kwire.protocol.decoder_source import ELEMENTS_MAX
 from kwire.protocol.error_codes import ErrorCode, ProtocolError
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -32,6 +31,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from kwire.protocol.schema import ELEMENTS_MAX
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_topic, fetch_request, unique
 from tests.support.waiting import eventually

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kwire.protocol.decoder_source import ELEMENTS_MAX
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kwire.protocol.messages.fetch import FetchPartition
@@ -18,6 +17,7 @@ from kwire.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kwire.protocol.schema import ELEMENTS_MAX
 from tests.support.raw_client import RawClient, sized
 from tests.support.requests import batch, create_topic, fetch_request, produce
 from tests.support.running import RunningBroker

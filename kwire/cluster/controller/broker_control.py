@@ -8,19 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
+from kwire.chunks import Pieces
 from kwire.cluster.controller.broker_changes import plan_unregistration
 from kwire.cluster.controller.heartbeats import BrokerSessions, plan_expiry, plan_heartbeat
 from kwire.cluster.controller.isr_changes import plan_isr_changes
 from kwire.cluster.controller.leader_elections import (
-    plan_leader_elections,
+    Elections,
     plan_preferred_leaders,
     plan_unclean_leaders,
 )
 from kwire.cluster.controller.producer_ids import plan_producer_ids
-from kwire.cluster.controller.reassignments import plan_reassignments
+from kwire.cluster.controller.reassignments import Reassignments
 from kwire.cluster.controller.registration import plan_broker_registration, plan_controller_registration
 from kwire.cluster.controller.replica_directories import plan_directory_assignments
 from kwire.cluster.controller.view import ControllerView
@@ -39,6 +40,7 @@ from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kwire.protocol.messages.controller_registration import ControllerRegistrationRequest
 from kwire.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.cluster.controller")
@@ -49,6 +51,16 @@ LOOKS_PER_SESSION = 4
 """How often at least, in the time of a session, one that is over is looked for."""
 
 T = TypeVar("T")
+
+
+class Plan(Protocol):
+    """A request that is planned in pieces."""
+
+    records: list[PartitionChangeRecord]
+    """Those of the pieces since `begin`."""
+
+    def begin(self, view: ControllerView) -> None:
+        """Plan on this view from now on."""
 
 
 class BrokerControl:
@@ -150,15 +162,30 @@ class BrokerControl:
 
     async def reassign(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
         """Moves of replicas: begun, changed or cancelled."""
-        return await self._write(*plan_reassignments(self._active()[1], request))
+        plan = Reassignments(request, self._active()[1])
+        return await self._write_in_pieces(plan, plan.answer())
 
     async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
         """Preferred leaders, or any where unclean elections are asked for."""
-        return await self._write(*plan_leader_elections(self._active()[1], request))
+        plan = Elections(request, self._active()[1])
+        return await self._write_in_pieces(plan, plan.answer())
 
     async def assign_directories(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
         """Where a broker has put its replicas."""
         return await self._write(*plan_directory_assignments(self._active()[1], request))
+
+    async def _write_in_pieces(self, plan: Plan, answer: Pieces[T]) -> T:
+        """The answer, when all records of the plan are committed: each piece is planned on the newest image."""
+        while True:
+            try:
+                next(answer)
+            except StopIteration as end:
+                response: T = end.value
+                return await self._write(plan.records, response)
+            if plan.records:
+                self._log.append(plan.records)
+            await asyncio.sleep(0)
+            plan.begin(self._active()[1])
 
     async def _write(self, records: list[Any], answer: T) -> T:
         """The answer, when the records are committed, and what it was made from."""

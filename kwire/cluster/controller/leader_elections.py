@@ -8,12 +8,13 @@ may be more to do, and is then to be made again at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
+from kwire.chunks import Pieces, mapped_by_group
 from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
-from kwire.cluster.controller.view import ControllerView, Place, check_size
+from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.image import NO_LEADER, PartitionImage, changed_partition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.elect_leaders import (
@@ -35,50 +36,43 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-def plan_leader_elections(
-    view: ControllerView, request: ElectLeadersRequest
-) -> tuple[list[PartitionChangeRecord], ElectLeadersResponse]:
-    """The records of the elections that are asked for, and the answer.
+class Elections:
+    """The elections of one request, planned in pieces: partitions that an earlier election gave a leader need none."""
 
-    Raises KafkaError INVALID_REQUEST for an unknown type, POLICY_VIOLATION if there are too many.
-    """
-    if request.election_type not in ElectionType.__members__.values():
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
-    elections = _Elections(view, ElectionType(request.election_type))
-    if request.topic_partitions is None:
-        results = [
-            # Partitions that need no election are left out when all are asked for.
-            ReplicaElectionResult(
-                topic=name,
-                partition_result=[
-                    result
-                    for result in (elections.add(name, index) for index in range(len(topic.partitions)))
-                    if result.error_code != ErrorCode.ELECTION_NOT_NEEDED
-                ],
-            )
-            for name, topic in view.image.topics.items()
-        ]
-    else:
-        results = [
-            ReplicaElectionResult(
-                topic=wanted.topic, partition_result=[elections.add(wanted.topic, index) for index in wanted.partitions]
-            )
-            for wanted in request.topic_partitions
-        ]
-    check_size(len(elections.records))
-    return elections.records, ElectLeadersResponse(replica_election_results=results)
+    def __init__(self, request: ElectLeadersRequest, view: ControllerView) -> None:
+        """Raises KafkaError INVALID_REQUEST for an unknown type."""
+        if request.election_type not in ElectionType.__members__.values():
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+        self._kind = ElectionType(request.election_type)
+        self._is_of_all = request.topic_partitions is None
+        self._wanted: Iterable[tuple[str, Sequence[int]]]
+        if request.topic_partitions is None:
+            self._wanted = ((name, range(len(topic.partitions))) for name, topic in view.image.topics.items())
+        else:
+            self._wanted = ((topic.topic, topic.partitions) for topic in request.topic_partitions)
+        self.begin(view)
 
-
-class _Elections:
-    """The elections of one request; whom an earlier one has given a leader needs none again."""
-
-    def __init__(self, view: ControllerView, kind: ElectionType) -> None:
+    def begin(self, view: ControllerView) -> None:
+        """Plan on this view from now on: `records` are appended, or there are none."""
         self.records: list[PartitionChangeRecord] = []
         self._changed: dict[tuple[str, int], PartitionImage] = {}
         self._view = view
-        self._kind = kind
 
-    def add(self, name: str, index: int) -> ElectLeadersPartitionResult:
+    def answer(self) -> Pieces[ElectLeadersResponse]:
+        """Add to `records` what elects the leaders, and return the answer."""
+        results = yield from mapped_by_group(
+            self._wanted, lambda topic: topic[1], lambda topic, index: self._add(topic[0], index), self._result
+        )
+        return ElectLeadersResponse(replica_election_results=results)
+
+    def _result(
+        self, topic: tuple[str, Sequence[int]], results: list[ElectLeadersPartitionResult]
+    ) -> ReplicaElectionResult:
+        if self._is_of_all:  # then those that need no election are left out
+            results = [result for result in results if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+        return ReplicaElectionResult(topic=topic[0], partition_result=results)
+
+    def _add(self, name: str, index: int) -> ElectLeadersPartitionResult:
         try:
             self._elect(name, index)
         except KafkaError as error:

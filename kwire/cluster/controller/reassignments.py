@@ -7,11 +7,12 @@ done at once. To cancel a move is to give up the replicas that it was adding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from kwire.chunks import Pieces, mapped, mapped_by_group
 from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
-from kwire.cluster.controller.view import ControllerView, Place, check_size
+from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.image import MetadataImage, PartitionImage, changed_partition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_partition_reassignments import (
@@ -30,40 +31,38 @@ from kwire.protocol.messages.list_partition_reassignments import (
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 
-def plan_reassignments(
-    view: ControllerView, request: AlterPartitionReassignmentsRequest
-) -> tuple[list[PartitionChangeRecord], AlterPartitionReassignmentsResponse]:
-    """The records of the moves that may be, and the answer."""
-    moves = _Moves(view, may_change_factor=request.allow_replication_factor_change)
-    response = AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                name=topic.name, partitions=[moves.add(topic.name, each) for each in topic.partitions]
-            )
-            for topic in request.topics
-        ],
-    )
-    return moves.records, response
+class Reassignments:
+    """The moves of one request, planned in pieces: a partition named twice moves on from where the first move led."""
 
+    def __init__(self, request: AlterPartitionReassignmentsRequest, view: ControllerView) -> None:
+        self._request = request
+        self._may_change_factor = request.allow_replication_factor_change
+        self.begin(view)
 
-class _Moves:
-    """What one request moves: of a partition named twice the later wish starts from where the first one led."""
-
-    def __init__(self, view: ControllerView, *, may_change_factor: bool) -> None:
+    def begin(self, view: ControllerView) -> None:
+        """Plan on this view from now on: `records` are appended, or there are none."""
         self.records: list[PartitionChangeRecord] = []
         self._moved: dict[tuple[str, int], PartitionImage] = {}
         self._view = view
-        self._may_change_factor = may_change_factor
 
-    def add(self, name: str, wish: ReassignablePartition) -> ReassignablePartitionResponse:
+    def answer(self) -> Pieces[AlterPartitionReassignmentsResponse]:
+        """Add to `records` what makes the moves, and return the answer."""
+        responses = yield from mapped_by_group(
+            self._request.topics,
+            lambda topic: topic.partitions,
+            lambda topic, wish: self._add(topic.name, wish),
+            lambda topic, answers: ReassignableTopicResponse(name=topic.name, partitions=answers),
+        )
+        return AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=self._may_change_factor, error_message=None, responses=responses
+        )
+
+    def _add(self, name: str, wish: ReassignablePartition) -> ReassignablePartitionResponse:
         index = wish.partition_index
         try:
             place = self._place(name, index)
             record = self._record(place, wish.replicas)
             if record is not None:
-                check_size(len(self.records) + 1)
                 self.records.append(record)
                 self._moved[name, index] = changed_partition(place.partition, record)
         except KafkaError as error:
@@ -170,13 +169,14 @@ def _check_factor(partition: PartitionImage, count: int) -> None:
 
 def list_reassignments(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
+) -> Pieces[ListPartitionReassignmentsResponse]:
     """The moves under way, of all partitions or of those asked for."""
+    asked: Iterable[tuple[str, Sequence[int]]]
     if request.topics is None:
-        asked = [(name, range(len(topic.partitions))) for name, topic in image.topics.items()]
-        found = [_ongoing(image, name, indexes) for name, indexes in asked]
+        asked = ((name, range(len(topic.partitions))) for name, topic in image.topics.items())
     else:
-        found = [_ongoing(image, topic.name, topic.partition_indexes) for topic in request.topics]
+        asked = ((topic.name, topic.partition_indexes) for topic in request.topics)
+    found = yield from mapped(asked, lambda topic: _ongoing(image, *topic))
     return ListPartitionReassignmentsResponse(error_message=None, topics=[topic for topic in found if topic.partitions])
 
 

@@ -19,7 +19,7 @@ class DescribeQuorumRequestTopicData:
     partitions: list[DescribeQuorumRequestPartitionData] = field("0+")
 
 
-@message(key=55, kind="request", versions="0-2", flexible="0+")
+@message(key=55, kind="request", versions="0-2", flexible="0+", elements_max=1000)
 class DescribeQuorumRequest:
     topics: list[DescribeQuorumRequestTopicData] = field("0+")
 

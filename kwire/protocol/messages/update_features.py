@@ -18,7 +18,7 @@ class FeatureUpdateKey:
     """1 upgrade only, 2 safe downgrade, 3 unsafe downgrade."""
 
 
-@message(key=57, kind="request", versions="0-2", flexible="0+")
+@message(key=57, kind="request", elements_max=1000, versions="0-2", flexible="0+")
 class UpdateFeaturesRequest:
     timeout_ms: int32 = field("0+", default=60000)
     feature_updates: list[FeatureUpdateKey] = field("0+")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kwire.chunks import CHUNK, Pieces, chunks, made, mapped_by_group, mapped_in_pieces
 from kwire.cluster.topic_names import INTERNAL_TOPICS
-from kwire.coordinator.answers import Answer, when_all_answered
+from kwire.coordinator.answers import Answer, when_all_answered, when_answered
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -32,45 +33,50 @@ FENCED_SINCE = 2
 Codes = Mapping[TopicPartition, ErrorCode]
 
 
-def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> Answer[AddPartitionsToTxnResponse]:
+def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> Pieces[Answer[AddPartitionsToTxnResponse]]:
     if context.version >= MANY_SINCE:
-        return _handle_many(request, context)
+        return (yield from _handle_many(request, context))
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return when_all_answered(
-        [_codes(transaction, context)],
-        lambda codes: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(transaction.topics, codes[0])),
-    )
+
+    def finish(codes: Codes) -> Pieces[AddPartitionsToTxnResponse]:
+        results = yield from _results(transaction.topics, codes)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+
+    added = yield from _codes(transaction, context)
+    return (yield from made(when_answered(added, finish)))
 
 
-def _handle_many(request: AddPartitionsToTxnRequest, context: RequestContext) -> Answer[AddPartitionsToTxnResponse]:
+def _handle_many(
+    request: AddPartitionsToTxnRequest, context: RequestContext
+) -> Pieces[Answer[AddPartitionsToTxnResponse]]:
     if not context.allows_cluster():
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     # Of an id that is named again the last one counts, as in Kafka.
     transactions = list({each.transactional_id: each for each in request.transactions}.values())
 
-    def finish(all_codes: list[Codes]) -> AddPartitionsToTxnResponse:
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=[
-                AddPartitionsToTxnResult(
-                    transactional_id=transaction.transactional_id, topic_results=_results(transaction.topics, codes)
-                )
-                for transaction, codes in zip(transactions, all_codes, strict=True)
-            ]
-        )
+    def result(each: tuple[AddPartitionsToTxnTransaction, Codes]) -> Pieces[AddPartitionsToTxnResult]:
+        transaction, codes = each
+        results = yield from _results(transaction.topics, codes)
+        return AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results)
 
-    return when_all_answered([_codes(transaction, context) for transaction in transactions], finish)
+    def finish(all_codes: list[Codes]) -> Pieces[AddPartitionsToTxnResponse]:
+        results = yield from mapped_in_pieces(zip(transactions, all_codes, strict=True), result)
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+    answers = yield from mapped_in_pieces(transactions, lambda transaction: _codes(transaction, context))
+    return (yield from made(when_all_answered(answers, finish)))
 
 
-def _codes(transaction: AddPartitionsToTxnTransaction, context: RequestContext) -> Answer[Codes]:
+def _codes(transaction: AddPartitionsToTxnTransaction, context: RequestContext) -> Pieces[Answer[Codes]]:
     """What comes of each partition: all are added, or none."""
     asked = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    refused = _refused(transaction, asked, context)
+    refused = yield from _refused(transaction, asked, context)
     if refused:
         return {key: refused.get(key, ErrorCode.OPERATION_NOT_ATTEMPTED) for key in asked}
 
@@ -96,37 +102,39 @@ def _codes(transaction: AddPartitionsToTxnTransaction, context: RequestContext) 
 
 def _refused(
     transaction: AddPartitionsToTxnTransaction, asked: list[TopicPartition], context: RequestContext
-) -> dict[TopicPartition, ErrorCode]:
+) -> Pieces[dict[TopicPartition, ErrorCode]]:
     """Those that must not, or cannot, be added."""
     if not context.allows(ResourceType.TRANSACTIONAL_ID, transaction.transactional_id):
         return dict.fromkeys(asked, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     topics = context.services.image.topics
     refused = {}
-    for name, index in asked:
-        image = topics.get(name)
-        if context.version < MANY_SINCE and (name in INTERNAL_TOPICS or not context.allows_topic(name)):
-            refused[name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif image is None or not 0 <= index < len(image.partitions):
-            refused[name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for some in chunks(asked):
+        for name, index in some:
+            image = topics.get(name)
+            if context.version < MANY_SINCE and (name in INTERNAL_TOPICS or not context.allows_topic(name)):
+                refused[name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif image is None or not 0 <= index < len(image.partitions):
+                refused[name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if len(some) == CHUNK:
+            yield
     return refused
 
 
-def _results(topics: list[AddPartitionsToTxnTopic], codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
-    by_topic: dict[str, dict[int, ErrorCode]] = {}
+def _results(topics: list[AddPartitionsToTxnTopic], codes: Codes) -> Pieces[list[AddPartitionsToTxnTopicResult]]:
+    """Return the codes by topic, each partition once."""
+    indexes: dict[str, dict[int, None]] = {}
     for topic in topics:
-        found = by_topic.setdefault(topic.name, {})
-        for index in topic.partitions:
-            found[index] = codes[topic.name, index]
-    return [
-        AddPartitionsToTxnTopicResult(
-            name=name,
-            results_by_partition=[
-                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
-                for index, code in found.items()
-            ],
+        indexes.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions))
+    return (
+        yield from mapped_by_group(
+            indexes.items(),
+            lambda topic: topic[1],
+            lambda topic, index: AddPartitionsToTxnPartitionResult(
+                partition_index=index, partition_error_code=codes[topic[0], index]
+            ),
+            lambda topic, results: AddPartitionsToTxnTopicResult(name=topic[0], results_by_partition=results),
         )
-        for name, found in by_topic.items()
-    ]
+    )
 
 
 API = Api(request=AddPartitionsToTxnRequest, response=AddPartitionsToTxnResponse, handle=handle)

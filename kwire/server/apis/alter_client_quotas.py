@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
+from kwire.chunks import in_turns, mapped
 from kwire.cluster.client_quotas import IP, QuotaEntity, make_entity
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_client_quotas import (
@@ -22,19 +23,21 @@ from kwire.server.services import of_controller
 async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
     if not context.allows_cluster():
         return refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    wishes = [
-        (_entity(entry), [(operation.key, None if operation.remove else operation.value) for operation in entry.ops])
-        for entry in request.entries
-    ]
+    wishes = await in_turns(mapped(request.entries, _wish))
     hosts = await _resolvable({name for entity, _ in wishes for kind, name in entity if kind == IP and name})
     outcomes = await of_controller(context).controller.alter_client_quotas(
         wishes, is_host=hosts.__contains__, validate_only=request.validate_only
     )
-    return AlterClientQuotasResponse(entries=[_entry(entity, error) for entity, error in outcomes.items()])
+    entries = await in_turns(mapped(outcomes.items(), lambda outcome: _entry(*outcome)))
+    return AlterClientQuotasResponse(entries=entries)
 
 
 def refuse(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(entries=[_entry(_entity(entry), error) for entry in request.entries])
+
+
+def _wish(entry: AlterClientQuotasEntry) -> tuple[QuotaEntity, list[tuple[str, float | None]]]:
+    return _entity(entry), [(operation.key, None if operation.remove else operation.value) for operation in entry.ops]
 
 
 def _entity(entry: AlterClientQuotasEntry) -> QuotaEntity:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 
+from kwire.chunks import in_turns, mapped
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.configs import without_nulls
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -29,7 +30,7 @@ async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext
         if resource.resource_type == ConfigResourceType.BROKER:
             check_broker_values(resource.resource_name, values, context)
 
-    accepted, refused = sift(request.resources, context, check)
+    accepted, refused = await sift(request.resources, context, check)
     passed_on = AlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
     return AlterConfigsResponse(responses=await pass_on(passed_on, accepted, refused, _response, context))
 
@@ -38,7 +39,7 @@ async def handle(request: AlterConfigsRequest, context: RequestContext) -> Alter
     def check(resource: AlterConfigsResource) -> None:
         _checked(resource)
 
-    accepted, refused = sift(request.resources, context, check)
+    accepted, refused = await sift(request.resources, context, check)
     wishes = [
         (
             (resource.resource_type, resource.resource_name),
@@ -50,7 +51,7 @@ async def handle(request: AlterConfigsRequest, context: RequestContext) -> Alter
         wishes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
     refused += [(resource, outcome) for resource, outcome in zip(accepted, outcomes, strict=True)]
-    return AlterConfigsResponse(responses=[_response(*outcome) for outcome in refused])
+    return AlterConfigsResponse(responses=await in_turns(mapped(refused, lambda outcome: _response(*outcome))))
 
 
 def _checked(resource: AlterConfigsResource) -> dict[str, str]:

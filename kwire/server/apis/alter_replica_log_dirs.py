@@ -5,6 +5,9 @@ The answer says that a replica has begun to move; DescribeLogDirs tells how far 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from kwire.chunks import Pieces, chunks
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -20,20 +23,28 @@ FUTURE_DIRECTORY_SUFFIX_LENGTH = len("." + "0" * 32 + "-future")
 """While a replica moves, its new directory has a name of its own; a topic's that leaves no room for it cannot move."""
 
 
-def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:
+def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> Pieces[AlterReplicaLogDirsResponse]:
     is_allowed = context.allows_cluster()
-    wanted = {
-        (topic.name, index): directory.path
-        for directory in request.dirs
-        for topic in directory.topics
-        for index in topic.partitions
-    }
+    paths: dict[tuple[str, int], str] = {}
+    for some in chunks(_wanted(request)):
+        paths.update(some)
+        yield
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for (topic, index), path in wanted.items():
-        code = _code(topic, index, path, context) if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        result = results.setdefault(topic, AlterReplicaLogDirTopicResult(topic_name=topic))
-        result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+    for others in chunks(paths.items()):
+        for (topic, index), path in others:
+            code = _code(topic, index, path, context) if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            result = results.setdefault(topic, AlterReplicaLogDirTopicResult(topic_name=topic))
+            result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+        yield
     return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _wanted(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[tuple[str, int], str]]:
+    """((topic, partition), path of its new log directory) of each partition; the last one counts."""
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                yield (topic.name, index), directory.path
 
 
 def _code(topic: str, index: int, path: str, context: RequestContext) -> ErrorCode:

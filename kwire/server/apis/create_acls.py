@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from kwire.chunks import Pieces
 from kwire.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kwire.server.acl_elements import refuse_all
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
-def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
-    elements = [
+def handle(request: CreateAclsRequest, context: RequestContext) -> Pieces[CreateAclsResponse]:
+    elements = (
         (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
         for each in request.creations
-    ]
-    return CreateAclsResponse(results=refuse_all(AclCreationResult, elements))
+    )
+    return CreateAclsResponse(results=(yield from refuse_all(AclCreationResult, elements)))
 
 
 API = Api(request=CreateAclsRequest, response=CreateAclsResponse, handle=handle)

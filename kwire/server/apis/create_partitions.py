@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
+from kwire.chunks import chunks
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -22,14 +24,16 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
     repeats = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     accepted: list[CreatePartitionsTopic] = []
-    for topic in request.topics:
-        if repeats[topic.name] > 1:
-            error = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            results[topic.name] = _result(topic.name, error)
-        elif not context.allows_topic(topic.name):
-            results[topic.name] = _result(topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        else:
-            accepted.append(topic)
+    for some in chunks(request.topics):
+        for topic in some:
+            if repeats[topic.name] > 1:
+                error = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+                results[topic.name] = _result(topic.name, error)
+            elif not context.allows_topic(topic.name):
+                results[topic.name] = _result(topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            else:
+                accepted.append(topic)
+        await asyncio.sleep(0)
     wishes = [
         (
             topic.name,

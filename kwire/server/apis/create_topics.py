@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Generator, Iterable
 
-from kwire.chunks import in_turns
+from kwire.chunks import chunks, in_turns, mapped
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_topics import (
@@ -27,19 +28,21 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
     results: dict[str, CreatableTopicResult] = {}
     accepted = []
     repeats = Counter(topic.name for topic in request.topics)
-    for topic in request.topics:
-        if repeats[topic.name] > 1:
-            results[topic.name] = _error(topic.name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-        elif not (context.allows_cluster() or context.allows_topic(topic.name)):
-            results[topic.name] = _error(
-                topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
-            )
-        else:
-            accepted.append(topic)
+    for some in chunks(request.topics):
+        for topic in some:
+            if repeats[topic.name] > 1:
+                results[topic.name] = _error(topic.name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+            elif not (context.allows_cluster() or context.allows_topic(topic.name)):
+                results[topic.name] = _error(
+                    topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+                )
+            else:
+                accepted.append(topic)
+        await asyncio.sleep(0)
     services = of_controller(context)
     quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
     outcomes = await services.controller.create_topics(
-        [_wish(topic) for topic in accepted], validate_only=request.validate_only, count=quota.record
+        await in_turns(mapped(accepted, _wish)), validate_only=request.validate_only, count=quota.record
     )
     await in_turns(_describe(zip(accepted, outcomes, strict=True), results, context))
     return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))

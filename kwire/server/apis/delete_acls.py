@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from kwire.chunks import Pieces
 from kwire.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from kwire.server.acl_elements import refuse_all
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
-def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
-    elements = [
+def handle(request: DeleteAclsRequest, context: RequestContext) -> Pieces[DeleteAclsResponse]:
+    elements = (
         (each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type)
         for each in request.filters
-    ]
-    return DeleteAclsResponse(filter_results=refuse_all(DeleteAclsFilterResult, elements))
+    )
+    return DeleteAclsResponse(filter_results=(yield from refuse_all(DeleteAclsFilterResult, elements)))
 
 
 API = Api(request=DeleteAclsRequest, response=DeleteAclsResponse, handle=handle)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from kwire.chunks import Pieces, mapped
 from kwire.coordinator.answers import Answer, when_all_answered
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -9,12 +12,12 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
-def handle(request: DeleteGroupsRequest, context: RequestContext) -> Answer[DeleteGroupsResponse]:
-    results = [_delete(group_id, context) for group_id in dict.fromkeys(request.groups_names)]
+def handle(request: DeleteGroupsRequest, context: RequestContext) -> Pieces[Answer[DeleteGroupsResponse]]:
+    results = yield from mapped(list(dict.fromkeys(request.groups_names)), partial(_delete, context))
     return when_all_answered(results, lambda done: DeleteGroupsResponse(results=done))
 
 
-def _delete(group_id: str, context: RequestContext) -> Answer[DeletableGroupResult]:
+def _delete(context: RequestContext, group_id: str) -> Answer[DeletableGroupResult]:
     if not context.allows_group(group_id):
         return DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return context.services.groups.delete_group(group_id)

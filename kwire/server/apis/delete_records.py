@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 from functools import partial
 
+from kwire.chunks import Pieces, mapped_by_group
 from kwire.cluster.commits import until
 from kwire.cluster.partition import Partition
 from kwire.cluster.topic_names import INTERNAL_TOPICS
@@ -30,17 +31,15 @@ Waiting = list[tuple[Partition, int, DeleteRecordsPartitionResult]]
 
 def handle(
     request: DeleteRecordsRequest, context: RequestContext
-) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
+) -> Pieces[DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]]:
     waiting: Waiting = []
-    response = DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_partition(topic.name, partition, context, waiting) for partition in topic.partitions],
-            )
-            for topic in request.topics
-        ]
+    topics = yield from mapped_by_group(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda topic, partition: _partition(topic.name, partition, context, waiting),
+        lambda topic, results: DeleteRecordsTopicResult(name=topic.name, partitions=results),
     )
+    response = DeleteRecordsResponse(topics=topics)
     # A task, as all is done but to wait: it goes when its client does, however long that would have waited.
     return asyncio.ensure_future(_when_followed(response, waiting, request.timeout_ms)) if waiting else response
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from uuid import UUID
 
+from kwire.chunks import chunks
 from kwire.cluster.image import TopicImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_topics import (
@@ -27,12 +29,14 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
     repeats = Counter((topic.name, topic.topic_id) for topic in wanted)
     responses = []
     found: list[tuple[DeleteTopicState, TopicImage]] = []
-    for topic in {(topic.name, topic.topic_id): topic for topic in wanted}.values():
-        try:
-            is_repeated = repeats[(topic.name, topic.topic_id)] > 1
-            found.append((topic, _find(topic, context, is_repeated=is_repeated)))
-        except KafkaError as error:
-            responses.append(_refused(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id), error))
+    for some in chunks({(topic.name, topic.topic_id): topic for topic in wanted}.values()):
+        for topic in some:
+            try:
+                is_repeated = repeats[(topic.name, topic.topic_id)] > 1
+                found.append((topic, _find(topic, context, is_repeated=is_repeated)))
+            except KafkaError as error:
+                responses.append(_refused(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id), error))
+        await asyncio.sleep(0)
     doomed, twice = _sort(
         found, {topic_id for (name, topic_id), count in repeats.items() if name is None and count > 1}
     )
@@ -53,8 +57,8 @@ def _sort(
 ) -> tuple[list[TopicImage], list[TopicImage]]:
     """The topics to delete, and those that are named by their id as well: these are left alone."""
     by_id = repeated_ids | {topic.topic_id for asked, topic in found if asked.name is None}
-    twice = [topic for asked, topic in found if asked.name is not None and topic.topic_id in by_id]
-    return [topic for _, topic in found if topic not in twice], twice
+    twice = {topic.topic_id: topic for asked, topic in found if asked.name is not None and topic.topic_id in by_id}
+    return [topic for _, topic in found if topic.topic_id not in twice], list(twice.values())
 
 
 def _refused(result: DeletableTopicResult, error: KafkaError) -> DeletableTopicResult:

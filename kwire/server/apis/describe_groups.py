@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from kwire.chunks import Pieces, mapped
 from kwire.coordinator.group.listing import refused_description
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_groups import (
@@ -15,15 +18,13 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
-def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-    wanted = dict.fromkeys(request.groups)  # a group that is named again and again is told of once
-    with_operations = request.include_authorized_operations
-    return DescribeGroupsResponse(
-        groups=[_described(group_id, context, with_operations=with_operations) for group_id in wanted]
-    )
+def handle(request: DescribeGroupsRequest, context: RequestContext) -> Pieces[DescribeGroupsResponse]:
+    group_ids = list(dict.fromkeys(request.groups))  # each group is described once
+    groups = yield from mapped(group_ids, partial(_described, context, request.include_authorized_operations))
+    return DescribeGroupsResponse(groups=groups)
 
 
-def _described(group_id: str, context: RequestContext, *, with_operations: bool) -> DescribeGroupsDescribedGroup:
+def _described(context: RequestContext, with_operations: bool, group_id: str) -> DescribeGroupsDescribedGroup:
     if not context.allows_group(group_id):
         return refused_description(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     described = context.services.groups.describe_group(group_id, version=context.version)

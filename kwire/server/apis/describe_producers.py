@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
+
+from kwire.chunks import CHUNK, Pieces, chunks, mapped, mapped_in_pieces
 from kwire.cluster.topic_names import why_invalid
 from kwire.log.producer_state import ProducerEntry
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -17,27 +21,30 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
-def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_partition(topic.name, index, context) for index in dict.fromkeys(topic.partition_indexes)],
-            )
-            for topic in _without_repeats(request.topics)
-        ]
-    )
+def handle(request: DescribeProducersRequest, context: RequestContext) -> Pieces[DescribeProducersResponse]:
+    indexes = yield from _indexes_by_topic(request.topics)
+    topics = yield from mapped_in_pieces(indexes.items(), partial(_topic, context))
+    return DescribeProducersResponse(topics=topics)
 
 
-def _without_repeats(topics: list[DescribeProducersTopicRequest]) -> list[DescribeProducersTopicRequest]:
-    """What is named again is answered once: a short request must not make an answer without bounds."""
-    indexes: dict[str, list[int]] = {}
-    for topic in topics:
-        indexes.setdefault(topic.name, []).extend(topic.partition_indexes)
-    return [DescribeProducersTopicRequest(name=name, partition_indexes=every) for name, every in indexes.items()]
+def _topic(context: RequestContext, asked: tuple[str, Iterable[int]]) -> Pieces[TopicResponse]:
+    name, indexes = asked
+    partitions = yield from mapped_in_pieces(indexes, lambda index: _partition(name, index, context))
+    return TopicResponse(name=name, partitions=partitions)
 
 
-def _partition(topic: str, index: int, context: RequestContext) -> PartitionResponse:
+def _indexes_by_topic(topics: list[DescribeProducersTopicRequest]) -> Pieces[dict[str, dict[int, None]]]:
+    """Return the partitions of each topic, each once: a short request does not make an answer without bounds."""
+    indexes: dict[str, dict[int, None]] = {}
+    for some in chunks(topics):
+        for topic in some:
+            indexes.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+        if len(some) == CHUNK:
+            yield
+    return indexes
+
+
+def _partition(topic: str, index: int, context: RequestContext) -> Pieces[PartitionResponse]:
     try:
         why = why_invalid(topic)
         if why:
@@ -49,10 +56,8 @@ def _partition(topic: str, index: int, context: RequestContext) -> PartitionResp
         # Kafka has words for a topic that is not there, and none for one that has no such partition.
         message = error.message or (None if topic in context.services.image.topics else error.code.meaning)
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=message)
-    return PartitionResponse(
-        partition_index=index,
-        active_producers=[_producer(entry) for entry in partition.log.active_producers()],
-    )
+    producers = yield from mapped(partition.log.active_producers(), _producer)
+    return PartitionResponse(partition_index=index, active_producers=producers)
 
 
 def _producer(entry: ProducerEntry) -> ProducerState:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from kwire.chunks import Pieces, mapped
 from kwire.coordinator.transaction.states import STATE_NAMES
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.describe_transactions import (
@@ -15,13 +18,13 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
-def handle(request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[_described(each, context) for each in dict.fromkeys(request.transactional_ids)]
-    )
+def handle(request: DescribeTransactionsRequest, context: RequestContext) -> Pieces[DescribeTransactionsResponse]:
+    transactional_ids = list(dict.fromkeys(request.transactional_ids))
+    states = yield from mapped(transactional_ids, partial(_described, context))
+    return DescribeTransactionsResponse(transaction_states=states)
 
 
-def _described(transactional_id: str, context: RequestContext) -> DescribeTransactionsTransactionState:
+def _described(context: RequestContext, transactional_id: str) -> DescribeTransactionsTransactionState:
     try:
         if not context.allows(ResourceType.TRANSACTIONAL_ID, transactional_id):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
+from kwire.chunks import Pieces, mapped
 from kwire.cluster.scram import ScramCredentials
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_user_scram_credentials import (
@@ -18,19 +20,20 @@ from kwire.server.dispatch import Api
 
 def handle(
     request: DescribeUserScramCredentialsRequest, context: RequestContext
-) -> DescribeUserScramCredentialsResponse:
+) -> Pieces[DescribeUserScramCredentialsResponse]:
     if not context.allows_cluster():
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.meaning)
     users = context.services.image.scram
-    names = Counter([user.name for user in request.users or ()] or list(users))
-    return DescribeUserScramCredentialsResponse(
-        error_message="", results=[_result(users, name, is_repeated=count > 1) for name, count in names.items()]
-    )
+    counts = Counter([user.name for user in request.users or ()] or list(users))
+    results = yield from mapped(counts.items(), partial(_result, users))
+    return DescribeUserScramCredentialsResponse(error_message="", results=results)
 
 
-def _result(users: ScramCredentials, name: str, *, is_repeated: bool) -> DescribeUserScramCredentialsResult:
-    if is_repeated:
+def _result(users: ScramCredentials, named: tuple[str, int]) -> DescribeUserScramCredentialsResult:
+    """Return what is answered for (name, how often it was asked for)."""
+    name, count = named
+    if count > 1:
         return DescribeUserScramCredentialsResult(
             user=name,
             error_code=ErrorCode.DUPLICATE_RESOURCE,

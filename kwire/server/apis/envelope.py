@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from ipaddress import ip_address
 from typing import Any
 
+from kwire.chunks import whole
 from kwire.protocol.codec import decode_prefix
 from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
 from kwire.protocol.framing import ParsedRequestHeader, encode_response, parse_request_header
@@ -34,9 +34,7 @@ async def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeR
             header.correlation_id,
             header.client_id,
         )
-        response = api.handle(inner, forwarded)
-        if inspect.isawaitable(response):
-            response = await response
+        response = await whole(api.handle(inner, forwarded))
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)
     if says_not_controller(response):

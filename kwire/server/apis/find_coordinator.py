@@ -6,11 +6,13 @@ for that, so that the client need not ask again. Share groups have no coordinato
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from enum import IntEnum
+from functools import partial
 
+from kwire.chunks import Pieces, in_turns, mapped
 from kwire.cluster.image import NO_LEADER
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from kwire.coordinator.answers import Answer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.server.authorization import ResourceType
@@ -35,7 +37,9 @@ _REFUSALS = {
 }
 
 
-def handle(request: FindCoordinatorRequest, context: RequestContext) -> Answer[FindCoordinatorResponse]:
+def handle(
+    request: FindCoordinatorRequest, context: RequestContext
+) -> Pieces[FindCoordinatorResponse] | Awaitable[FindCoordinatorResponse]:
     topic = _TOPICS.get(KeyType(request.key_type)) if request.key_type in KeyType.__members__.values() else None
     if topic is not None and topic not in context.services.image.topics:
         return _create_and_answer(topic, request, context)
@@ -48,15 +52,15 @@ async def _create_and_answer(
     resource = _RESOURCES[KeyType(request.key_type)]
     if any(context.allows(resource, key) for key in _keys(request, context)):
         await context.services.topic_creator.create([topic])
-    return _answer(request, context)
+    return await in_turns(_answer(request, context))
 
 
 def _keys(request: FindCoordinatorRequest, context: RequestContext) -> list[str]:
     return request.coordinator_keys if context.version >= MANY_KEYS_SINCE else [request.key]
 
 
-def _answer(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    found = [_find(key, request.key_type, context) for key in _keys(request, context)]
+def _answer(request: FindCoordinatorRequest, context: RequestContext) -> Pieces[FindCoordinatorResponse]:
+    found = yield from mapped(_keys(request, context), partial(_find, context, request.key_type))
     if context.version >= MANY_KEYS_SINCE:
         return FindCoordinatorResponse(coordinators=found)
     only = found[0]
@@ -69,7 +73,7 @@ def _answer(request: FindCoordinatorRequest, context: RequestContext) -> FindCoo
     )
 
 
-def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
+def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
     try:
         node_id, host, port = _locate(key, key_type, context)
     except KafkaError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from kwire.chunks import in_turns, mapped
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.configs import Change, check_changes
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -36,7 +37,7 @@ async def handle_at_broker(
         if resource.resource_type == ConfigResourceType.BROKER:
             check_broker_changes(resource.resource_name, _changes(resource), context)
 
-    sifted, refused = sift(request.resources, context, check)
+    sifted, refused = await sift(request.resources, context, check)
     accepted, altered = _alter_loggers(sifted, request, context)
     refused += altered
     passed_on = IncrementalAlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
@@ -44,7 +45,7 @@ async def handle_at_broker(
 
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
-    sifted, refused = sift(request.resources, context, _check)
+    sifted, refused = await sift(request.resources, context, _check)
     accepted, altered = _alter_loggers(sifted, request, context)
     refused += altered
     changes = [((resource.resource_type, resource.resource_name), _changes(resource)) for resource in accepted]
@@ -52,7 +53,9 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
         changes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
     refused += [(resource, outcome) for resource, outcome in zip(accepted, outcomes, strict=True)]
-    return IncrementalAlterConfigsResponse(responses=[_response(*outcome) for outcome in refused])
+    return IncrementalAlterConfigsResponse(
+        responses=await in_turns(mapped(refused, lambda outcome: _response(*outcome)))
+    )
 
 
 def _alter_loggers(

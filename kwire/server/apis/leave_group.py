@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
-from kwire.coordinator.answers import Answer, when_answered
+from kwire.chunks import Pieces, chunks
+from kwire.coordinator.answers import Answer, when_all_answered, when_answered
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 MANY_MEMBERS_SINCE = 3
+LEAVE_AT_ONCE = 512
+"""Members that leave in one step of the event loop."""
 
 
-def handle(request: LeaveGroupRequest, context: RequestContext) -> Answer[LeaveGroupResponse]:
+def handle(
+    request: LeaveGroupRequest, context: RequestContext
+) -> Answer[LeaveGroupResponse] | Pieces[Answer[LeaveGroupResponse]]:
     if not context.allows_group(request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = context.services.groups
     if context.version >= MANY_MEMBERS_SINCE:
+        if len(request.members) > LEAVE_AT_ONCE:
+            return _in_pieces(request, context)
         return groups.leave(request.group_id, request.members)
     only = [MemberIdentity(member_id=request.member_id)]
     return when_answered(groups.leave(request.group_id, only), _of_one)
+
+
+def _in_pieces(request: LeaveGroupRequest, context: RequestContext) -> Pieces[Answer[LeaveGroupResponse]]:
+    """Some leave after the others: the answer has a code for each."""
+    answers = []
+    for some in chunks(request.members, LEAVE_AT_ONCE):
+        answers.append(context.services.groups.leave(request.group_id, some))
+        yield
+    return when_all_answered(answers, _joined)
+
+
+def _joined(parts: list[LeaveGroupResponse]) -> LeaveGroupResponse:
+    """An error of one part is that of the group, and has no members."""
+    code = next((part.error_code for part in parts if part.error_code), ErrorCode.NONE)
+    members = [] if code else [member for part in parts for member in part.members]
+    return LeaveGroupResponse(error_code=code, members=members)
 
 
 def _of_one(response: LeaveGroupResponse) -> LeaveGroupResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.chunks import Pieces
 from kwire.cluster.controller.reassignments import list_reassignments
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.list_partition_reassignments import (
@@ -13,7 +14,9 @@ from kwire.server.dispatch import Api
 from kwire.server.services import of_controller
 
 
-def handle(request: ListPartitionReassignmentsRequest, context: RequestContext) -> ListPartitionReassignmentsResponse:
+def handle(
+    request: ListPartitionReassignmentsRequest, context: RequestContext
+) -> ListPartitionReassignmentsResponse | Pieces[ListPartitionReassignmentsResponse]:
     if not context.allows_cluster():
         return refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     services = of_controller(context)

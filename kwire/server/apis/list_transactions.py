@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kwire.chunks import Pieces
 from kwire.coordinator.transaction.listing import KNOWN_STATES, ListingFilter
 from kwire.coordinator.transaction.states import STATE_NAMES
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -18,7 +19,7 @@ from kwire.server.dispatch import Api
 from kwire.server.patterns import Pattern, PatternRefusedError
 
 
-def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+def handle(request: ListTransactionsRequest, context: RequestContext) -> Pieces[ListTransactionsResponse]:
     try:
         wanted = ListingFilter(
             states=frozenset(request.state_filters) & KNOWN_STATES,
@@ -27,23 +28,23 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTra
             is_wanted_id=_pattern(request.transactional_id_pattern),
         )
         unknown = [name for name in dict.fromkeys(request.state_filters) if name not in KNOWN_STATES]
-        listed = context.services.transactions.list_transactions(wanted)
+        listed: list[ListTransactionsTransactionState] = []
+        for some in context.services.transactions.list_transactions(wanted):
+            listed += [
+                ListTransactionsTransactionState(
+                    transactional_id=each.transactional_id,
+                    producer_id=each.producer_id,
+                    transaction_state=STATE_NAMES[each.state],
+                )
+                for each in some
+                if context.allows(ResourceType.TRANSACTIONAL_ID, each.transactional_id)
+            ]
+            yield
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
     if unknown and not wanted.states:
         listed = []  # asked for states that there are not
-    return ListTransactionsResponse(
-        unknown_state_filters=unknown,
-        transaction_states=[
-            ListTransactionsTransactionState(
-                transactional_id=each.transactional_id,
-                producer_id=each.producer_id,
-                transaction_state=STATE_NAMES[each.state],
-            )
-            for each in listed
-            if context.allows(ResourceType.TRANSACTIONAL_ID, each.transactional_id)
-        ],
-    )
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)
 
 
 def _pattern(pattern: str | None) -> Callable[[str], bool] | None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from itertools import chain
 from typing import Any
-from uuid import UUID
 
 from kwire.chunks import slices
 from kwire.coordinator.answers import Answer, when_all_answered, when_answered
@@ -17,12 +15,12 @@ from kwire.protocol.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponseTopic,
 )
-from kwire.server.commit_answers import merged, split
+from kwire.server.commit_answers import joined, merged, split
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 TOPIC_IDS_SINCE = 10
-COMMITTED_AT_ONCE = 512
+COMMITTED_AT_ONCE = 256
 """Partitions of one batch: what a consumer commits is stored whole, and takes ten milliseconds at most."""
 
 
@@ -42,21 +40,11 @@ def _in_pieces(
     for some in slices(request.topics, lambda topic: topic.partitions, _part, COMMITTED_AT_ONCE):
         yield
         answers.append(_commit(request, some, context))
-    return when_all_answered(answers, lambda parts: OffsetCommitResponse(topics=_joined(parts)))
+    return when_all_answered(answers, lambda parts: OffsetCommitResponse(topics=joined(parts)))
 
 
 def _part(topic: OffsetCommitRequestTopic, partitions: Sequence[Any]) -> OffsetCommitRequestTopic:
     return OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=list(partitions))
-
-
-def _joined(parts: Iterable[list[OffsetCommitResponseTopic]]) -> list[OffsetCommitResponseTopic]:
-    """One entry for a topic, though it was cut."""
-    topics: dict[tuple[str, UUID], OffsetCommitResponseTopic] = {}
-    for topic in chain.from_iterable(parts):
-        known = topics.setdefault((topic.name, topic.topic_id), topic)
-        if known is not topic:
-            known.partitions += topic.partitions
-    return list(topics.values())
 
 
 def _commit(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from kwire.coordinator.answers import Answer, when_answered
+from kwire.chunks import Pieces, slices
+from kwire.coordinator.answers import Answer, when_all_answered, when_answered
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -14,22 +15,57 @@ from kwire.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from kwire.server.commit_answers import joined
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
+DELETED_AT_ONCE = 512
+"""Partitions whose offsets are deleted in one step of the event loop."""
 
-def handle(request: OffsetDeleteRequest, context: RequestContext) -> Answer[OffsetDeleteResponse]:
+
+def handle(
+    request: OffsetDeleteRequest, context: RequestContext
+) -> Answer[OffsetDeleteResponse] | Pieces[Answer[OffsetDeleteResponse]]:
     if not context.allows_group(request.group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if sum([len(topic.partitions) or 1 for topic in request.topics]) > DELETED_AT_ONCE:
+        return _in_pieces(request, context)
+    return _delete(request.group_id, request.topics, context)
+
+
+def _in_pieces(request: OffsetDeleteRequest, context: RequestContext) -> Pieces[Answer[OffsetDeleteResponse]]:
+    """Some offsets are deleted after the others: the answer has a code for each partition."""
+    answers = []
+    for some in slices(request.topics, lambda topic: topic.partitions, _part, DELETED_AT_ONCE):
+        answers.append(_delete(request.group_id, some, context))
+        yield
+    return when_all_answered(answers, _joined)
+
+
+def _part(
+    topic: OffsetDeleteRequestTopic, partitions: Sequence[OffsetDeleteRequestPartition]
+) -> OffsetDeleteRequestTopic:
+    return OffsetDeleteRequestTopic(name=topic.name, partitions=list(partitions))
+
+
+def _joined(parts: list[OffsetDeleteResponse]) -> OffsetDeleteResponse:
+    """An error of one part is that of the group, and has no topics."""
+    code = next((part.error_code for part in parts if part.error_code), ErrorCode.NONE)
+    return OffsetDeleteResponse(error_code=code, topics=[] if code else joined(part.topics for part in parts))
+
+
+def _delete(
+    group_id: str, topics: Iterable[OffsetDeleteRequestTopic], context: RequestContext
+) -> Answer[OffsetDeleteResponse]:
     accepted: list[OffsetDeleteRequestTopic] = []
     refused: dict[str, OffsetDeleteResponseTopic] = {}
-    for topic in request.topics:
+    for topic in topics:
         known, unknown, code = _sorted(topic, context)
         if unknown:
             refused[topic.name] = OffsetDeleteResponseTopic(name=topic.name, partitions=_answers(unknown, code))
         if known or not unknown:
             accepted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
-    answer = context.services.groups.delete_offsets(request.group_id, accepted)
+    answer = context.services.groups.delete_offsets(group_id, accepted)
     return when_answered(answer, lambda response: _merged(response, refused))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.chunks import Pieces, mapped_by_group
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochEpochEndOffset,
@@ -14,16 +15,14 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
-def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_partition(topic.topic, partition, context) for partition in topic.partitions],
-            )
-            for topic in request.topics
-        ]
+def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> Pieces[OffsetForLeaderEpochResponse]:
+    topics = yield from mapped_by_group(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda topic, partition: _partition(topic.topic, partition, context),
+        lambda topic, results: OffsetForLeaderTopicResult(topic=topic.topic, partitions=results),
     )
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _partition(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from kwire.coordinator.answers import Answer
+from kwire.chunks import Pieces, slices
+from kwire.coordinator.answers import Answer, when_all_answered, when_answered
 from kwire.coordinator.errors import coordinator_error
 from kwire.coordinator.group_coordinator import refused_transactional_commit
 from kwire.coordinator.transaction.gate import Entry, Visa
@@ -19,7 +22,7 @@ from kwire.protocol.messages.txn_offset_commit import (
 )
 from kwire.protocol.records import NO_SEQUENCE
 from kwire.server.authorization import ResourceType
-from kwire.server.commit_answers import merged, split
+from kwire.server.commit_answers import joined, merged, split
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -27,26 +30,52 @@ LOADING_SINCE = 2
 """Older clients take COORDINATOR_LOAD_IN_PROGRESS for the end."""
 ABORTABLE_SINCE = 4
 ADDS_SINCE = 5
+COMMITTED_AT_ONCE = 256
+"""Partitions that are committed in one step of the event loop."""
 
 Topics = list[TxnOffsetCommitResponseTopic]
 
 
-def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Answer[TxnOffsetCommitResponse]:
+def handle(
+    request: TxnOffsetCommitRequest, context: RequestContext
+) -> Answer[TxnOffsetCommitResponse] | Pieces[Answer[TxnOffsetCommitResponse]]:
+    if sum([len(topic.partitions) or 1 for topic in request.topics]) > COMMITTED_AT_ONCE:
+        return _in_pieces(request, context)
+    answer = _commit(request, request.topics, context)
+    return when_answered(answer, lambda topics: TxnOffsetCommitResponse(topics=topics))
+
+
+def _in_pieces(request: TxnOffsetCommitRequest, context: RequestContext) -> Pieces[Answer[TxnOffsetCommitResponse]]:
+    """Each slice is a commit of its own: the answer has a code for each partition."""
+    answers = []
+    for some in slices(request.topics, lambda topic: topic.partitions, _part, COMMITTED_AT_ONCE):
+        answers.append(_commit(request, some, context))
+        yield
+    return when_all_answered(answers, lambda parts: TxnOffsetCommitResponse(topics=joined(parts)))
+
+
+def _part(topic: TxnOffsetCommitRequestTopic, partitions: Sequence[Any]) -> TxnOffsetCommitRequestTopic:
+    return TxnOffsetCommitRequestTopic(name=topic.name, partitions=list(partitions))
+
+
+def _commit(
+    request: TxnOffsetCommitRequest, topics: list[TxnOffsetCommitRequestTopic], context: RequestContext
+) -> Answer[Topics]:
     code = _refusal(request, context)
     if code is not ErrorCode.NONE:
-        return TxnOffsetCommitResponse(topics=refused_transactional_commit(request.topics, code))
-    accepted, refused = _sorted(request, context)
+        return refused_transactional_commit(topics, code)
+    accepted, refused = _sorted(topics, context)
     if not accepted:
-        return TxnOffsetCommitResponse(topics=refused)
-    return _commit(request, accepted, refused, context)
+        return refused
+    return _commit_accepted(request, accepted, refused, context)
 
 
-async def _commit(
+async def _commit_accepted(
     request: TxnOffsetCommitRequest,
     accepted: list[TxnOffsetCommitRequestTopic],
     refused: Topics,
     context: RequestContext,
-) -> TxnOffsetCommitResponse:
+) -> Topics:
     try:
         answer = _enter(request, accepted, context)
         while inspect.isawaitable(answer):  # at the gate, and then maybe to be durable
@@ -57,7 +86,7 @@ async def _commit(
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < LOADING_SINCE:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         committed = refused_transactional_commit(accepted, code)
-    return TxnOffsetCommitResponse(topics=merged(refused, committed))
+    return merged(refused, committed)
 
 
 def _enter(
@@ -98,12 +127,12 @@ def _refusal(request: TxnOffsetCommitRequest, context: RequestContext) -> ErrorC
 
 
 def _sorted(
-    request: TxnOffsetCommitRequest, context: RequestContext
+    topics: Iterable[TxnOffsetCommitRequestTopic], context: RequestContext
 ) -> tuple[list[TxnOffsetCommitRequestTopic], Topics]:
     """(topics with what exists of them, refusals)."""
     accepted: list[TxnOffsetCommitRequestTopic] = []
     refused: Topics = []
-    for topic in request.topics:
+    for topic in topics:
         if not context.allows_topic(topic.name):
             refused += refused_transactional_commit([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             continue

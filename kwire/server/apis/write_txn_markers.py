@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kwire.chunks import CHUNK, Pieces, chunks, made, mapped_in_pieces
 from kwire.coordinator.answers import Answer, when_all_answered
 from kwire.coordinator.markers import Marker, Outcomes, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -20,33 +21,40 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
-def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Answer[WriteTxnMarkersResponse]:
-    def finish(all_outcomes: list[Outcomes]) -> WriteTxnMarkersResponse:
+def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Pieces[Answer[WriteTxnMarkersResponse]]:
+    def finish(all_outcomes: list[Outcomes]) -> Pieces[WriteTxnMarkersResponse]:
         """Each producer once, as in Kafka, and those of no partition not at all."""
         by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
-        for marker, outcomes in zip(request.markers, all_outcomes, strict=True):
-            if outcomes:
-                by_producer.setdefault(marker.producer_id, {}).update(outcomes)
-        return WriteTxnMarkersResponse(markers=[_result(*each) for each in by_producer.items()])
+        for some in chunks(zip(request.markers, all_outcomes, strict=True)):
+            for marker, outcomes in some:
+                if outcomes:
+                    by_producer.setdefault(marker.producer_id, {}).update(outcomes)
+            if len(some) == CHUNK:
+                yield
+        results = yield from mapped_in_pieces(by_producer.items(), lambda each: _result(*each))
+        return WriteTxnMarkersResponse(markers=results)
 
-    return when_all_answered([_write(marker, context) for marker in request.markers], finish)
+    answers = yield from mapped_in_pieces(request.markers, lambda marker: _write(marker, context))
+    return (yield from made(when_all_answered(answers, finish)))
 
 
-def _write(marker: WritableTxnMarker, context: RequestContext) -> Answer[Outcomes]:
-    partitions = dict.fromkeys((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
+def _write(marker: WritableTxnMarker, context: RequestContext) -> Pieces[Answer[Outcomes]]:
+    partitions = dict.fromkeys([(topic.name, index) for topic in marker.topics for index in topic.partition_indexes])
     if not context.allows_cluster():
         return dict.fromkeys(partitions, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if marker.producer_id < 0 or marker.producer_epoch < 0:
         return _refused(marker, partitions, context)
-    return context.services.markers.write(
-        Marker(
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            is_commit=marker.transaction_result,
-            coordinator_epoch=marker.coordinator_epoch,
-            transaction_version=marker.transaction_version,
-        ),
-        partitions,
+    return (
+        yield from context.services.markers.write_in_pieces(
+            Marker(
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                is_commit=marker.transaction_result,
+                coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=marker.transaction_version,
+            ),
+            partitions,
+        )
     )
 
 
@@ -60,11 +68,14 @@ def _refused(marker: WritableTxnMarker, partitions: Iterable[TopicPartition], co
     return dict.fromkeys(partitions, code)
 
 
-def _result(producer_id: int, outcomes: Outcomes) -> WritableTxnMarkerResult:
+def _result(producer_id: int, outcomes: Outcomes) -> Pieces[WritableTxnMarkerResult]:
     by_topic: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
-    for (topic, index), code in outcomes.items():
-        result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-        by_topic.setdefault(topic, []).append(result)
+    for some in chunks(outcomes.items()):
+        for (topic, index), code in some:
+            result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+            by_topic.setdefault(topic, []).append(result)
+        if len(some) == CHUNK:
+            yield
     return WritableTxnMarkerResult(
         producer_id=producer_id,
         topics=[WritableTxnMarkerTopicResult(name=name, partitions=results) for name, results in by_topic.items()],

@@ -6,10 +6,12 @@ settings would become. The controller checks the rest.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from kwire.chunks import chunks, in_turns, mapped
 from kwire.cluster.config_keys import ConfigResourceType, ConfigType, broker_id_of
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.controller.configs import AlterOperation, Change, changed
@@ -29,7 +31,7 @@ class Resource(Protocol):
 R = TypeVar("R", bound=Resource)
 
 
-def sift(
+async def sift(
     resources: Sequence[R], context: RequestContext, check: Callable[[R], None]
 ) -> tuple[list[R], list[tuple[R, KafkaError | None]]]:
     """(resources to alter, resources refused and why); one that is named twice is refused once."""
@@ -37,16 +39,18 @@ def sift(
     accepted: list[R] = []
     refused: list[tuple[R, KafkaError | None]] = []
     unique = {(resource.resource_type, resource.resource_name): resource for resource in resources}
-    for key, resource in unique.items():
-        try:
-            if repeats[key] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            _authorize(resource, context)
-            check(resource)
-        except KafkaError as error:
-            refused.append((resource, error))
-        else:
-            accepted.append(resource)
+    for some in chunks(unique.items()):
+        for key, resource in some:
+            try:
+                if repeats[key] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+                _authorize(resource, context)
+                check(resource)
+            except KafkaError as error:
+                refused.append((resource, error))
+            else:
+                accepted.append(resource)
+        await asyncio.sleep(0)
     return accepted, refused
 
 
@@ -61,7 +65,7 @@ async def pass_on(
 
     `request` is for these alone; `respond` makes the response for one.
     """
-    responses = [respond(*outcome) for outcome in refused]
+    responses = await in_turns(mapped(refused, lambda outcome: respond(*outcome)))
     if not accepted:
         return responses
     try:

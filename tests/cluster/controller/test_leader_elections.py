@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
+from kwire.chunks import at_once
 from kwire.cluster.controller.leader_elections import (
-    plan_leader_elections,
+    Elections,
     plan_preferred_leaders,
     plan_unclean_leaders,
 )
 from kwire.cluster.controller.view import ControllerView
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
-from kwire.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopicPartitions
+from kwire.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, ElectLeadersTopicPartitions
 from tests.cluster.controller.support import TOPIC_ID, broker_record, partition_record, topic_config, view_of
 
 PREFERRED, UNCLEAN = 0, 1
@@ -34,14 +35,18 @@ def four_partitions(*, unclean: bool = False) -> ControllerView:
     return view_of(batch)
 
 
+def planned(view: ControllerView, request: ElectLeadersRequest) -> tuple[list[Any], ElectLeadersResponse]:
+    elections = Elections(request, view)
+    response = at_once(elections.answer())
+    return elections.records, response
+
+
 def elected(kind: int, wanted: dict[str, list[int]] | None) -> tuple[dict[int, int], dict[str, list[tuple[int, int]]]]:
     """New leaders by partition, and what is answered."""
     asked = None
     if wanted is not None:
         asked = [ElectLeadersTopicPartitions(topic=name, partitions=indexes) for name, indexes in wanted.items()]
-    made, response = plan_leader_elections(
-        four_partitions(), ElectLeadersRequest(election_type=kind, topic_partitions=asked)
-    )
+    made, response = planned(four_partitions(), ElectLeadersRequest(election_type=kind, topic_partitions=asked))
     answers = {
         result.topic: [(each.partition_id, each.error_code) for each in result.partition_result]
         for result in response.replica_election_results
@@ -83,7 +88,7 @@ def test_a_preferred_replica_that_cannot_lead_is_told_in_kafkas_words() -> None:
     """Its tools, and tests of clients, look for them."""
     asked = [ElectLeadersTopicPartitions(topic="t", partitions=[2])]
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=asked)
-    _, response = plan_leader_elections(four_partitions(), request)
+    _, response = planned(four_partitions(), request)
     answer = response.replica_election_results[0].partition_result[0]
     assert answer.error_message == "The preferred leader was not available."
 
@@ -92,7 +97,7 @@ def test_nobody_lives_to_be_elected() -> None:
     batch: list[Any] = [broker_record(1, fenced=True), records.TopicRecord(name="t", topic_id=TOPIC_ID)]
     view = view_of([*batch, partition_record([1], leader=-1)])
     asked = [ElectLeadersTopicPartitions(topic="t", partitions=[0])]
-    made, response = plan_leader_elections(view, ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=asked))
+    made, response = planned(view, ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=asked))
     assert made == []
     answer = response.replica_election_results[0].partition_result[0]
     assert answer.error_code == NO_ELIGIBLE

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.controller.reassignments import list_reassignments, plan_reassignments
+from kwire.chunks import at_once
+from kwire.cluster.controller.reassignments import Reassignments, list_reassignments
 from kwire.cluster.controller.view import ControllerView
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages import metadata_records as records
@@ -44,7 +45,8 @@ def moved(
             )
         ],
     )
-    made, response = plan_reassignments(view, request)
+    moves = Reassignments(request, view)
+    made, response = moves.records, at_once(moves.answer())
     assert response.allow_replication_factor_change is may_change_factor
     return made, response.responses[0].partitions
 
@@ -217,7 +219,7 @@ def test_moves_under_way_are_listed() -> None:
     image = view_of(batch).image
 
     def listed(topics: list[ListPartitionReassignmentsTopics] | None) -> list[tuple[str, list[int]]]:
-        response = list_reassignments(image, ListPartitionReassignmentsRequest(topics=topics))
+        response = at_once(list_reassignments(image, ListPartitionReassignmentsRequest(topics=topics)))
         assert (response.error_code, response.error_message) == (0, None)
         return [(topic.name, [each.partition_index for each in topic.partitions]) for topic in response.topics]
 
@@ -227,7 +229,7 @@ def test_moves_under_way_are_listed() -> None:
     assert listed(None) == [("t", [1, 2])]
     assert listed(wanted("t", 0, 1, 1, 9, -1)) == [("t", [1])]
     assert listed(wanted("t", 0)) == listed(wanted("missing", 0)) == []
-    response = list_reassignments(image, ListPartitionReassignmentsRequest(topics=None))
+    response = at_once(list_reassignments(image, ListPartitionReassignmentsRequest(topics=None)))
     first = response.topics[0].partitions[0]
     assert (first.replicas, first.adding_replicas, first.removing_replicas) == ([1, 3, 2], [3], [2])
 

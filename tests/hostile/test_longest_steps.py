@@ -1,0 +1,80 @@
+"""No request holds the event loop: what it runs between two turns of the loop does not grow with the lists in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from kwire.protocol.api_keys import ApiKey
+from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.protocol.schema import schema_of
+from kwire.server.apis import SERVED
+from kwire.server.dispatch import Api
+from tests.hostile.largest import Known, array_paths, long_request
+from tests.support.compiled import IS_COMPILED
+from tests.support.loop_steps import LoopSteps
+from tests.support.running import RunningBroker
+
+pytestmark = pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines")
+
+ELEMENTS = 10_000
+LINES_PER_MS = 20_000
+"""A line of Python takes 50 ns, about."""
+TURN_LINES = 5 * LINES_PER_MS
+LINES_PER_ELEMENT = 4
+"""What remains of each element in one step, such as a comprehension: 20 ms for the 100,000 that a request may have."""
+LINES_MAX = TURN_LINES + LINES_PER_ELEMENT * ELEMENTS
+PARTITIONS = 500
+ANSWER_SECONDS = 120.0
+"""Counting makes the broker many times slower."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningBroker, Known]]:
+    with RunningBroker(tmp_path_factory.mktemp("large")) as broker, broker.client() as client:
+        names = [f"t{number}" for number in range(20)]
+        topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+        topics[0].num_partitions = PARTITIONS
+        answer = client.ask(CreateTopicsRequest(topics=topics), 7)
+        assert {topic.error_code for topic in answer.topics} == {0}
+        yield broker, Known(tuple(names), tuple(topic.topic_id for topic in answer.topics), ("g",), PARTITIONS)
+
+
+CASES = [api for api in SERVED if api.key not in (ApiKey.PRODUCE, ApiKey.FETCH)]
+
+
+@pytest.mark.parametrize("api", CASES, ids=[api.key.name for api in CASES])
+def test_a_step_does_not_grow_with_the_lists_of_a_request(large: tuple[RunningBroker, Known], api: Api) -> None:
+    broker, known = large
+    too_long: list[str] = []
+    for path in array_paths(schema_of(api.request), api.max_version):
+        for names in (known, None):
+            request = long_request(api, path, ELEMENTS, names)
+            lines, culprits = longest_step(broker, request, api.max_version)
+            if lines > LINES_MAX:
+                what = "known" if names else "unknown"
+                too_long.append(f"{'.'.join(path)} ({what}): {lines} lines, {culprits[0]}")
+    assert not too_long
+
+
+def longest_step(broker: RunningBroker, request: Any, version: int) -> tuple[int, list[str]]:
+    """The most lines that the loop runs at a time for a request, and where it was when they became too many."""
+    steps = LoopSteps(LINES_MAX)
+    turns = broker.server._node.turns
+    with broker.client() as client:
+        frame = client.frame(request, version)
+        client.socket.settimeout(ANSWER_SECONDS)
+        broker.call(steps.begin)
+        try:
+            # A share of the loop ends by the lines that it has run, so that the machine does not matter.
+            turns._now_ms = lambda: steps.lines / LINES_PER_MS
+            client.send_bytes(frame)
+            with suppress(ConnectionError):  # refused for what is in it
+                client.receive_frame()
+        finally:
+            broker.call(steps.end)
+            turns._now_ms = broker.server._node.clock.monotonic_ms
+    return steps.longest, steps.culprits

@@ -1,0 +1,46 @@
+"""How much Python code an event loop runs without a break, counted and not timed: the same on any machine."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+from kwire.loop_monitor import where
+
+
+class LoopSteps:
+    """Counts the lines that each step of the loop runs: from a call that the loop makes until it returns."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._depth = 0
+        self._begun_at = 0
+        self.lines = 0
+        """Lines that the loop has run so far."""
+        self.longest = 0
+        self.culprits: list[str] = []
+        """Where each step was that went beyond the limit, when it did."""
+
+    def begin(self) -> None:
+        """Count from now on; called on the loop."""
+        sys.settrace(self._called)
+
+    def end(self) -> None:
+        sys.settrace(None)
+
+    def _called(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if self._depth == 0:
+            self._begun_at = self.lines
+        self._depth += 1
+        return self._traced
+
+    def _traced(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "line":
+            self.lines += 1
+            if self.lines - self._begun_at == self._limit:
+                self.culprits.append(where(frame) or frame.f_code.co_qualname)
+        elif event == "return":
+            self._depth -= 1
+            self.longest = max(self.longest, self.lines - self._begun_at)
+        return self._traced
