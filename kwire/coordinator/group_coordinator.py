@@ -138,8 +138,7 @@ class GroupCoordinator:
         for shard in self._runtime:
             if shard.state is ShardState.ACTIVE:
                 with contextlib.suppress(KafkaError), shard:  # as while it loads, they stay
-                    for index in range(len(topic.partitions)):
-                        shard.attempt(shard.machine.forget_partition(topic.name, index))
+                    shard.attempt(shard.machine.forget_topic(topic.name))
 
     def leadership_changed(self, partition: Partition) -> None:
         """The partition is led by this broker from now on, or no longer."""

@@ -14,6 +14,8 @@ from kwire.protocol.records import LENGTH_OVERHEAD, BatchHeader, parse_header
 
 LENGTH_POSITION: Final = 8
 _LENGTH: Final = Struct(">i")
+HEADERS_AT_ONCE: Final = 512
+"""Batches whose headers are read in one step of a search: some milliseconds."""
 
 
 class Candidate(NamedTuple):
@@ -23,8 +25,13 @@ class Candidate(NamedTuple):
     header: BatchHeader
 
 
-def batch_for_timestamp(segments: Segments, timestamp: int, start_offset: int) -> Candidate | None:
-    """The first batch at or after start_offset whose largest timestamp is at least this one."""
+def batch_for_timestamp(segments: Segments, timestamp: int, start_offset: int) -> Candidate | int | None:
+    """Return the first batch at or after start_offset whose largest timestamp is at least this one; None if none has.
+
+    After HEADERS_AT_ONCE batches the offset is returned from which the search is to go on: what the index says of a
+    segment's largest timestamp may be true of a batch below start_offset only, or of none.
+    """
+    headers = 0
     for segment in segments.from_offset(start_offset):
         segment.know_timestamps()
         if segment.max_timestamp < timestamp:
@@ -33,6 +40,9 @@ def batch_for_timestamp(segments: Segments, timestamp: int, start_offset: int) -
         for position, header in segment.walk(segment.position_of(first)):
             if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
                 return Candidate(segment.read_batch(position, header), header)
+            headers += 1
+            if headers == HEADERS_AT_ONCE:
+                return max(header.next_offset, start_offset)
     return None
 
 

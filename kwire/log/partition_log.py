@@ -293,8 +293,8 @@ class PartitionLog:
         entries_of = partial(transaction_check.checked_transactions, self)
         return self._guard(lambda: lookup.aborted_transactions(self.segments, start_offset, end_offset, entries_of))
 
-    def batch_for_timestamp(self, timestamp: int, start_offset: int) -> lookup.Candidate | None:
-        """The first batch that may hold a record with this timestamp or a later one (timestamp_search.py)."""
+    def batch_for_timestamp(self, timestamp: int, start_offset: int) -> lookup.Candidate | int | None:
+        """Return lookup.batch_for_timestamp; see timestamp_search.py."""
         return self._guard(lambda: lookup.batch_for_timestamp(self.segments, timestamp, start_offset))
 
     def max_timestamp(self) -> tuple[int, int] | None:

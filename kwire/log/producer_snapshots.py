@@ -120,8 +120,7 @@ class ProducerSnapshots:
                 logger.warning("Ignoring a producer snapshot: %s", error)
                 self.remove(offset)
                 continue
-            for entry in entries:
-                state.put(entry)
+            state.put_all(entries)
             state.end_offset = offset
             return
 

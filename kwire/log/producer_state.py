@@ -9,7 +9,8 @@ replays batches through update() from the newest snapshot on.
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -94,7 +95,7 @@ class ProducerState:
         self.entries: dict[int, ProducerEntry] = {}
         self.end_offset = 0
         """The state is that of the log up to here."""
-        self._ongoing: dict[int, int] = {}
+        self._ongoing: OrderedDict[int, int] = OrderedDict()
         """Producer id -> first offset of its open transaction; in order of those offsets, as they are appended."""
         self._unreplicated: deque[tuple[int, int]] = deque()
         """(first offset, marker's offset) of transactions whose marker may be above the high watermark, in the order of
@@ -191,13 +192,13 @@ class ProducerState:
         if first_offset == NO_TRANSACTION:
             return None
         del self._ongoing[header.producer_id]
-        last_stable_offset = min(self._ongoing.values(), default=offset + 1)
+        last_stable_offset = next(iter(self._ongoing.values()), offset + 1)
         self._unreplicated.append((first_offset, offset))
         return CompletedTransaction(header.producer_id, first_offset, offset, not marker.is_commit, last_stable_offset)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """The first offset whose outcome is open or not yet replicated."""
-        first = min(self._ongoing.values(), default=None)
+        first = next(iter(self._ongoing.values()), None)
         for first_offset, marker_offset in self._unreplicated:
             if marker_offset >= high_watermark and (first is None or first_offset < first):
                 first = first_offset
@@ -244,13 +245,16 @@ class ProducerState:
             del self.entries[producer_id]
         return len(expired)
 
-    def put(self, entry: ProducerEntry) -> None:
-        """Take an entry from a snapshot."""
-        if entry.producer_id == NO_PRODUCER_ID:
-            return
-        self.entries[entry.producer_id] = entry
-        if entry.current_transaction_first_offset != NO_TRANSACTION:
-            self._ongoing[entry.producer_id] = entry.current_transaction_first_offset
+    def put_all(self, entries: Iterable[ProducerEntry]) -> None:
+        """Take the entries of a snapshot, when there are no others."""
+        assert not self.entries
+        self.entries = {entry.producer_id: entry for entry in entries if entry.producer_id != NO_PRODUCER_ID}
+        open_ones = [
+            (entry.current_transaction_first_offset, entry.producer_id)
+            for entry in self.entries.values()
+            if entry.current_transaction_first_offset != NO_TRANSACTION
+        ]
+        self._ongoing.update((producer_id, first_offset) for first_offset, producer_id in sorted(open_ones))
 
 
 def _check_epoch(entry: ProducerEntry, epoch: int) -> None:

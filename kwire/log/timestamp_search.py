@@ -99,6 +99,9 @@ class TimestampSearch:
 
     def _look(self, low: int, high: int, start_offset: int, is_exact: bool, *, is_large: bool) -> Steps[_Looked | None]:
         candidate = self._log_now().batch_for_timestamp(low, start_offset)
+        while isinstance(candidate, int):
+            yield None
+            candidate = self._log_now().batch_for_timestamp(low, candidate)
         if candidate is None:
             return None
         batch, header = candidate

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import inspect
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.chunks import at_once
+from kwire.chunks import whole
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -101,10 +100,7 @@ class Caller:
             client_id="client",
         )
 
-        answer = api.handle(request, context)
-        if isinstance(answer, Generator) and not inspect.isawaitable(answer):
-            answer = at_once(answer)
-        return await answer if inspect.isawaitable(answer) else answer
+        return await whole(api.handle(request, context))
 
     def commit(self, version: int, *topics: OffsetCommitRequestTopic) -> list[tuple[str, int, int]]:
         request = OffsetCommitRequest(group_id="g", topics=list(topics))

@@ -104,7 +104,7 @@ class TestTransactionalOffsets:
         assert offsets.find("g", "t", 0) is None
         assert offsets.is_pending("g", "t", 0)
         assert offsets.has_open_transaction("g")
-        assert list(offsets.of_topic("t", 0)) == ["g"]
+        assert list(offsets.of_topic("t")) == [("g", 0)]
         offsets.replay_marker(7, is_commit=True)
         found = offsets.find("g", "t", 0)
         assert found is not None

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import inspect
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from kwire.chunks import at_once
+from kwire.chunks import whole
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import MetadataImage
@@ -170,10 +169,7 @@ class TransactionWorld:
         )
         services = cast("Services", self._services())
         context = RequestContext(services, client, "PLAINTEXT", api.key, version, 0, client_id)
-        answer = api.handle(request, context)
-        if isinstance(answer, Generator) and not inspect.isawaitable(answer):
-            answer = at_once(answer)
-        return await answer if inspect.isawaitable(answer) else answer
+        return await whole(api.handle(request, context))
 
     def _services(self) -> SimpleNamespace:
         return SimpleNamespace(

@@ -280,7 +280,7 @@ def test_the_newest_sound_snapshot_is_used(tmp_path):
     snapshots = ProducerSnapshots(RealDisk(), str(tmp_path))
     for offset in (5, 9, 12):
         state = ProducerState()
-        state.put(ProducerEntry(producer_id=offset))
+        state.put_all([ProducerEntry(producer_id=offset)])
         snapshots.take(state, offset)
     (tmp_path / "00000000000000000009.snapshot").write_bytes(b"broken")
     state = ProducerState()
@@ -299,3 +299,10 @@ def test_stray_snapshots_are_removed(tmp_path):
     snapshots.remove_strays({0, 30})
     assert snapshots.offsets == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_open_transaction_of_a_snapshot_is_known_in_any_order():
+    entries = [ProducerEntry(producer_id=number, current_transaction_first_offset=9 - number) for number in range(5)]
+    state = ProducerState()
+    state.put_all(entries)
+    assert state.first_unstable_offset(100) == 5

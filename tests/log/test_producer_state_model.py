@@ -191,8 +191,7 @@ class ProducerModel(RuleBasedStateMachine):
         """Of each producer's batches the last one is left; everything is taken for replicated."""
         data = encode_snapshot(self.state.entries.values())
         self.state = ProducerState()
-        for entry in decode_snapshot(data, "x"):
-            self.state.put(entry)
+        self.state.put_all(decode_snapshot(data, "x"))
         self.state.end_offset = self.high_watermark = self.end
         self.decided.clear()
         for known in self.known.values():

@@ -8,6 +8,7 @@ import pytest
 
 from kwire.log import timestamp_search
 from kwire.log.config import LogConfig
+from kwire.log.lookup import HEADERS_AT_ONCE
 from kwire.log.partition_log import PartitionLog
 from kwire.log.timestamp_search import RECORDS_AT_ONCE, TimestampOffset, TimestampSearch
 from kwire.protocol.compression import Codec, compress
@@ -146,3 +147,16 @@ def test_plain_and_stamped_batches(tmp_path: Path) -> None:
     stamped = open_at(tmp_path / "stamped", LogConfig(message_timestamp_type="LogAppendTime"))
     stamped.append(packed(record(-700, 0), 1, max_timestamp=NOW_MS - 700), leader_epoch=3)
     assert offset_for_timestamp(stamped, 0) == TimestampOffset(0, NOW_MS, 3)
+
+
+def test_batches_below_the_timestamp_are_passed_over_a_few_at_a_time(tmp_path: Path) -> None:
+    """The segment's largest timestamp may be that of a record that was deleted."""
+    count = 3 * HEADERS_AT_ONCE
+    old = (plain(b"v", timestamp=NOW_MS) for _ in range(count))
+    log = stored(tmp_path, plain(b"newest", timestamp=NOW_MS + 90), *old, plain(b"v", timestamp=NOW_MS + 40))
+    log.delete_records_before(1)
+    turns: list[int] = []
+    steps = TimestampSearch(lambda: log, InPlace()).first(NOW_MS + 30)
+    found = through(steps, after_each=lambda: turns.append(1))
+    assert found == TimestampOffset(count + 1, NOW_MS + 40, 3)
+    assert len(turns) >= count // HEADERS_AT_ONCE

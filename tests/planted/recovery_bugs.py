@@ -114,14 +114,14 @@ def a_restart_forgets_recent_batches(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T13", "log/test_recovery.py::test_a_clean_close_is_opened_without_a_scan")
 def a_restart_forgets_open_transactions(patch: pytest.MonkeyPatch) -> None:
-    """A snapshot's entry does not count as an open transaction."""
-    put = ProducerState.put
+    """A snapshot's entries do not count as open transactions."""
+    put_all = ProducerState.put_all
 
-    def put_without_transaction(state: ProducerState, entry: Any) -> None:
-        put(state, entry)
-        state._ongoing.pop(entry.producer_id, None)
+    def put_without_transactions(state: ProducerState, entries: Any) -> None:
+        put_all(state, entries)
+        state._ongoing.clear()
 
-    patch.setattr(ProducerState, "put", put_without_transaction)
+    patch.setattr(ProducerState, "put_all", put_without_transactions)
 
 
 @_bug("S8", "log/test_producer_state.py::test_truncation_takes_producers_back")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import OrderedDict
 from typing import Any, Final
 
 import pytest
@@ -104,7 +105,7 @@ def the_last_stable_offset_passes_an_open_transaction(patch: pytest.MonkeyPatch)
         known = dict(state._ongoing)
         update(state, header, base_offset)
         if known:
-            state._ongoing = known | {header.producer_id: known.get(header.producer_id, 2**62)}
+            state._ongoing = OrderedDict(known | {header.producer_id: known.get(header.producer_id, 2**62)})
 
     patch.setattr(ProducerState, "update", update_one)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
 from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
 from kwire.coordinator.group.committing import Committing
@@ -36,6 +38,9 @@ from kwire.protocol.messages.group_records import (
 from kwire.seams import Chance, Clock
 
 logger = logging.getLogger("kwire.coordinator")
+
+EXPIRED_AT_ONCE: Final = 1000
+"""Groups and offsets that are looked at for expiration in one step of the event loop."""
 
 
 class GroupMachine:
@@ -150,9 +155,9 @@ class GroupMachine:
         ]
         return [*records, group_tombstone(group_id)]
 
-    def forget_partition(self, topic: str, partition: int) -> Change | None:
-        """The partition was deleted: so are its committed offsets."""
-        records = [offset_tombstone(group_id, topic, partition) for group_id in self.offsets.of_topic(topic, partition)]
+    def forget_topic(self, topic: str) -> Change | None:
+        """The topic was deleted: so are its committed offsets."""
+        records = [offset_tombstone(group_id, topic, partition) for group_id, partition in self.offsets.of_topic(topic)]
         return Write(answer=None, records=records, atomic=False) if records else None
 
     def _schedule_expiration(self) -> None:
@@ -160,9 +165,22 @@ class GroupMachine:
 
     def _expire(self) -> Change | None:
         self._schedule_expiration()
+        return self._expire_some(list(self.groups), 0)
+
+    def _expire_some(self, group_ids: Sequence[str], start: int) -> Change | None:
+        """Remove what has expired of the groups from `start` on, as many as one step may take; the rest follows."""
         records: list[GroupRecord] = []
         now_ms = self._clock.wall_ms()
-        for group in self.groups.values():
+        looked_at = 0
+        for number in range(start, len(group_ids)):
+            if looked_at >= EXPIRED_AT_ONCE:
+                self._timers.schedule("rest of expiration", 0, partial(self._expire_some, group_ids, number))
+                break
+            group_id = group_ids[number]
+            group = self.groups.get(group_id)
+            if group is None:
+                continue
+            looked_at += 1 + sum(map(len, self.offsets.of_group(group_id).values()))
             tombstones, nothing_left = expired_offsets(
                 group, self.offsets, now_ms=now_ms, retention_ms=self._config.offsets_retention_ms
             )

@@ -25,6 +25,8 @@ class Offsets:
         self._committed: dict[str, TopicOffsets] = {}
         self._pending: dict[int, dict[str, TopicOffsets]] = {}
         """By producer id, the offsets of its open transaction."""
+        self._groups_of_topic: dict[str, dict[str, None]] = {}
+        """The groups that have, or had, an offset of a topic here."""
 
     # --- questions
 
@@ -50,13 +52,13 @@ class Offsets:
     def has_open_transaction(self, group_id: str) -> bool:
         return any(group_id in groups for groups in self._pending.values())
 
-    def of_topic(self, topic: str, partition: int) -> Iterator[str]:
-        """The groups that have committed, or are about to commit, an offset of this partition."""
-        found: dict[str, None] = {}
-        for groups in (self._committed, *self._pending.values()):
-            for group_id, topics in groups.items():
-                if partition in topics.get(topic, {}):
-                    found[group_id] = None
+    def of_topic(self, topic: str) -> Iterator[tuple[str, int]]:
+        """(group, partition) of each offset of the topic that is committed, or about to be."""
+        found: dict[tuple[str, int], None] = {}
+        for group_id in self._groups_of_topic.get(topic, ()):
+            for groups in (self._committed, *self._pending.values()):
+                for partition in groups.get(group_id, _NOTHING).get(topic, ()):
+                    found[group_id, partition] = None
         return iter(found)
 
     # --- replay
@@ -65,13 +67,28 @@ class Offsets:
         if value is None:
             for groups in (self._committed, *self._pending.values()):
                 _remove(groups, key.group, key.topic, key.partition)
+            self._forget_group_of_topic(key.group, key.topic)
             return
+        self._groups_of_topic.setdefault(key.topic, {})[key.group] = None
         groups = self._committed if producer_id == NO_PRODUCER_ID else self._pending.setdefault(producer_id, {})
         _put(groups, key.group, key.topic, key.partition, committed_offset(value, offset))
 
+    def _forget_group_of_topic(self, group_id: str, topic: str) -> None:
+        if any(topic in groups.get(group_id, _NOTHING) for groups in (self._committed, *self._pending.values())):
+            return
+        groups = self._groups_of_topic.get(topic, {})
+        groups.pop(group_id, None)
+        if not groups:
+            self._groups_of_topic.pop(topic, None)
+
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
         pending = self._pending.pop(producer_id, None)
-        if pending is None or not is_commit:
+        if pending is None:
+            return
+        if not is_commit:
+            for group_id, topics in pending.items():
+                for topic in topics:
+                    self._forget_group_of_topic(group_id, topic)
             return
         for group_id, topics in pending.items():
             for topic, partitions in topics.items():

@@ -1,0 +1,48 @@
+"""Many offsets that expire at once are removed in steps, between which the event loop turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from kwire.coordinator.group.classic_group import ClassicGroup
+from kwire.coordinator.group.config import GroupConfig
+from kwire.coordinator.group.machine import EXPIRED_AT_ONCE, GroupMachine
+from kwire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from kwire.protocol.records import NO_PRODUCER_ID
+from kwire.seams import SystemChance
+from tests.log.support import ManualClock
+
+
+class Scheduled:
+    """Timers that a test fires."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, tuple[float, Callable[[], Any]]] = {}
+
+    def schedule(self, name: str, delay_ms: float, step: Callable[[], Any]) -> None:
+        self.steps[name] = (delay_ms, step)
+
+
+def test_the_groups_that_one_step_leaves_are_looked_at_in_the_next() -> None:
+    timers = Scheduled()
+    machine = GroupMachine(
+        cast("Any", timers),
+        config=GroupConfig(),
+        clock=ManualClock(),
+        chance=SystemChance(1),
+        has_room=lambda _: True,
+    )
+    partitions = EXPIRED_AT_ONCE // 2
+    for group_id in ("a", "b", "c", "d"):
+        machine.groups[group_id] = ClassicGroup(group_id, state_timestamp_ms=0)
+        for index in range(partitions):
+            key = OffsetCommitKey(group=group_id, topic="t", partition=index)
+            machine.offsets.replay(key, OffsetCommitValue(offset=1, commit_timestamp=0), index, NO_PRODUCER_ID)
+    removed: list[int] = []
+    step: Callable[[], Any] | None = machine._expire
+    while step is not None:
+        timers.steps.pop("rest of expiration", None)
+        removed.append(len(step().records))
+        _, step = timers.steps.get("rest of expiration", (0.0, None))
+    assert removed == [2 * (partitions + 1), 2 * (partitions + 1)]
