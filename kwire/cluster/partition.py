@@ -22,10 +22,11 @@ from kwire.cluster.image import PartitionImage
 from kwire.cluster.replication.divergence import EpochEnd, truncation_offset
 from kwire.cluster.replication.in_sync import InSync, Peers
 from kwire.log.append_result import AppendResult
-from kwire.log.batch_validation import AppendOrigin
+from kwire.log.batch_validation import AppendOrigin, Validated
 from kwire.log.disk import DiskFailure
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.primitives import Buffer
 from kwire.protocol.records import iterate_headers
 
 logger = logging.getLogger("kwire.cluster.partition")
@@ -151,13 +152,13 @@ class Partition:
     # --- writing
 
     def append(
-        self, batches: bytearray | memoryview | bytes, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT
+        self, batches: Buffer, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT, validated: Validated | None = None
     ) -> AppendResult:
         """Append as the leader; the batches are patched in place. Raises KafkaError, and then nothing is stored."""
         log = self.log
         if acks == ACKS_ALL and len(self.image.isr) < log.config.min_insync_replicas:
             self._check_insync_replicas()
-        result = log.append(batches, leader_epoch=self.image.leader_epoch, origin=origin)
+        result = log.append(batches, leader_epoch=self.image.leader_epoch, origin=origin, validated=validated)
         if not result.is_duplicate:
             self._appended(len(batches))
         return result

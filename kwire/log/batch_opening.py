@@ -9,6 +9,8 @@ from kwire.protocol.compression import CODEC_NAMES, Codec, CompressionError, Dec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import BatchHeader, batch_body
 
+AT_ONCE_BYTES_MAX: Final = 1024 * 1024
+"""Largest body that is decompressed or compressed on the event loop, which takes a few milliseconds."""
 DECOMPRESSED_FACTOR: Final = 8
 """A batch may grow to this many times max.message.bytes when it is opened ..."""
 DECOMPRESSED_BYTES_LEAST: Final = 8 * 1024**2
@@ -47,6 +49,16 @@ def open_body(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:
         return batch_body(batch, 0, header, bytes_max)
     except DecompressedTooLargeError as error:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+    except CompressionError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+
+def open_small_body(batch: bytes, header: BatchHeader) -> bytes | None:
+    """The records as plain bytes; None when they are more than AT_ONCE_BYTES_MAX."""
+    try:
+        return batch_body(batch, 0, header, AT_ONCE_BYTES_MAX)
+    except DecompressedTooLargeError:
+        return None
     except CompressionError as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 

@@ -8,14 +8,24 @@ answered from the header: keys that a compacted topic needs, a bound on old time
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Generator
 from enum import Enum
-from typing import Final, NoReturn
+from functools import partial
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from crc32c import crc32c
 
-from kwire.log.batch_opening import must_open, open_body, pack, target_codec
+from kwire.log.batch_opening import AT_ONCE_BYTES_MAX, must_open, open_body, open_small_body, pack, target_codec
 from kwire.log.config import INT64_MAX, LogConfig
-from kwire.log.record_walk import MalformedRecordError, RecordFault, WalkRules, walk_plain, walk_records
+from kwire.log.large_batches import LargeBatches
+from kwire.log.record_walk import (
+    PLAIN_RECORDS_MAX,
+    MalformedRecordError,
+    RecordFault,
+    WalkRules,
+    walk_plain,
+    walk_records,
+)
 from kwire.protocol.compression import Codec
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -40,11 +50,18 @@ from kwire.protocol.records import (
     set_max_timestamp,
 )
 
+T = TypeVar("T")
+
+MAGIC: Final = 2
 COPIED_BYTES_MAX: Final = 4096
 LENGTH_LEAST: Final = 14
 """The smallest batch length of any format: magic 0 without a record."""
 
 _NOT_PLAIN_FLAGS: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | CONTROL_FLAG
+
+
+Steps = Generator[Awaitable[Any] | None, Any, T]
+"""Work in steps: None is yielded where others may run, an awaitable where it must be waited for its result."""
 
 
 class AppendOrigin(Enum):
@@ -144,6 +161,57 @@ def _refuse_magic(magic: int) -> NoReturn:
     raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"invalid magic {magic} in a record batch")
 
 
+class ValidatedBatch(NamedTuple):
+    """A batch that was validated before its append, in steps."""
+
+    batch: bytes
+    header: BatchHeader
+    config: LogConfig
+    """The configuration of the topic that it was validated for."""
+
+
+Validated = ValidatedBatch | KafkaError
+"""What came of it: the error is raised where the batch would be appended."""
+
+
+def takes_long(batch: bytes, config: LogConfig, now_ms: int) -> bool:
+    """Return True if each record of a client's batch must be looked at, and may be one of many."""
+    if len(batch) < BATCH_HEADER_BYTES or batch[MAGIC_POSITION] != MAGIC:
+        return False
+    header = read_header(batch, 0)
+    if header.attributes & CODEC_MASK > Codec.ZSTD or header.attributes & CONTROL_FLAG:
+        return False  # refused
+    if header.codec is target_codec(header, config):
+        if header.codec is Codec.NONE:
+            return header.record_count > PLAIN_RECORDS_MAX
+        return must_open(header, config, now_ms)
+    return True
+
+
+def validate_in_steps(batch: bytes, config: LogConfig, now_ms: int, large_batches: LargeBatches) -> Steps[Validated]:
+    """Check a client's batch as `validate_batch` does, a few records at a time."""
+    try:
+        header = check_frame(batch)
+        _check_header(batch, header, config, _CLIENT)
+        batch, header = yield from _look_inside(batch, header, config, now_ms, large_batches)
+    except KafkaError as error:
+        return error
+    return ValidatedBatch(batch, header, config)
+
+
+def ready_batch(
+    batch: bytes, config: LogConfig, origin: AppendOrigin, now_ms: int, validated: Validated | None
+) -> tuple[bytes, BatchHeader]:
+    """Return a batch as it is to be appended: as it was validated for this configuration, or validated now."""
+    if validated is None:
+        return validate_batch(batch, check_frame(batch), config, origin, now_ms)
+    if isinstance(validated, KafkaError):
+        raise validated
+    if validated.config is not config:
+        return validate_batch(batch, check_frame(batch), config, origin, now_ms)
+    return _stamp(validated.batch, validated.header, config, validated.header.max_timestamp, now_ms)
+
+
 def validate_batch(
     batch: bytes,
     header: BatchHeader,
@@ -152,6 +220,20 @@ def validate_batch(
     now_ms: int,
 ) -> tuple[bytes, BatchHeader]:
     """Check one batch from a client or coordinator; returns it ready but for offset and leader epoch."""
+    _check_header(batch, header, config, origin)
+    if config.stores_plain_batches_as_they_are and not header.attributes & _NOT_PLAIN_FLAGS:
+        span = walk_plain(batch, header.record_count, config.needs_keys, start=BATCH_HEADER_BYTES)
+        base_timestamp = header.base_timestamp
+        if (
+            span is not None
+            and base_timestamp + span[1] == header.max_timestamp <= now_ms + config.message_timestamp_after_max_ms
+            and base_timestamp + span[0] >= now_ms - config.message_timestamp_before_max_ms
+        ):
+            return batch, header
+    return _validate_thoroughly(batch, header, config, now_ms)
+
+
+def _check_header(batch: bytes, header: BatchHeader, config: LogConfig, origin: AppendOrigin) -> None:
     attributes, count = header.attributes, header.record_count
     if header.length + LENGTH_OVERHEAD > config.max_message_bytes:
         if origin is _CLIENT and header.base_offset:
@@ -170,16 +252,6 @@ def validate_batch(
         or header.producer_id != NO_PRODUCER_ID
     ):
         _check_client_header(header)
-    if config.stores_plain_batches_as_they_are and not attributes & _NOT_PLAIN_FLAGS:
-        span = walk_plain(batch, count, config.needs_keys, start=BATCH_HEADER_BYTES)
-        base_timestamp = header.base_timestamp
-        if (
-            span is not None
-            and base_timestamp + span[1] == header.max_timestamp <= now_ms + config.message_timestamp_after_max_ms
-            and base_timestamp + span[0] >= now_ms - config.message_timestamp_before_max_ms
-        ):
-            return batch, header
-    return _validate_thoroughly(batch, header, config, now_ms)
 
 
 def _crc(batch: bytes) -> int:
@@ -199,11 +271,9 @@ def _validate_thoroughly(
     if header.attributes & CONTROL_FLAG:
         # Brokers wrote it: its records are no user's, and it is stored as uncompressed as it came.
         return _stamp(batch, header, config, header.max_timestamp, now_ms)
-    target = target_codec(header, config)
-    if codec == Codec.NONE and target is Codec.NONE:
-        body = batch[BATCH_HEADER_BYTES:]
-        return _stamp(batch, header, config, _check_records(body, header, config, now_ms), now_ms)
-    return _validate_compressed(batch, header, config, target, now_ms)
+    if codec and header.codec is target_codec(header, config) and not must_open(header, config, now_ms):
+        return _stamp(batch, header, config, header.max_timestamp, now_ms)
+    return _at_once(_look_inside(batch, header, config, now_ms, None))
 
 
 def _check_client_header(header: BatchHeader) -> None:
@@ -224,8 +294,8 @@ def _check_client_header(header: BatchHeader) -> None:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"sequence number {header.base_sequence} with a producer id")
 
 
-def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -> int:
-    """Walk the records; returns the largest timestamp among them."""
+def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -> Generator[None, None, int]:
+    """Walk the records, some at a time; returns the largest timestamp among them."""
     rules = WalkRules(
         needs_key=config.needs_keys,
         oldest=NO_TIMESTAMP,
@@ -240,12 +310,22 @@ def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: 
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "producers must not set the timestamp type to LogAppendTime")
     faults: list[RecordFault] = []
     try:
-        max_timestamp = walk_records(body, header.record_count, header.base_timestamp, rules, faults)
+        max_timestamp = yield from walk_records(body, header.record_count, header.base_timestamp, rules, faults)
     except MalformedRecordError as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
     if faults:
         _refuse_records(faults)
     return max_timestamp
+
+
+def _at_once(steps: Steps[T]) -> T:
+    """Return the result of steps that wait for nothing."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 def _refuse_records(faults: list[RecordFault]) -> NoReturn:
@@ -260,24 +340,50 @@ def _refuse_records(faults: list[RecordFault]) -> NoReturn:
     )
 
 
-def _validate_compressed(
-    batch: bytes, header: BatchHeader, config: LogConfig, target: Codec, now_ms: int
-) -> tuple[bytes, BatchHeader]:
-    keep = header.codec is target
-    if keep and not must_open(header, config, now_ms):
-        return _stamp(batch, header, config, header.max_timestamp, now_ms)
-    body = open_body(batch, header, config)
-    max_timestamp = _check_records(body, header, config, now_ms)
-    if keep:
-        return _stamp(batch, header, config, max_timestamp, now_ms)
-    packed = pack(body, target, config)
+def _look_inside(
+    batch: bytes, header: BatchHeader, config: LogConfig, now_ms: int, large_batches: LargeBatches | None
+) -> Steps[tuple[bytes, BatchHeader]]:
+    """Check each record, and have the batch in the topic's codec; what is large holds a place among `large_batches`.
+
+    Without these nothing is waited for, and all is done in the steps themselves.
+    """
+    keeps_codec = header.codec is target_codec(header, config)
+    body: bytes | None = batch[BATCH_HEADER_BYTES:]
+    if header.codec is not Codec.NONE:
+        body = open_small_body(batch, header) if large_batches is not None else open_body(batch, header, config)
+    if large_batches is None or _is_small(body, header, keeps_codec=keeps_codec):
+        assert body is not None
+        max_timestamp = yield from _check_records(body, header, config, now_ms)
+        packed = None if keeps_codec else pack(body, target_codec(header, config), config)
+    else:
+        yield large_batches.enter()
+        try:
+            if body is None:
+                body = yield large_batches.unpack(partial(open_body, batch, header, config))
+            max_timestamp = yield from _check_records(body, header, config, now_ms)
+            packed = None
+            if not keeps_codec:
+                packed = yield large_batches.unpack(partial(pack, body, target_codec(header, config), config))
+        finally:
+            large_batches.leave()
+    if packed is not None:
+        batch, header = _packed(batch, packed, config, target_codec(header, config))
+    return _stamp(batch, header, config, max_timestamp, now_ms)
+
+
+def _is_small(body: bytes | None, header: BatchHeader, *, keeps_codec: bool) -> bool:
+    is_quickly_packed = body is not None and (keeps_codec or len(body) <= AT_ONCE_BYTES_MAX)
+    return is_quickly_packed and header.record_count <= PLAIN_RECORDS_MAX
+
+
+def _packed(batch: bytes, packed: bytes, config: LogConfig, codec: Codec) -> tuple[bytes, BatchHeader]:
     header = parse_header(batch)
-    header.attributes = header.attributes & ~CODEC_MASK | target
+    header.attributes = header.attributes & ~CODEC_MASK | codec
     converted = bytes(assemble_batch(header, packed))
     header = parse_header(converted)
     if header.size_in_bytes > config.max_message_bytes:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "the batch is too large in the topic's compression.type")
-    return _stamp(converted, header, config, max_timestamp, now_ms)
+    return converted, header
 
 
 def _stamp(

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from kwire.log import flushing, lookup, retention, rolling, transaction_check, truncation
 from kwire.log.append_result import AppendResult
-from kwire.log.batch_validation import AppendOrigin, check_frame, check_given_offsets, validate_batch
+from kwire.log.batch_validation import AppendOrigin, Validated, check_given_offsets, ready_batch
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_metadata
 from kwire.log.config import LogConfig
 from kwire.log.disk import Data, Disk, DiskFailure, DiskFullError
@@ -131,8 +131,9 @@ class PartitionLog:
         leader_epoch: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
+        validated: Validated | None = None,
     ) -> AppendResult:
-        """Store batches and say where.
+        """Store batches and say where; `validated` is what validate_in_steps said of a client's batch.
 
         Raises KafkaError with the code that Kafka answers, or DiskFailure; nothing is stored then.
         """
@@ -142,7 +143,7 @@ class PartitionLog:
             return self._append_given_offsets(memoryview(batches), leader_epoch, origin)
         batch = batches if isinstance(batches, bytes) else bytes(batches)
         now_ms = self._clock.wall_ms()
-        batch, header = validate_batch(batch, check_frame(batch), self.config, origin, now_ms)
+        batch, header = ready_batch(batch, self.config, origin, now_ms, validated)
         size = len(batch)
         if size > self.config.segment_bytes:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than a segment may have")

@@ -7,16 +7,21 @@ is judged by walk_records(), which decides and explains.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kwire.protocol.records import NO_TIMESTAMP
 
+RECORDS_AT_ONCE: Final = 512
+"""Records that are walked in one step of the event loop: about a millisecond."""
 FAULTS_MAX: Final = 100
 """Faulty records that one answer lists; the batch is refused all the same."""
 
 _ONE_BYTE_DELTAS: Final = 64
 _TWO_BYTE_DELTAS: Final = 8192
+PLAIN_RECORDS_MAX: Final = _TWO_BYTE_DELTAS
+"""Most records of a batch that are checked in one step of the event loop."""
 _ALIKE_LEAST: Final = 8 if __file__.endswith(".py") else _TWO_BYTE_DELTAS + 1
 """Fewer records than this are checked faster one by one; where this module is compiled, all are."""
 _MIXED_MOST: Final = 64
@@ -65,7 +70,7 @@ def walk_plain(batch: bytes, record_count: int, needs_key: bool, *, start: int =
     The base timestamp itself counts as delta 0: a batch without a record at delta 0 gets a wider range than it has.
     Records that are built alike are checked column by column, the others one by one.
     """
-    if record_count > _TWO_BYTE_DELTAS:
+    if record_count > PLAIN_RECORDS_MAX:
         return None
     index = smallest = largest = 0
     position = start
@@ -213,10 +218,10 @@ def _layout(body: bytes, start: int, needs_key: bool, delta_bytes: int) -> tuple
 
 def walk_records(
     body: bytes, record_count: int, base_timestamp: int, rules: WalkRules, faults: list[RecordFault]
-) -> int:
+) -> Generator[None, None, int]:
     """Check that body is exactly record_count well-formed records; returns the largest timestamp.
 
-    Records that are well-formed but not taken are noted in faults.
+    Records that are well-formed but not taken are noted in faults. Yields after every RECORDS_AT_ONCE records.
     """
     max_timestamp = NO_TIMESTAMP
     position = index = 0
@@ -231,6 +236,8 @@ def walk_records(
             max_timestamp = max(max_timestamp, timestamp)
             _judge_record(index, timestamp, has_key, rules, faults)
             index += 1
+            if index % RECORDS_AT_ONCE == 0:
+                yield
     except IndexError as error:
         raise MalformedRecordError(f"record {index} ends early") from error
     if index != record_count:

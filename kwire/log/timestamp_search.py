@@ -6,11 +6,13 @@ mebibyte is unpacked by a worker, one batch at a time for all who search: many s
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kwire.log.batch_opening import AT_ONCE_BYTES_MAX
 from kwire.log.config import INT64_MAX
+from kwire.log.large_batches import LargeBatches
 from kwire.protocol.compression import DecompressedTooLargeError
 from kwire.protocol.records import BatchHeader, InvalidRecordsError, batch_body, read_varint
 from kwire.protocol.wrapping import as_int64
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from kwire.chunks import Steps
     from kwire.log.partition_log import PartitionLog
 
-AT_ONCE_BYTES_MAX: Final = 1024 * 1024
-"""Largest decompressed batch that is decompressed on the event loop, which takes a few milliseconds."""
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
 RECORDS_AT_ONCE: Final = 512
@@ -37,20 +37,6 @@ class TimestampOffset(NamedTuple):
 
 _Looked = tuple[BatchHeader, "tuple[int, int] | None"]
 """A batch that was looked into, and the (offset, timestamp) that was found there."""
-
-
-class LargeBatches(Protocol):
-    """Decompression of batches that are too large for the event loop: one batch at a time."""
-
-    def enter(self) -> Awaitable[object]:
-        """Acquire the right to decompress; call `leave` when the batch is no longer needed."""
-        ...
-
-    def leave(self) -> None: ...
-
-    def unpack(self, call: Callable[[], bytes]) -> Awaitable[bytes]:
-        """Run it in a worker."""
-        ...
 
 
 class TimestampSearch:

@@ -13,7 +13,7 @@ tests hold the two against each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be, write_i64_be
 
@@ -21,12 +21,13 @@ from kwire.protocol.codec import Decoder
 from kwire.protocol.error_codes import EncodeError, ProtocolError
 from kwire.protocol.framing import Framer
 from kwire.protocol.primitives import Buffer
-from kwire.protocol.schema import ELEMENTS_MAX
 from kwire.protocol.wire import STRING_BYTES_MAX, read_rest, read_string_length, skip_tags, uuid_from
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+PRODUCED_ELEMENTS_MAX: Final = 10_000
+"""Topics and partitions of a request: they are read in one step."""
 LOG_START_SINCE: Final = 5
 RECORD_ERRORS_SINCE: Final = 8
 FLEXIBLE_SINCE: Final = 9
@@ -49,11 +50,14 @@ class ProducedPartition:
         "log_start_offset",
         "record_errors",
         "records",
+        "validated",
     )
 
     def __init__(self, index: int, records: bytes | None) -> None:
         self.index = index
         self.records = records
+        self.validated: Any = None
+        """What a validation in steps, before the append, came to (kwire.log.batch_validation.Validated)."""
         self.error_code = 0
         self.base_offset = -1
         self.log_append_time_ms = -1
@@ -225,7 +229,7 @@ def _count_elements(count: int, smallest: int, rest: int, elements: int) -> int:
         raise ProtocolError(f"an array has length {count}")
     if count * smallest > rest:
         raise ProtocolError(f"an array claims {count} elements")
-    if elements + count > ELEMENTS_MAX:
+    if elements + count > PRODUCED_ELEMENTS_MAX:
         raise ProtocolError(f"an array brings the request to {elements + count} elements")
     return elements + count
 

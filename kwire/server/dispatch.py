@@ -9,6 +9,7 @@ Everything that depends on API and version alone (compiled decoder, handler) is 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -62,7 +63,7 @@ class Api:
     stable_max: int | None = None
     """The highest version served, where the newest declared one is not stable in 4.3.1."""
     pipelined: bool = False
-    """Whether later requests of the connection may start while this one waits for its answer."""
+    """Whether later requests of the connection may start while a future of this one waits for its answer."""
     codec: HandWrittenCodec | None = None
     """What reads and writes bodies in place of the codec that is compiled from `request` and `response`."""
 
@@ -184,7 +185,8 @@ class Dispatcher:
         return Pending(
             outcome,
             lambda response: self._answer_later(route, context, len(frame), response, spent_ms),
-            pipelined=route.pipelined,
+            # A coroutine has work left to do, which later requests must not come before.
+            pipelined=route.pipelined and isinstance(outcome, asyncio.Future),
         )
 
     def _find(self, key: int, version: int) -> Route:

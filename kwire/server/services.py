@@ -10,8 +10,8 @@ from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
 from kwire.log.disk import Disk
+from kwire.log.large_batches import LargeBatches
 from kwire.log.log_manager import LogManager
-from kwire.log.timestamp_search import LargeBatches
 from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Chance, Clock, Workers
 from kwire.server.authorization import Authorizer

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kwire.chunks import at_once
 from kwire.log.record_walk import MalformedRecordError, WalkRules, walk_plain, walk_records
 from kwire.protocol.records import InvalidRecordsError, Record, decode_records, encode_batch, parse_header
 from tests.log.support import changed
@@ -33,7 +34,7 @@ def test_both_walks_accept_what_was_encoded(records):
     header = parse_header(data)
     body = bytes(data[61:])
     largest = max(record.timestamp for record in records)
-    assert walk_records(body, len(records), header.base_timestamp, RULES, []) == largest
+    assert at_once(walk_records(body, len(records), header.base_timestamp, RULES, [])) == largest
     span = walk_plain(body, len(records), needs_key=False)
     if span is not None:
         assert header.base_timestamp + span[1] == largest
@@ -115,8 +116,8 @@ def test_noise_is_judged_alike(body, count):
 def agree(body: bytes, count: int) -> None:
     expected = well_formed(body, count)
     if expected:
-        walk_records(body, count, 0, RULES, [])
+        at_once(walk_records(body, count, 0, RULES, []))
     else:
         with pytest.raises(MalformedRecordError):
-            walk_records(body, count, 0, RULES, [])
+            at_once(walk_records(body, count, 0, RULES, []))
         assert walk_plain(body, count, needs_key=False) is None

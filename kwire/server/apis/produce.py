@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
-from typing import Final
+from typing import Any, Final
 
+from kwire.chunks import Steps, in_turns
 from kwire.cluster.partition import Partition
 from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.coordinator.transaction.gate import Entry, Visa
 from kwire.coordinator.transaction.initialising import Producer
-from kwire.log.batch_validation import check_frame
+from kwire.log.batch_validation import check_frame, takes_long, validate_in_steps
 from kwire.log.disk import DiskFailure
+from kwire.log.record_walk import PLAIN_RECORDS_MAX
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -29,7 +31,8 @@ from kwire.protocol.produce_exchange import (
     exchange_decoder,
     exchange_framer,
 )
-from kwire.protocol.records import CODEC_MASK, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, BatchHeader
+from kwire.protocol.records import BATCH_HEADER_BYTES, CODEC_MASK, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, BatchHeader
+from kwire.seams import Clock
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.current_leaders import current_leader, node_endpoint
@@ -45,6 +48,8 @@ ZSTD_SINCE: Final = 7
 ABORTABLE_SINCE: Final = 11
 ADDS_TO_TRANSACTION_SINCE: Final = 12
 ATTRIBUTES_LOW_BYTE: Final = 22
+RECORD_COUNT: Final = slice(57, 61)
+"""Where a batch says how many records it has."""
 _WITHOUT_LOG_START: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -61,8 +66,13 @@ _WITHOUT_LOG_START: Final = frozenset(
 )
 """Refusals that Kafka answers without the start of the log; with all others of an existing partition it comes."""
 _ACKS: Final = (-1, 0, 1)
+APPENDED_AT_ONCE: Final = 128
+"""Batches that are appended in one step of the event loop."""
+_MANY_RECORDS: Final = PLAIN_RECORDS_MAX.to_bytes(4, "big")
 AtGate = tuple[Partition, ProducedPartition, BatchHeader]
 """A batch that begins its transaction in a partition."""
+Appended = tuple[list[Append], list[AtGate]]
+"""What is left to be done when the batches of a request are appended."""
 
 
 class _FencedError(KafkaError):
@@ -73,24 +83,30 @@ def handle(
     exchange: ProduceExchange, context: RequestContext
 ) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
     """Append every batch; the outcome is noted beside it."""
-    acks = exchange.acks
     refused = None
-    is_transactional = exchange.transactional_id is not None
-    if is_transactional or acks not in _ACKS:
+    if exchange.transactional_id is not None or exchange.acks not in _ACKS:
         refused = _refusal(exchange, context)
+    if refused is None and _takes_long(exchange, context):
+        return _begin_steps(exchange, context)
     waiting: list[Append] = []
     at_gate: list[AtGate] = []
     for topic in exchange.topics:
         name, why = _resolve(topic, context, refused)
         for data in topic.partitions:
             if why is None:
-                _append(name, data, exchange, context, is_transactional, waiting, at_gate)
+                _append(name, data, exchange, context, waiting, at_gate)
             else:
                 _refuse(data, why)
+    return _answer(exchange, waiting, at_gate, context)
+
+
+def _answer(
+    exchange: ProduceExchange, waiting: list[Append], at_gate: list[AtGate], context: RequestContext
+) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
     answer: Awaitable[ProduceExchange] | None = None
     if at_gate:
         answer = _enter(exchange, at_gate, waiting, context)
-    if acks == 0:
+    if exchange.acks == 0:
         if answer is not None:
             return _unanswered(answer)
         _close_on_error(exchange.topics)
@@ -100,6 +116,83 @@ def handle(
     if waiting:
         return DurableAnswer(exchange, waiting, context.services.partitions).future
     return exchange
+
+
+def _takes_long(exchange: ProduceExchange, context: RequestContext) -> bool:
+    """Return True if a batch must be looked into, record by record, or if there are many."""
+    count = 0
+    for topic in exchange.topics:
+        partitions = topic.partitions
+        count += len(partitions)
+        for data in partitions:
+            records = data.records
+            if records is None or len(records) < BATCH_HEADER_BYTES:
+                continue
+            is_candidate = records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK or records[RECORD_COUNT] > _MANY_RECORDS
+            if is_candidate and _is_long(_partition_of(topic, data, context), data, context.services.clock):
+                return True
+    return count > APPENDED_AT_ONCE
+
+
+def _is_long(partition: Partition | None, data: ProducedPartition, clock: Clock) -> bool:
+    return (
+        partition is not None
+        and partition.is_led
+        and data.records is not None
+        and takes_long(data.records, partition.log.config, clock.wall_ms())
+    )
+
+
+def _partition_of(topic: ProducedTopic, data: ProducedPartition, context: RequestContext) -> Partition | None:
+    name = topic.name if topic.topic_id is None else context.services.image.topic_names.get(topic.topic_id, "")
+    return context.services.partitions.get(name, data.index)
+
+
+def _begin_steps(
+    exchange: ProduceExchange, context: RequestContext
+) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
+    """The first step may be the whole; else a coroutine goes on, which runs to its end if the client leaves."""
+    steps = _append_in_steps(exchange, context)
+    try:
+        waits_for = next(steps)
+    except StopIteration as end:
+        waiting, at_gate = end.value
+        return _answer(exchange, waiting, at_gate, context)
+    return _go_on(steps, waits_for, exchange, context)
+
+
+async def _go_on(
+    steps: Steps[Appended], waits_for: Awaitable[Any] | None, exchange: ProduceExchange, context: RequestContext
+) -> ProduceExchange | None:
+    waiting, at_gate = await in_turns(steps, waits_for)
+    answer = _answer(exchange, waiting, at_gate, context)
+    return answer if answer is None or isinstance(answer, ProduceExchange) else await answer
+
+
+def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Steps[Appended]:
+    """Append every batch in order; one that takes long is validated before."""
+    waiting: list[Append] = []
+    at_gate: list[AtGate] = []
+    clock = context.services.clock
+    count = 0
+    for topic in exchange.topics:
+        name, why = _resolve(topic, context, None)
+        for data in topic.partitions:
+            count += 1
+            if count % APPENDED_AT_ONCE == 0:
+                yield None
+            if why is not None:
+                _refuse(data, why)
+                continue
+            partition = context.services.partitions.get(name, data.index)
+            if _is_long(partition, data, clock):
+                assert partition is not None
+                assert data.records is not None
+                data.validated = yield from validate_in_steps(
+                    data.records, partition.log.config, clock.wall_ms(), context.services.large_batches
+                )
+            _append(name, data, exchange, context, waiting, at_gate)
+    return waiting, at_gate
 
 
 def _enter(
@@ -181,7 +274,6 @@ def _append(
     data: ProducedPartition,
     exchange: ProduceExchange,
     context: RequestContext,
-    is_transactional: bool,
     waiting: list[Append],
     at_gate: list[AtGate],
 ) -> None:
@@ -196,7 +288,7 @@ def _append(
             )
         attributes = records[ATTRIBUTES_LOW_BYTE] if len(records) > ATTRIBUTES_LOW_BYTE else 0
         if attributes:
-            _check_attributes(attributes, context, is_transactional)
+            _check_attributes(attributes, context, exchange.transactional_id is not None)
         if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
             check_frame(records)
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
@@ -252,7 +344,7 @@ def _store(
     try:
         if begins is not None:
             partition.log.producers.check_begins(begins)
-        result = partition.append(data.records, acks)
+        result = partition.append(data.records, acks, validated=data.validated)
     except KafkaError as error:
         _refuse_in(partition, data, error)
     except DiskFailure as failure:

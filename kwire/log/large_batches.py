@@ -1,0 +1,20 @@
+"""What the log needs of workers for batches that are too large for the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+
+class LargeBatches(Protocol):
+    """Decompression of batches that are too large for the event loop: one batch at a time."""
+
+    def enter(self) -> Awaitable[object]:
+        """Acquire the right to decompress; call `leave` when the batch is no longer needed."""
+        ...
+
+    def leave(self) -> None: ...
+
+    def unpack(self, call: Callable[[], bytes]) -> Awaitable[bytes]:
+        """Run it in a worker."""
+        ...

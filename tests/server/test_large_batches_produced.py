@@ -1,0 +1,109 @@
+"""Batches whose records must all be looked at: a few records at a time, and in the order of their requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kwire.log.batch_validation import ValidatedBatch, takes_long, validate_in_steps
+from kwire.log.config import LogConfig
+from kwire.log.record_walk import PLAIN_RECORDS_MAX, RECORDS_AT_ONCE
+from kwire.protocol.compression import Codec
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from tests.log.searching import InPlace, through
+from tests.support.raw_client import RawClient
+from tests.support.requests import NOW_MS, batch, create_topic, fetch, produce, produce_request, values_in
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
+
+MANY = PLAIN_RECORDS_MAX + 1
+COMPACTED = LogConfig(cleanup_policy=("compact",))
+
+
+def many_records(count: int = MANY, codec: Codec = Codec.NONE, key: bytes | None = b"k") -> bytes:
+    return batch(*[b"%d" % number for number in range(count)], codec=codec, key=key)
+
+
+@pytest.mark.parametrize(
+    ("data", "config", "is_long"),
+    [
+        (batch(b"v"), LogConfig(), False),
+        (many_records(), LogConfig(), True),
+        (many_records(codec=Codec.ZSTD), LogConfig(), False),
+        (batch(b"v", codec=Codec.ZSTD), COMPACTED, True),
+        (batch(b"v", codec=Codec.ZSTD), LogConfig(compression_type="gzip"), True),
+        (b"short", LogConfig(), False),
+    ],
+)
+def test_what_takes_long(data: bytes, config: LogConfig, is_long: bool) -> None:
+    assert takes_long(data, config, NOW_MS) is is_long
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_records_are_checked_a_few_at_a_time(codec: Codec) -> None:
+    place = InPlace()
+    turns: list[bool] = []
+    steps = validate_in_steps(many_records(codec=codec), COMPACTED, NOW_MS, place)
+    validated = through(steps, after_each=lambda: turns.append(place.is_taken))
+    assert isinstance(validated, ValidatedBatch)
+    assert len(turns) > MANY // RECORDS_AT_ONCE
+    assert all(turns), "one such batch at a time"
+    assert not place.is_taken
+
+
+def test_a_record_without_a_key_is_refused_as_at_once() -> None:
+    place = InPlace()
+    refusal = through(validate_in_steps(many_records(key=None), COMPACTED, NOW_MS, place))
+    assert isinstance(refusal, KafkaError)
+    assert refusal.code is ErrorCode.INVALID_RECORD
+    assert len(refusal.record_errors) == 100
+    assert not place.is_taken
+
+
+def test_what_unpacks_to_much_is_unpacked_elsewhere() -> None:
+    body = batch(bytes(3 << 20), codec=Codec.GZIP)
+    place = InPlace()
+    assert isinstance(through(validate_in_steps(body, COMPACTED, NOW_MS, place)), ValidatedBatch)
+    too_large = batch(bytes(9 << 20), codec=Codec.GZIP)
+    refusal = through(validate_in_steps(too_large, COMPACTED, NOW_MS, place))
+    assert isinstance(refusal, KafkaError)
+    assert refusal.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.fixture
+def compacted(client: RawClient) -> Iterator[str]:
+    topic, _ = create_topic(client, cleanup_policy="compact")
+    yield topic
+
+
+def test_requests_behind_a_long_one_are_appended_behind_it(client: RawClient, compacted: str) -> None:
+    requests = [produce_request(compacted, many_records(codec=Codec.LZ4)), produce_request(compacted, batch(b"last"))]
+    client.send_bytes(b"".join(client.frame(request, 9) for request in requests))
+    last = client.correlation_id
+    answers = [
+        client.receive(request, 9, correlation_id=number).responses[0].partition_responses[0]
+        for number, request in enumerate(requests, last - 1)
+    ]
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0), (0, MANY)]
+    assert values_in(fetch(client, compacted, offset=MANY).records) == [b"last"]
+
+
+def test_what_is_wrong_with_a_long_one_is_told(client: RawClient, compacted: str) -> None:
+    answer = produce(client, compacted, many_records(key=None))
+    assert (answer.error_code, len(answer.record_errors)) == (ErrorCode.INVALID_RECORD, 100)
+    assert produce(client, compacted, batch(b"v")).base_offset == 0
+
+
+def test_a_client_that_leaves_has_sent_what_it_sent(broker: RunningBroker, client: RawClient, compacted: str) -> None:
+    with broker.client() as other:
+        other.send_bytes(other.frame(produce_request(compacted, many_records(codec=Codec.LZ4), acks=0), 9))
+    partition = broker.server.services.partitions.find(compacted, 0)
+    eventually(lambda: broker.call(lambda: partition.log.log_end_offset) == MANY, "all records are stored")
+
+
+def test_the_time_of_the_append_is_stamped_behind_the_look(client: RawClient) -> None:
+    topic, _ = create_topic(client, message_timestamp_type="LogAppendTime")
+    answer = produce(client, topic, many_records(codec=Codec.GZIP))
+    assert answer.error_code == 0
+    assert answer.log_append_time_ms > NOW_MS
