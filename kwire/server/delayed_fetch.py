@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from kwire.chunks import Pieces
 from kwire.cluster.partition import READ_COMMITTED, Partition, Waiter
-from kwire.protocol.messages.fetch import FetchResponse
+from kwire.protocol.messages.fetch import FetchPartitionData, FetchResponse
+from kwire.server.fetch_sessions import Key
 
 if TYPE_CHECKING:
     from kwire.server.apis.fetch import Fetch
@@ -19,10 +21,20 @@ class DelayedFetch:
     """A fetch that is answered later.
 
     It found too little, and waits for its partitions to grow or for its time to be up; or it reads so many partitions
-    that others have their turn first.
+    that others have their turns meanwhile.
     """
 
-    __slots__ = ("_fetch", "_missing", "_scheduled", "_timer", "_waiters", "future")
+    __slots__ = (
+        "_fetch",
+        "_has_changed",
+        "_is_over",
+        "_is_watched",
+        "_missing",
+        "_scheduled",
+        "_timer",
+        "_waiters",
+        "future",
+    )
 
     def __init__(self, fetch: Fetch) -> None:
         loop = asyncio.get_running_loop()
@@ -30,6 +42,13 @@ class DelayedFetch:
         self._fetch = fetch
         self._missing = 0
         self._scheduled = False
+        """Whether partitions are being read, or will be soon."""
+        self._has_changed = False
+        """Whether something came meanwhile."""
+        self._is_over = False
+        """Whether the fetch has waited for as long as it may."""
+        self._is_watched = False
+        """Whether all partitions tell of changes."""
         self._waiters: list[tuple[Partition, Waiter]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.future: asyncio.Future[FetchResponse] = loop.create_future()
@@ -39,50 +58,96 @@ class DelayedFetch:
         """Answer when there is more than the fetch has found."""
         fetch = self._fetch
         self._missing = fetch.bytes_min - fetch.size
-        is_committed = fetch.request.isolation_level == READ_COMMITTED
-        is_follower = fetch.replica_id >= 0
-        self._waiters = [
-            (each, _StableWaiter(self, each) if is_committed and not is_follower else self) for each in fetch.partitions
-        ]
-        wait_ms = min(fetch.request.max_wait_ms, MAX_WAIT_MS)
-        self._timer = self.future.get_loop().call_later(wait_ms / 1000.0, self._complete)
-        for partition, waiter in self._waiters:
-            partition.wait(waiter, for_tail=is_follower)
+        if not self._is_watched:
+            self._watch(fetch.partitions)
+            self._is_watched = True
+        if self._timer is None:
+            wait_ms = min(fetch.request.max_wait_ms, MAX_WAIT_MS)
+            self._timer = self.future.get_loop().call_later(wait_ms / 1000.0, self._time_is_up)
 
-    def read_soon(self) -> None:
-        """Read for the first time when others have had their turn."""
-        self.future.get_loop().call_soon(partial(self._complete, may_wait=True))
+    def read_in_pieces(self) -> None:
+        """Read for the first time, in turns with others."""
+        self._read_soon(may_wait=True)
 
     def more_data(self, size: int) -> None:
         self._missing -= size
-        if (self._missing <= 0 or size == 0) and not self._scheduled:
+        if self._missing <= 0 or size == 0:
             # Not at once: the append that brought the data is still being served.
-            self._scheduled = True
-            self.future.get_loop().call_soon(self._complete)
+            self._read_soon(may_wait=False)
+        elif self._scheduled:
+            self._has_changed = True
 
     def look(self) -> None:
         """Answer if there is enough by now; else go on waiting."""
-        if not self._scheduled:
-            self._scheduled = True
-            self.future.get_loop().call_soon(partial(self._complete, may_wait=True))
+        self._read_soon(may_wait=True)
 
-    def _complete(self, *, may_wait: bool = False) -> None:
+    def _time_is_up(self) -> None:
+        self._is_over = True
+        self._read_soon(may_wait=False)
+
+    def _read_soon(self, *, may_wait: bool) -> None:
+        if self._scheduled:
+            self._has_changed = True
+        else:
+            self._scheduled = True
+            self.future.get_loop().call_soon(self._begin, may_wait)
+
+    def _begin(self, may_wait: bool) -> None:
+        self._has_changed = False
+        self._go_on(self._answer(may_wait=may_wait))
+
+    def _go_on(self, work: Pieces[FetchResponse | None]) -> None:
+        """Do the next piece, and have the others in turns of their own."""
         if self.future.done():
             return
         self._fetch.goes_on()
         try:
-            answers = self._fetch.read()
-            if may_wait and not self._fetch.need_not_wait:
-                self._fetch.will_wait()
-                self._scheduled = False
-                self._missing = self._fetch.bytes_min - self._fetch.size
-                if self._timer is None:
-                    self.wait()
-                return
-            response = self._fetch.conclude(answers)
+            next(work)
+        except StopIteration as end:
+            if end.value is not None:
+                self._settle(end.value)
         except Exception as error:  # noqa: BLE001 handed to the connection, which logs it and closes
             self.future.set_exception(error)
-            return
+        else:
+            self._fetch.will_wait()
+            self.future.get_loop().call_soon(self._go_on, work)
+
+    def _answer(self, *, may_wait: bool) -> Pieces[FetchResponse | None]:
+        """Read again, and return the response; None if it is to wait, as there is too little."""
+        fetch = self._fetch
+        answers = (yield from self._read_large()) if fetch.is_large else fetch.read()
+        if may_wait and not self._is_over and not fetch.need_not_wait:
+            fetch.will_wait()
+            self._scheduled = False
+            self.wait()
+            if self._has_changed:
+                self.look()
+            return None
+        return (yield from fetch.conclude_in_pieces(answers))
+
+    def _read_large(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
+        """Read in pieces; what is read for the first time tells of changes from then on."""
+        reading = self._fetch.read_in_pieces()
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                answers: list[tuple[Key, FetchPartitionData]] = end.value
+                self._is_watched = True
+                return answers
+            if not self._is_watched:
+                self._watch(self._fetch.partitions[len(self._waiters) :])
+            yield
+
+    def _watch(self, partitions: Sequence[Partition]) -> None:
+        is_follower = self._fetch.replica_id >= 0
+        is_committed = self._fetch.request.isolation_level == READ_COMMITTED and not is_follower
+        for partition in partitions:
+            waiter: Waiter = _StableWaiter(self, partition) if is_committed else self
+            self._waiters.append((partition, waiter))
+            partition.wait(waiter, for_tail=is_follower)
+
+    def _settle(self, response: FetchResponse) -> None:
         size = self._fetch.answer_bytes
         self._fetch.output.promise(size)
         # Behind the connection's own callback, which writes, or begins to.

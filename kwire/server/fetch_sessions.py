@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from uuid import UUID
 
+from kwire.chunks import Pieces
 from kwire.cluster.topic_names import NAME_LENGTH_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, SESSION_ID_MAX, next_epoch
@@ -37,6 +38,9 @@ EVICTION_MS = 120_000
 
 Key = tuple[str | UUID, int]
 """(topic name, or topic id from version 13 on; partition index)"""
+Asked = tuple[Key, FetchPartition]
+CONCLUDED_AT_ONCE = 1024
+"""Partitions of an answer that a session takes note of in one step."""
 _NO_NAMES: Mapping[UUID, str] = MappingProxyType({})
 
 
@@ -87,7 +91,7 @@ class FetchSession:
 class FetchPlan:
     """The partitions of one request, in order, and the session they belong to."""
 
-    partitions: list[tuple[Key, FetchPartition]]
+    partitions: list[Asked]
     session: FetchSession | None = None
     wants_session: bool = False
     follower: tuple[int, int] | None = None
@@ -194,24 +198,24 @@ class FetchSessions:
         *,
         uses_topic_ids: bool,
         topic_names: Mapping[UUID, str] = _NO_NAMES,
-    ) -> tuple[int, list[tuple[Key, FetchPartitionData]]]:
+    ) -> Pieces[tuple[int, list[tuple[Key, FetchPartitionData]]]]:
         """The session id to answer with, and the partitions to answer."""
         answers = list(answers)
         if plan.session is None:
-            return (
-                self._open(plan, answers, topic_names, uses_topic_ids=uses_topic_ids)
-                if plan.wants_session
-                else NO_SESSION
-            ), answers
+            if not plan.wants_session:
+                return NO_SESSION, answers
+            session_id = yield from self._open(plan, answers, topic_names, uses_topic_ids=uses_topic_ids)
+            return session_id, answers
         session = plan.session
         news = []
-        for key, data in answers:
+        for number, (key, data) in enumerate(answers, 1):
             known = session.partitions.get(key)
-            if known is None or not known.tell(data):
-                continue
-            news.append((key, data))
-            if data.records:
-                session.partitions.move_to_end(key)
+            if known is not None and known.tell(data):
+                news.append((key, data))
+                if data.records:
+                    session.partitions.move_to_end(key)
+            if number % CONCLUDED_AT_ONCE == 0:
+                yield
         return session.session_id, news
 
     def news(
@@ -230,7 +234,7 @@ class FetchSessions:
         topic_names: Mapping[UUID, str],
         *,
         uses_topic_ids: bool,
-    ) -> int:
+    ) -> Pieces[int]:
         if plan.follower is not None:
             self._drop_earlier_lives(*plan.follower)
         if not self._make_room(len(plan.partitions), is_follower=plan.follower is not None):
@@ -244,11 +248,13 @@ class FetchSessions:
             last_used_ms=now_ms,
         )
         requests = dict(plan.partitions)
-        for key, data in answers:
+        self._sessions[session.session_id] = session
+        for number, (key, data) in enumerate(answers, 1):
             known = SessionPartition(request=requests[key], topic=_name(key, topic_names))
             known.tell(data)
             session.partitions[key] = known
-        self._sessions[session.session_id] = session
+            if number % CONCLUDED_AT_ONCE == 0:
+                yield
         return session.session_id
 
     def _drop_earlier_lives(self, broker_id: int, broker_epoch: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from kwire.chunks import at_once
 from kwire.coordinator.group.classic_group import ClassicGroup
 from kwire.coordinator.group.memory import LITTLE_BYTES, WEIGH_PAUSE_MS, GroupMemory
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -53,9 +54,9 @@ def fetch_of(name: str, session: tuple[int, int]) -> FetchRequest:
 def test_a_session_does_not_remember_names_that_no_topic_has() -> None:
     sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
     plan = sessions.plan(fetch_of(LONGEST, (0, 0)), uses_topic_ids=False)
-    assert sessions.conclude(plan, [], uses_topic_ids=False)[0] == 0
+    assert at_once(sessions.conclude(plan, [], uses_topic_ids=False))[0] == 0
     plan = sessions.plan(fetch_of("a" * 249, (0, 0)), uses_topic_ids=False)
-    kept, _ = sessions.conclude(plan, [], uses_topic_ids=False)
+    kept, _ = at_once(sessions.conclude(plan, [], uses_topic_ids=False))
     assert kept
     with pytest.raises(KafkaError) as dropped:
         sessions.plan(fetch_of(LONGEST, (kept, 1)), uses_topic_ids=False)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from kwire.chunks import at_once
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartitionData, FetchReplicaState, FetchRequest
 from kwire.seams import SystemChance
@@ -147,7 +148,7 @@ def open_one(
     ]
     plan = sessions.plan(asked, uses_topic_ids=False)
     answers = [(key, FetchPartitionData(partition_index=key[1])) for key, _ in plan.partitions]
-    return sessions.conclude(plan, answers, uses_topic_ids=False)[0]
+    return at_once(sessions.conclude(plan, answers, uses_topic_ids=False))[0]
 
 
 def test_a_full_cache_gives_up_only_sessions_that_were_idle_long() -> None:
@@ -287,14 +288,14 @@ def test_partitions_with_data_go_to_the_end() -> None:
     plan = sessions.plan(request("a", FULL), uses_topic_ids=False)
     plan.partitions += [(("b", 0), plan.partitions[0][1])]
     answers = [(key, FetchPartitionData(partition_index=0)) for key, _ in plan.partitions]
-    session, _ = sessions.conclude(plan, answers, uses_topic_ids=False)
+    session, _ = at_once(sessions.conclude(plan, answers, uses_topic_ids=False))
     plan = sessions.plan(request("", (session, 1)), uses_topic_ids=False)
     assert [key for key, _ in plan.partitions] == [("a", 0), ("b", 0)]
     answers = [
         (("a", 0), FetchPartitionData(partition_index=0, records=b"x")),
         (("b", 0), FetchPartitionData(partition_index=0)),
     ]
-    _, news = sessions.conclude(plan, answers, uses_topic_ids=False)
+    _, news = at_once(sessions.conclude(plan, answers, uses_topic_ids=False))
     assert [key for key, _ in news] == [("a", 0)]
     plan = sessions.plan(request("", (session, 2)), uses_topic_ids=False)
     assert [key for key, _ in plan.partitions] == [("b", 0), ("a", 0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -133,6 +133,7 @@ class Fetch:
         self.replica_id = -1
         self.bytes_min, self.size, self.answer_bytes = 1, 0, 100
         self.output = SimpleNamespace(promise=lambda size: None, fulfil=lambda size: None)
+        self.is_large = False
         self.reads = 0
         self.error: Exception | None = None
 
@@ -151,7 +152,14 @@ class Fetch:
             raise self.error
         return []
 
-    def conclude(self, answers: list[Any]) -> str:
+    def read_in_pieces(self) -> Generator[None, None, list[Any]]:
+        self.reads += 1
+        yield
+        yield
+        return []
+
+    def conclude_in_pieces(self, answers: list[Any]) -> Generator[None, None, str]:
+        yield from ()
         return "answer"
 
 
@@ -203,5 +211,58 @@ def test_a_reader_of_committed_records_looks_when_what_it_may_see_has_grown_and_
         partition.stable_offset = 6
         partition.tell(100)
         assert await waiting.future == "answer"  # type: ignore[comparison-overlap]
+
+    play(act)
+
+
+def large(partition: Partition) -> tuple[Fetch, DelayedFetch]:
+    fetch = Fetch(partition)
+    fetch.is_large = True
+    waiting = DelayedFetch(cast("Any", fetch))
+    waiting.read_in_pieces()
+    return fetch, waiting
+
+
+def test_what_comes_while_many_partitions_are_read_is_read_as_well() -> None:
+    """Its partition may have been read before."""
+
+    async def act() -> None:
+        partition = Partition()
+        fetch, waiting = large(partition)
+        await asyncio.sleep(0)
+        assert len(partition.waiters) == 1, "it is watched as soon as it is read"
+        partition.stable_offset = partition.high_watermark = 1
+        partition.tell(1)
+        fetch.size = 1
+        await waiting.future
+        assert fetch.reads <= 2
+        assert partition.waiters == []
+
+    play(act)
+
+
+def test_many_partitions_without_data_are_waited_for() -> None:
+    async def act() -> None:
+        partition = Partition()
+        fetch, waiting = large(partition)
+        await settle()
+        assert (fetch.reads, waiting.future.done(), len(partition.waiters)) == (1, False, 1)
+        fetch.size = 1
+        partition.stable_offset = partition.high_watermark = 1
+        partition.tell(1)
+        await waiting.future
+        assert fetch.reads == 2
+
+    play(act)
+
+
+def test_a_fetch_whose_time_ends_while_it_reads_is_answered() -> None:
+    async def act() -> None:
+        fetch, waiting = large(Partition())
+        await settle()
+        waiting.look()
+        waiting._time_is_up()
+        await waiting.future
+        assert fetch.reads == 2
 
     play(act)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 from functools import partial
 from uuid import UUID
 
+from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
 from kwire.log.lookup import end_offset_of
@@ -35,7 +36,7 @@ from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
 from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
-from kwire.server.fetch_sessions import FetchPlan, Key
+from kwire.server.fetch_sessions import Asked, FetchPlan, Key
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
 
@@ -52,8 +53,10 @@ TOPIC_IDS_SINCE = 13
 DIVERGING_EPOCH_SINCE = 12
 LEADERS_SINCE = 16
 NO_EPOCH = -1
-PARTITIONS_AT_ONCE = 500
-"""A fetch of more begins in a turn of its own: in a session they are short, and thousands may come at once."""
+PARTITIONS_AT_ONCE = 256
+"""A fetch of more is read, and answered, in pieces of so many: a follower may ask for tens of thousands."""
+ANSWERED_AT_ONCE = 1024
+"""Partitions of an answer that are put together in one step."""
 CORRELATION_ID_BYTES = 4
 ABORTED_TRANSACTION_BYTES = 17
 """Of an answer: producer id, first offset, tagged fields."""
@@ -69,9 +72,9 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     fetch = Fetch(request, context, plan)
-    if len(plan.partitions) > PARTITIONS_AT_ONCE:
+    if fetch.is_large:
         delayed = DelayedFetch(fetch)
-        delayed.read_soon()
+        delayed.read_in_pieces()
         return delayed.future
     answers = fetch.read()
     if fetch.need_not_wait or not plan.partitions:
@@ -159,6 +162,11 @@ class Fetch:
         return self._request
 
     @property
+    def is_large(self) -> bool:
+        """Whether it is read in pieces."""
+        return len(self._plan.partitions) > PARTITIONS_AT_ONCE
+
+    @property
     def output(self) -> OutputMemory:
         return self._context.services.output
 
@@ -183,14 +191,36 @@ class Fetch:
             answers = self._read_all()
         return answers
 
+    def read_in_pieces(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
+        """Read all partitions as `read` does; what is read later may be newer."""
+        while True:
+            self._begin_reading()
+            answers: list[tuple[Key, FetchPartitionData]] = []
+            remaining = min(self._bytes_max, self.output.room())
+            for some in chunks(self._plan.partitions, PARTITIONS_AT_ONCE):
+                remaining = self._read_some(some, remaining, answers)
+                yield
+            self._is_first_read = False
+            if not self._has_committed or self.need_not_wait:
+                return answers
+            self._has_committed = False
+
     def _read_all(self) -> list[tuple[Key, FetchPartitionData]]:
+        self._begin_reading()
+        answers: list[tuple[Key, FetchPartitionData]] = []
+        self._read_some(self._plan.partitions, min(self._bytes_max, self.output.room()), answers)
+        self._is_first_read = False
+        return answers
+
+    def _begin_reading(self) -> None:
         self._size = self.answer_bytes = 0
         self._urgent = False
         self.partitions = []
-        remaining = min(self._bytes_max, self.output.room())
-        answers = []
+
+    def _read_some(self, partitions: list[Asked], remaining: int, answers: list[tuple[Key, FetchPartitionData]]) -> int:
+        """Read the next partitions within `remaining` bytes, and return how many are left."""
         follows_in_session = self.replica_id >= 0 and self._plan.session is not None
-        for key, asked in self._plan.partitions:
+        for key, asked in partitions:
             if follows_in_session and self._has_nothing_new(key, asked):
                 continue
             data = self._read_one(key, asked, remaining)
@@ -201,10 +231,13 @@ class Fetch:
             self.answer_bytes += size
             remaining -= size
             answers.append((key, data))
-        self._is_first_read = False
-        return answers
+        return remaining
 
     def conclude(self, answers: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
+        """The response, with what the session leaves out left out."""
+        return at_once(self.conclude_in_pieces(answers))
+
+    def conclude_in_pieces(self, answers: list[tuple[Key, FetchPartitionData]]) -> Pieces[FetchResponse]:
         """The response, with what the session leaves out left out."""
         services = self._context.services
         is_old = self._context.version < DIVERGING_EPOCH_SINCE
@@ -215,13 +248,13 @@ class Fetch:
             if throttle_ms:
                 # The client comes back for what it asked; until then its session has told it nothing.
                 return FetchResponse(throttle_time_ms=throttle_ms, session_id=self._session_id)
-        session_id, news = services.fetch_sessions.conclude(
+        session_id, news = yield from services.fetch_sessions.conclude(
             self._plan,
             answers,
             uses_topic_ids=self._context.version >= TOPIC_IDS_SINCE,
             topic_names=services.image.topic_names,
         )
-        return self._response(session_id, news)
+        return (yield from self._response(session_id, news))
 
     def when_written(self, size: int) -> None:
         """Give back what was promised of the output when the answer is written: now, if that is not done in pieces."""
@@ -244,16 +277,17 @@ class Fetch:
 
     def _answered_bytes(self, answers: list[tuple[Key, FetchPartitionData]]) -> int:
         """What Kafka takes for the answer's size: its body and the length in front."""
-        response = self._response(self._session_id, self._context.services.fetch_sessions.news(self._plan, answers))
+        news = self._context.services.fetch_sessions.news(self._plan, answers)
+        response = at_once(self._response(self._session_id, news))
         version = self._context.version
         header_bytes = CORRELATION_ID_BYTES + (version in schema_of(FetchResponse).flexible)
         return sum(len(buffer) for buffer in encode_response(0, response, version)) - header_bytes
 
-    def _response(self, session_id: int, news: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
+    def _response(self, session_id: int, news: list[tuple[Key, FetchPartitionData]]) -> Pieces[FetchResponse]:
         """In the order of the request, which may name partitions of a topic before and behind those of another."""
         topics: list[FetchableTopicResponse] = []
         last: str | UUID | None = None
-        for (topic, _), data in news:
+        for number, ((topic, _), data) in enumerate(news, 1):
             if topic != last:
                 last = topic
                 topics.append(FetchableTopicResponse())
@@ -262,6 +296,8 @@ class Fetch:
                 else:
                     topics[-1].topic = topic
             topics[-1].partitions.append(data)
+            if number % ANSWERED_AT_ONCE == 0:
+                yield
         answer = FetchResponse(session_id=session_id, responses=topics)
         if self._urgent and self._context.version >= LEADERS_SINCE:
             answer.node_endpoints = self._endpoints(news)

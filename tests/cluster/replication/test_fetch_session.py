@@ -8,6 +8,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.chunks import at_once
 from kwire.cluster.replication.fetch_session import FetchSession
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData, FetchReplicaState, FetchRequest
@@ -53,7 +54,7 @@ class Pair:
             self.follower.reset()
             return
         assert dict(plan.partitions) == self.wishes
-        session_id, _ = self.leader.conclude(plan, _nothing(plan.partitions), uses_topic_ids=True)
+        session_id, _ = at_once(self.leader.conclude(plan, _nothing(plan.partitions), uses_topic_ids=True))
         if answer_arrives:
             self.follower.answered(session_id)
         else:
@@ -101,7 +102,7 @@ def test_a_follower_that_asks_anew_is_told_the_high_watermark_again() -> None:
         request = FetchRequest(replica_state=FetchReplicaState(replica_id=2, replica_epoch=1))
         pair.follower.fill(request)
         plan = pair.leader.plan(request, uses_topic_ids=True)
-        session_id, news = pair.leader.conclude(plan, _nothing(plan.partitions), uses_topic_ids=True)
+        session_id, news = at_once(pair.leader.conclude(plan, _nothing(plan.partitions), uses_topic_ids=True))
         pair.follower.answered(session_id)
         assert [told for told, _ in news] == [key]
 
