@@ -19,7 +19,7 @@ from kwire.cluster.directory import DirectoryRefused
 from kwire.invariants import failure_reason, is_broken_invariant
 from kwire.kept_objects import KeptObjects
 from kwire.log.disk import DiskFailure
-from kwire.log.log_manager import LogDirectoryError
+from kwire.log.log_directory import LogDirectoryError
 from kwire.server.broker import BrokerServer
 from kwire.server.network.memory_return import keep_large_blocks_apart
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
