@@ -220,7 +220,7 @@ class PartitionLog:
             self.config,
         )
         self.log_end_offset = last_offset + 1
-        if leader_epoch > self.leader_epochs.latest_epoch:
+        if leader_epoch > self.leader_epochs.stored_epoch:
             self._guard(lambda: self.leader_epochs.assign(leader_epoch, base_offset))
         if header.producer_id != NO_PRODUCER_ID:
             self._note_producer(batch, header, base_offset)
@@ -455,7 +455,7 @@ class PartitionLog:
 
     def assign_epoch_start(self, epoch: int, offset: int) -> None:
         """Note that a leader's epoch begins here, before its first append."""
-        self._guard(lambda: self.leader_epochs.assign(epoch, offset))
+        self.leader_epochs.begin(epoch, offset)
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """Write partition.metadata; it becomes durable with the first flush, as the data does.

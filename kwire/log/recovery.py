@@ -95,6 +95,7 @@ def open_log(
     leader_epochs = LeaderEpochs(disk, directory)
     if not is_new:
         leader_epochs.load()
+    leader_epochs.begin_recovery()
     if log_start_offset is None:
         log_start_offset = next((start for _, start in leader_epochs.entries()), 0)
     now_ms = surroundings.clock.wall_ms()
@@ -131,6 +132,7 @@ def open_log(
     else:
         _recover(log)
     _settle(log, was_clean_shutdown=was_clean_shutdown)
+    leader_epochs.finish_recovery()
     if topic_id is not None and is_new:
         log.assign_topic_id(topic_id)
     if log.unflushed_records >= config.flush_messages:

@@ -8,6 +8,7 @@ from tests.log.faults import FaultyDisk, broken
 from tests.log.managed import CONFIG, config_of
 from tests.log.support import batch, surroundings, values
 
+EPOCHS_FILE = "leader-epoch-checkpoint"
 COUNT = 4
 
 
@@ -39,6 +40,66 @@ def filled(manager):
     for partition in range(COUNT):
         manager.get_or_create("t", partition, CONFIG, None).append(batch(b"a"), leader_epoch=0)
     return manager
+
+
+def epoch_files_replaced(disk):
+    return [path.split("/")[-2] for what, path in disk.operations if what == "replace" and path.endswith(EPOCHS_FILE)]
+
+
+def test_a_recovery_that_finds_the_epochs_of_the_file_does_not_write_it(disk, opened):
+    killed(filled(opened()))
+    disk.operations.clear()
+    manager = opened()
+    assert [log.leader_epochs.entries() for log in manager.logs()] == [[(0, 0)]] * COUNT
+    assert epoch_files_replaced(disk) == []
+
+
+def test_a_recovery_writes_other_epochs_once(disk, opened, tmp_path):
+    manager = filled(opened())
+    log = manager.get("t", 1)
+    for epoch in range(1, 5):
+        log.append(batch(b"b"), leader_epoch=epoch)
+    killed(manager)
+    path = tmp_path / "d" / "t-1" / EPOCHS_FILE
+    whole = path.read_text()
+    path.write_text("0\n1\n0 0\n")
+    disk.operations.clear()
+    opened()
+    assert epoch_files_replaced(disk) == ["t-1"]
+    assert path.read_text() == whole
+
+
+def test_an_epoch_without_records_is_not_written(disk, opened):
+    manager = filled(opened())
+    log = manager.get("t", 0)
+    log.flush()
+    disk.operations.clear()
+    log.assign_epoch_start(3, 1)
+    assert (log.leader_epochs.latest_epoch, log.has_unsynced, epoch_files_replaced(disk)) == (3, False, [])
+    log.truncate_to(1)  # it follows another leader now
+    assert (log.leader_epochs.latest_epoch, epoch_files_replaced(disk)) == (0, [])
+
+
+def test_the_first_record_of_an_epoch_puts_it_into_the_file(disk, opened, tmp_path):
+    manager = filled(opened())
+    log = manager.get("t", 0)
+    log.assign_epoch_start(3, 1)
+    disk.operations.clear()
+    for _ in range(3):
+        log.append(batch(b"b"), leader_epoch=3)
+    assert epoch_files_replaced(disk) == ["t-0"]
+    assert (tmp_path / "d" / "t-0" / EPOCHS_FILE).read_text() == "0\n2\n0 0\n3 1\n"
+
+
+def test_a_clean_stop_leaves_the_file_of_an_epoch_without_records_alone(disk, opened):
+    filled(opened()).close(clean=True)
+    manager = opened()
+    for log in manager.logs():
+        log.assign_epoch_start(1, 1)
+    disk.operations.clear()
+    manager.close(clean=True)
+    assert epoch_files_replaced(disk) == []
+    assert [(values(log), log.leader_epochs.entries()) for log in opened().logs()] == [([b"a"], [(0, 0)])] * COUNT
 
 
 def test_files_that_a_worker_has_opened_are_counted_with_all_others(opened):
