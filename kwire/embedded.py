@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, NoReturn, Protocol, Self
 from weakref import WeakSet
 
 from kwire import event_loop
@@ -32,7 +32,9 @@ from kwire.server.own_processes import command_of, environment
 from kwire.server.settings.config import SettingError, make_config
 
 START_SECONDS_MAX = 30.0
+"""How long a broker's process may start without a line about its progress."""
 STOP_SECONDS_MAX = 30.0
+"""How long it may stop without one."""
 ANY_PORT = "PLAINTEXT://127.0.0.1:0"
 READY_LINE = "kwire: serving Kafka on "
 GO_ALONE = "\n"
@@ -123,7 +125,7 @@ class Broker:
             return
         try:
             self._runner.stop()
-        except (BrokerFailedError, subprocess.TimeoutExpired):
+        except BrokerFailedError:
             self._forget()
             raise
         self._forget()  # not when a signal's handler raised: the broker still stops, and a second call waits for it
@@ -311,6 +313,9 @@ class _ProcessRunner:
         self._drain: threading.Thread | None = None
         self._is_told_to_stop = False
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES_MAX)
+        self._said_at = 0.0
+        """When the process printed its last line, or was told to start or stop."""
+        self._bootstrap_server: str | None = None
 
     def start(self, settings: Mapping[str, str]) -> str:
         try:
@@ -319,9 +324,9 @@ class _ProcessRunner:
             raise BrokerFailedError(str(error)) from error
         overrides = [part for name, value in settings.items() for part in ("--override", f"{name}={value}")]
         temporary = self._temporary()
-        options = ["--stop-with-stdin", *(["--remove-after", temporary] if temporary else [])]
+        options = ["--stop-with-stdin", "--say-progress", *(["--remove-after", temporary] if temporary else [])]
         self._last_lines.clear()
-        self._process = self._drain = None
+        self._process = self._drain = self._bootstrap_server = None
         self._is_told_to_stop = False
         try:
             self._process = subprocess.Popen(
@@ -340,28 +345,47 @@ class _ProcessRunner:
         return self._wait_for_ready(self._process)
 
     def _wait_for_ready(self, process: subprocess.Popen[str]) -> str:
-        assert process.stdout is not None
-        watchdog = threading.Timer(START_SECONDS_MAX, process.kill)
-        watchdog.daemon = True
-        try:
-            watchdog.start()
-            for line in process.stdout:
-                if line.startswith(READY_LINE):
-                    self._drain = threading.Thread(target=self._read_on, args=(process,), daemon=True)
-                    self._drain.start()
-                    return line.removeprefix(READY_LINE).partition(",")[0]
-                self._last_lines.append(line.rstrip())
-        finally:
-            watchdog.cancel()
+        """Return the bootstrap server. A start that says its progress is waited for, however long it takes."""
+        ready = _Latch()
+        self._said_at = _now()
+        self._drain = threading.Thread(target=self._read, args=(process, ready), daemon=True)
+        self._drain.start()
+        while not ready.wait(_LOOK_SECONDS):
+            if _now() - self._said_at > START_SECONDS_MAX:
+                self._give_up(process, "start", START_SECONDS_MAX)
+        if self._bootstrap_server is not None:
+            return self._bootstrap_server
         process.wait()
         self._close(process)
         raise BrokerFailedError(self._last_lines[-1] if self._last_lines else _ending(process.returncode))
 
-    def _read_on(self, process: subprocess.Popen[str]) -> None:
+    def _read(self, process: subprocess.Popen[str], ready: _Latch) -> None:
         """Read what the broker prints, so that it never waits for a full pipe; the last lines are kept."""
         assert process.stdout is not None
-        for line in process.stdout:
-            self._last_lines.append(line.rstrip())
+        try:
+            for line in process.stdout:
+                self._said_at = _now()
+                if self._bootstrap_server is None and line.startswith(READY_LINE):
+                    self._bootstrap_server = line.removeprefix(READY_LINE).partition(",")[0]
+                    ready.set()
+                else:
+                    self._last_lines.append(line.rstrip())
+        finally:
+            ready.set()
+
+    def _give_up(self, process: subprocess.Popen[str], what: str, limit_seconds: float) -> NoReturn:
+        """Kill a process that is stuck. Raises BrokerFailedError, which says what it was doing."""
+        process.kill()
+        process.wait()
+        if self._drain is not None:
+            self._drain.join()
+        self._close(process)
+        raise BrokerFailedError(
+            f"the broker's process was killed: its {what} printed no progress for {limit_seconds:g} s{self._said()}"
+        )
+
+    def _said(self) -> str:
+        return f"; its last lines:\n{chr(10).join(self._last_lines)}" if self._last_lines else ""
 
     def stop(self) -> None:
         process = self._process
@@ -372,20 +396,16 @@ class _ProcessRunner:
         with contextlib.suppress(OSError, ValueError):  # it has ended, or was told by a call that was interrupted
             process.stdin.write(GO_ALONE)
             process.stdin.flush()
+        self._said_at = _now()
         process.terminate()
-        try:
-            process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise
-        finally:
-            if self._drain is not None:
-                self._drain.join()
-            self._close(process)
+        while _is_running(process):
+            if _now() - self._said_at > STOP_SECONDS_MAX:
+                self._give_up(process, "stop", STOP_SECONDS_MAX)
+        if self._drain is not None:
+            self._drain.join()
+        self._close(process)
         if has_ended or process.returncode != 0:
-            said = f"; its last lines:\n{chr(10).join(self._last_lines)}" if self._last_lines else ""
-            raise BrokerFailedError(f"{_ending(process.returncode)}{said}")
+            raise BrokerFailedError(f"{_ending(process.returncode)}{self._said()}")
 
     def abandon(self) -> None:
         process = self._process
@@ -408,6 +428,18 @@ class _ProcessRunner:
             assert pipe is not None
             with contextlib.suppress(OSError):
                 pipe.close()
+
+
+def _now() -> float:
+    return time.monotonic()
+
+
+def _is_running(process: subprocess.Popen[str]) -> bool:
+    """Wait a moment for the process's end."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_LOOK_SECONDS)
+        return False
+    return True
 
 
 def _ending(status: int) -> str:

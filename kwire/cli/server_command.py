@@ -18,8 +18,9 @@ from kwire.cli.stopping import Stopping, say
 from kwire.cluster.directory import DirectoryRefused
 from kwire.invariants import failure_reason, is_broken_invariant
 from kwire.kept_objects import KeptObjects
+from kwire.log import progress
 from kwire.log.disk import DiskFailure
-from kwire.log.log_manager import LogDirectoryError
+from kwire.log.log_directory import LogDirectoryError
 from kwire.server.broker import BrokerServer
 from kwire.server.network.memory_return import keep_large_blocks_apart
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
@@ -44,6 +45,7 @@ EXIT_BROKEN = 70
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting that wins over the file's."
 )
 @click.option("--verbose", is_flag=True, help="Log what the broker does, as Kafka's server.log.")
+@click.option("--say-progress", is_flag=True, hidden=True, help="Log how far a long start or stop is, every second.")
 @click.option("--stop-with-stdin", is_flag=True, hidden=True, help="Stop when standard input, a pipe, is closed, too.")
 @click.option("--remove-after", hidden=True, help="Remove this directory once the node has stopped.")
 def server(
@@ -51,6 +53,7 @@ def server(
     overrides: tuple[str, ...],
     *,
     verbose: bool,
+    say_progress: bool,
     stop_with_stdin: bool,
     remove_after: str | None,
 ) -> None:
@@ -60,6 +63,8 @@ def server(
     127.0.0.1:9092, with its data in ./data.
     """
     _log_to_stderr(logging.INFO if verbose else logging.WARNING)
+    if say_progress:
+        progress.logger.setLevel(logging.INFO)
     _allow_open_files()
     keep_large_blocks_apart()
     text = "" if properties is None else _read(properties)

@@ -24,7 +24,7 @@ from kwire.cluster.initial_controllers import initial_voter
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, VoterSet
 from kwire.cluster.snapshots import decode_snapshot, encode_snapshot
 from kwire.log.disk import Disk, DiskFailure
-from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.messages.control_records import KRaftVersionRecord

@@ -127,6 +127,10 @@ class MetadataLog:
         """Tell the watcher of every committed change from now on."""
         self._watchers.append(watcher)
 
+    def unwatch(self, watcher: Watcher) -> None:
+        """Call the watcher no more."""
+        self._watchers.remove(watcher)
+
     def watch_leader(self, watcher: Callable[[], None]) -> None:
         """Call the watcher whenever somebody else, or nobody, is known to lead."""
         self._leader_watchers.append(watcher)

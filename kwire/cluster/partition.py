@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Protocol
 from uuid import UUID
 
@@ -23,7 +22,6 @@ from kwire.cluster.replication.divergence import EpochEnd, truncation_offset
 from kwire.cluster.replication.in_sync import InSync, Peers
 from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin, Validated
-from kwire.log.disk import DiskFailure
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.primitives import Buffer
@@ -471,9 +469,7 @@ class Partition:
     def _lead(self, image: PartitionImage) -> None:
         self.is_led = True
         self.image = image
-        end = self.log.log_end_offset
-        with suppress(KafkaError, DiskFailure):  # the log is offline, and says so whenever it is asked for something
-            self.log.assign_epoch_start(image.leader_epoch, end)
+        self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
         self.in_sync = None
         self._follow_in_sync(image)
 

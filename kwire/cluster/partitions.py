@@ -19,6 +19,7 @@ from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
+from kwire.log.jobs import Stage, run_here
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -156,18 +157,23 @@ class Partitions:
     def start(self, image: MetadataImage, *, is_directory_lost: bool = False) -> None:
         """Take over what the committed image says, once, at start. Logs that should not be here are set aside.
 
+        Logs that the stages of loading() have not opened are opened here and now.
         A partition that is in no directory stays closed if it may be in one that is not there, for as long as somebody
         counts on what this replica had.
         """
         self._image = image
         self._is_directory_lost = is_directory_lost
-        config_of = cache(partial(self.config_of, image=image))
-        self._logs.load_all(config_of, partial(_topic_id, image))
+        run_here(self.loading(image))
         for log in list(self._logs.logs()):
             if not self._has_replica(image.topics.get(log.topic), log):
                 self._set_aside(log)
         for topic_image in image.topics.values():
             self._follow(topic_image, image, may_be_new=not (is_directory_lost or self._logs.any_offline))
+
+    def loading(self, image: MetadataImage) -> Iterator[Stage]:
+        """The stages that open the logs on disk, before start(). The metadata may go on meanwhile."""
+        config_of = cache(partial(self.config_of, image=image))
+        return self._logs.loading(config_of, partial(_topic_id, image)).stages()
 
     def _set_aside(self, log: PartitionLog) -> None:
         place, why = f"{log.topic}-{log.partition}", "not a replica of this broker by the metadata"
@@ -320,6 +326,7 @@ class Partitions:
             if not (may_be_new or begins_anew) and self._logs.get(topic.name, index) is None:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it may be in a log directory that is not there")
             log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)
+            log.update_config(config)  # it may have been opened with an older image
         except (KafkaError, DiskFailure) as error:
             if key not in self._closed:
                 logger.error("%s-%d stays closed: %s", topic.name, index, error)  # noqa: TRY400 the error says all

@@ -7,8 +7,8 @@ Everything that the log keeps goes through a Disk, so that a faulty disk can sta
 - replace leaves either the old or the new content behind, whatever happens;
 - DiskFullError says that the device is full and the file is as before; DiskFailure anything else.
 
-Calls are made on the event loop's thread, except sync() of a pinned file, and whole-file calls (replace, unlink,
-remove_directory, sync_file, sync_directory), which a worker may run.
+Calls are made on the event loop's thread. A worker may call sync() of a pinned file, whole-file calls (replace, unlink,
+remove_directory, sync_file, sync_directory), and everything of a part() that it was given.
 """
 
 # Paths are plain strings here: thousands of them are made at start.
@@ -29,6 +29,9 @@ Data = bytes | bytearray | memoryview
 
 OPEN_FILES_MAX: int = 10_000
 """Upper bound of the default: half of the descriptors of a usual machine, the rest is for connections."""
+OPEN_FILES_LEAST: int = 16
+PARTS_MAX: int = 32
+"""Parts of a disk that are used at the same time, about: each may have this fraction of the open files."""
 
 
 class DiskFailure(Exception):  # noqa: N818 a failure is what it is called everywhere
@@ -82,6 +85,12 @@ class DiskLock(Protocol):
 
 class Disk(Protocol):
     """A file system."""
+
+    def part(self) -> Disk:
+        """Return a disk of the same files for one worker: no other thread closes the files that it opens."""
+
+    def adopt(self, part: Disk) -> None:
+        """Make one of this disk and a part, which only this disk's thread uses from now on."""
 
     def open(self, path: str, *, create: bool = False) -> DiskFile: ...
 
@@ -235,6 +244,16 @@ class RealDisk:
     def __init__(self, open_files_max: int | None = None) -> None:
         self.open_files_max = open_files_default() if open_files_max is None else open_files_max
         self._open: OrderedDict[RealFile, None] = OrderedDict()
+
+    def part(self) -> RealDisk:
+        return RealDisk(max(OPEN_FILES_LEAST, self.open_files_max // PARTS_MAX))
+
+    def adopt(self, part: Disk) -> None:
+        assert isinstance(part, RealDisk)
+        self._open.update(part._open)  # noqa: SLF001 the class is its own
+        part._open = self._open  # noqa: SLF001
+        part.open_files_max = self.open_files_max
+        self._make_room(self.open_files_max + 1)
 
     @property
     def open_files(self) -> int:

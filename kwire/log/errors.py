@@ -10,3 +10,10 @@ class CorruptLogError(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+class LogClosedError(KafkaError):
+    """The broker stops and has closed the log: what is appended now would not be durable."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)

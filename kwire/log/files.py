@@ -18,6 +18,8 @@ SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, *INDEX_SUFFIXES)
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
+METADATA_DIRECTORY: Final = "__cluster_metadata-0"
+"""The quorum's own log, which may share a directory with the partitions; no log manager opens it."""
 
 
 OFFSET_DIGITS: Final = 20

@@ -27,6 +27,10 @@ class UnsyncedPaths:
         for path in paths:
             self._begun_before[path] = self._flushes
 
+    def discard(self, path: str) -> None:
+        """Leave a path to somebody else, who makes it durable before anything says that this log is."""
+        self._begun_before.pop(path, None)
+
     def __contains__(self, path: str) -> bool:
         return path in self._begun_before
 
@@ -89,8 +93,15 @@ class FlushJob:
 def begin(log: PartitionLog) -> FlushJob:
     """Write what is only in memory and name all that must be synced. Raises DiskFullError, DiskFailure."""
     files: list[DiskFile] = []
+    # Names that are not synced: the segments are new, or a recovery may have changed their indexes.
+    is_behind = log.log_end_offset > log.recovery_point or log.directory in log.unsynced_paths
     for segment in log.segments.from_offset(log.recovery_point):
-        files += [segment.file, *segment.write_indexes()]
+        has_entries = segment.has_pending_entries
+        indexes = segment.write_indexes()
+        if is_behind:
+            files.append(segment.file)
+        if is_behind or has_entries:
+            files += indexes
         if segment.transaction_index.has_new_name:
             segment.transaction_index.has_new_name = False
             log.unsynced_paths.add(log.directory)

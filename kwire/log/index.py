@@ -36,6 +36,7 @@ class _IndexFile:
         self.kind = kind
         """How the file's name ends; thousands of segments share it."""
         self._file: DiskFile | None = None
+        self._was_cut = False
         self.pending = bytearray()
 
     @property
@@ -51,28 +52,34 @@ class _IndexFile:
             self._file = self._disk.open(self.path, create=create)
         return self._file
 
-    def write(self) -> DiskFile:
-        """Append what is pending; returns the file, which exists from then on even if it is empty."""
+    def write(self) -> list[DiskFile]:
+        """Append what is pending; the file exists from then on even if it is empty. Returns it if a sync is needed.
+
+        An empty file is no more than its name, unless it was not empty before.
+        """
         file = self._file or self.file(create=True)
         assert file is not None
         if self.pending:
             file.append(self.pending)
             self.pending = bytearray()
-        return file
+        return [file] if file.size > 0 or self._was_cut else []
 
     def truncate(self, size: int) -> None:
         """Keep the first size bytes of written and pending entries."""
         file = self.file(create=False)
         written = file.size if file is not None else 0
         del self.pending[max(0, size - written) :]
-        if file is not None and size < written:
-            file.truncate(size)
+        if file is not None:
+            self._was_cut = True
+            if size < written:
+                file.truncate(size)
 
     def remove(self) -> None:
         """Delete the file; what is pending makes it anew."""
         if self.file(create=False) is not None:
             self.close()
             self._disk.unlink(self.path)
+            self._was_cut = True
 
     def close(self) -> None:
         if self._file is not None:

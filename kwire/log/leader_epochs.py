@@ -2,6 +2,8 @@
 
 Epochs and start offsets both increase strictly. The file is what lets a follower find where its log and its leader's
 part (KIP-101, KIP-279); entries that were not yet durable at a crash are found again in the batches that follow them.
+
+An epoch without records says nothing of any record: it is in memory only, until its first record is appended.
 """
 
 from __future__ import annotations
@@ -32,6 +34,10 @@ class LeaderEpochs:
         """Counts changes; the file has the newest, and durable_version tells what a power cut would leave."""
         self.durable_version = 0
         self._written_version = 0
+        self.stored_epoch = NO_EPOCH
+        """The newest epoch that the file names or is about to name; a newer one has no records."""
+        self._recovered: list[tuple[int, int]] | None = None
+        """What the file had when a recovery began, until that has ended."""
 
     def load(self) -> None:
         """Read the file; a missing or broken one is empty, for recovery to fill from the batches."""
@@ -40,6 +46,7 @@ class LeaderEpochs:
         except (FileNotFoundError, CorruptCheckpointError):
             self._entries = []
         self._note_latest()
+        self.stored_epoch = self.latest_epoch
 
     def cover(self, start_offset: int) -> bool:
         """Whether there is an epoch for the record at start_offset."""
@@ -51,13 +58,23 @@ class LeaderEpochs:
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that epoch starts at start_offset; False if that is known or contradicts a newer epoch."""
+        if not self.begin(epoch, start_offset) and not self.stored_epoch < epoch == self.latest_epoch:
+            return False
+        self._changed()
+        return True
+
+    def begin(self, epoch: int, start_offset: int) -> bool:
+        """Note in memory that an epoch without records starts here; False if that is known or contradicts a newer one.
+
+        assign() with its first record puts it into the file.
+        """
         if epoch <= self.latest_epoch:
             return False
         # An epoch without records is replaced: its start says nothing.
         while self._entries and self._entries[-1][1] >= start_offset:
             self._entries.pop()
         self._entries.append((epoch, start_offset))
-        self._changed()
+        self.latest_epoch = epoch
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -85,8 +102,12 @@ class LeaderEpochs:
     def truncate_from_end(self, end_offset: int) -> None:
         """Forget epochs that start at or after end_offset."""
         if end_offset >= 0 and self._entries and self._entries[-1][1] >= end_offset:
+            is_stored = any(start >= end_offset and epoch <= self.stored_epoch for epoch, start in self._entries)
             self._entries = [entry for entry in self._entries if entry[1] < end_offset]
-            self._changed()
+            if is_stored:
+                self._changed()
+            else:
+                self._note_latest()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget epochs that end before start_offset; the one that covers it starts there from now on."""
@@ -117,8 +138,21 @@ class LeaderEpochs:
             self._disk.replace(self.path, format_epochs(self._entries), sync=False)
             self._written_version = self.version
 
+    def begin_recovery(self) -> None:
+        """Keep changes in memory from now on: recovery cuts and assigns epochs, mostly back to what the file has."""
+        self._recovered = list(self._entries)
+
+    def finish_recovery(self) -> None:
+        """Write the file if it is to have other entries than before."""
+        before, self._recovered = self._recovered, None
+        if self._entries != before:
+            self._changed()
+
     def _changed(self) -> None:
         self._note_latest()
+        self.stored_epoch = self.latest_epoch
+        if self._recovered is not None:
+            return
         self.version += 1
         try:
             self.write()

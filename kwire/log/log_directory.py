@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from kwire.log.checkpoints import (
@@ -20,13 +22,19 @@ from kwire.log.checkpoints import (
     parse_clean_shutdown,
     read_offsets,
 )
-from kwire.log.disk import Disk, DiskFailure, DiskFullError, DiskLock
+from kwire.log.config import LogConfig
+from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.partition_log import PartitionLog
+from kwire.log.recovery import Surroundings, open_log
 
 logger = logging.getLogger(__name__)
 
 LOADED_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE)
 """Checkpoints that say how a log is opened, and how much of it is committed."""
+
+
+class LogDirectoryError(Exception):
+    """A log directory that cannot be used; the message says what to do."""
 
 
 def clean_shutdown_epoch(disk: Disk, path: str) -> int | None:
@@ -81,6 +89,8 @@ class LogDirectory:
     """Logs on their way into this directory (kwire.log.future_logs); no checkpoint names them."""
     short_of_space: set[str] = field(default_factory=set)
     """The checkpoint files that a full disk keeps as they were, each told of once."""
+    is_loaded: bool = False
+    """Whether the logs that were in it at start have been opened."""
     has_lost_log_starts: bool = False
     """Whether the file that says them was unreadable; each log is asked then."""
     is_cordoned: bool = False
@@ -129,21 +139,23 @@ class LogDirectory:
             self.log_starts[key] = log.log_start_offset
             self.cleaned[key] = log.first_dirty_offset
 
-    def close_logs(self, *, clean: bool) -> bool:
-        """Give the files of all logs back; whether all that was in them is durable, which only a clean close asks."""
-        for future in self.futures.values():
-            future.close(clean=False)
-        is_clean = clean
-        for log in self.logs.values():
-            is_clean = is_clean and log.failure is None
-            try:
-                log.close(clean=clean)
-            except DiskFullError as full:
-                logger.error("%s-%s is not closed cleanly: %s", log.topic, log.partition, full)  # noqa: TRY400
-                is_clean = False
-            except DiskFailure:  # the directory is offline, and says why
-                is_clean = False
-        return is_clean
+    def opening(
+        self, key: TopicPartition, config: LogConfig, surroundings: Surroundings, topic_id: uuid.UUID | None = None
+    ) -> Callable[[], PartitionLog]:
+        """The call that opens a log as the checkpoints say; a worker may make it."""
+        topic, partition = key
+        return partial(
+            open_log,
+            f"{self.path}/{topic}-{partition}",
+            topic=topic,
+            partition=partition,
+            config=config,
+            surroundings=surroundings,
+            topic_id=topic_id,
+            log_start_offset=self.log_starts.get(key, None if self.has_lost_log_starts else 0),
+            recovery_point=self.recovery_points.get(key, 0),
+            was_clean_shutdown=self.was_clean_shutdown,
+        )
 
     def checkpoint_job(self, disk: Disk, name: str, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob:
         """The writing of a checkpoint file as it should be with these high watermarks."""

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import errno
 import logging
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
@@ -30,37 +28,33 @@ from kwire.log.checkpoints import (
     RECOVERY_POINT_FILE,
     CheckpointJob,
     TopicPartition,
-    format_clean_shutdown,
     write_offsets,
 )
 from kwire.log.closed_logs import ClosedLogs
+from kwire.log.closing import LogClosing
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError, DiskLock
 from kwire.log.errors import CorruptLogError
 from kwire.log.files import PendingDeletion
 from kwire.log.flushing import FlushJob
 from kwire.log.future_logs import FutureLogs
-from kwire.log.log_directory import LOADED_FILES, LogDirectory, clean_shutdown_epoch, offsets_unless_broken
+from kwire.log.jobs import Stage, run_here
+from kwire.log.loading import LogLoading, TopicIdOf
+from kwire.log.log_directory import (
+    LOADED_FILES,
+    LogDirectory,
+    LogDirectoryError,
+    clean_shutdown_epoch,
+    offsets_unless_broken,
+)
 from kwire.log.partition_log import PartitionLog
-from kwire.log.progress import Progress
-from kwire.log.recovery import Surroundings, open_log
+from kwire.log.recovery import Surroundings
 from kwire.protocol.error_codes import KafkaError
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-TopicIdOf = Callable[[str], uuid.UUID | None]
-"""Returns a topic's id by its name; None if the metadata have no such topic."""
-
 LOCK_FILE: Final = ".lock"
-METADATA_DIRECTORY: Final = "__cluster_metadata-0"
-"""The quorum's own log, which may share a directory with the partitions; not this module's."""
-_PARTITION_DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
-_STRAY_DIRECTORY: Final = re.compile(r".*\.[0-9a-f]{32}-(stray|future)")
-
-
-class LogDirectoryError(Exception):
-    """A log directory that cannot be used; the message says what to do."""
 
 
 class LogManager:
@@ -125,80 +119,20 @@ class LogManager:
             named={name: frozenset(offsets or ()) for name, offsets in found.items()},
             has_lost_log_starts=found[LOG_START_FILE] is None,
         )
-        self.callbacks[path] = (partial(self.take_offline, directory), partial(self._write_lowered, directory))
+        self.callbacks[path] = (partial(self.take_offline, directory), partial(self.write_lowered, directory))
         return directory
 
     # Logs
 
     def load_all(self, config_of: Callable[[str], LogConfig], topic_id_of: TopicIdOf | None = None) -> int:
-        """Open every partition that is on disk and return their number. Raises LogDirectoryError."""
-        self.futures.settle()
-        opened = 0
-        for directory in self.directories:
-            found = self._partitions_in(directory, topic_id_of)
-            progress = None if directory.was_clean_shutdown else self._progress(directory.path, len(found))
-            for topic, partition in found:
-                if directory.is_offline:
-                    break
-                if (topic, partition) in directory.logs:
-                    continue
-                try:
-                    self._open(directory, topic, partition, config_of(topic), None)
-                    opened += 1
-                except (DiskFailure, CorruptLogError) as error:
-                    # One bad replica does not stop the broker; it stays closed until a peer or a person repairs it.
-                    logger.error("Cannot open the log of %s-%s: %s", topic, partition, error)  # noqa: TRY400
-                if progress is not None:
-                    progress.one_more()
-            if any(log.recovery_point < directory.recovery_points.get(key, 0) for key, log in directory.logs.items()):
-                with suppress(DiskFailure):  # which took it offline, unless it is full
-                    self._write_lowered(directory)  # what comes where records are missing is not durable
-        return opened
+        """Open every partition that is on disk, here and now, and return their number. Raises LogDirectoryError."""
+        loading = self.loading(config_of, topic_id_of)
+        run_here(loading.stages())
+        return loading.opened
 
-    def _progress(self, path: str, count: int) -> Progress | None:
-        what = f"Recovering the logs of {path}, which was not shut down cleanly"
-        return Progress(what, count, self._surroundings.clock) if count else None
-
-    def _partitions_in(self, directory: LogDirectory, topic_id_of: TopicIdOf | None) -> list[TopicPartition]:
-        """Return the partitions that have a directory in this log directory."""
-        if directory.is_offline:
-            return []
-        try:
-            names = self._disk.list(directory.path)
-            is_directory = {name: self._disk.is_directory(f"{directory.path}/{name}") for name in names}
-        except DiskFailure as failure:
-            self.take_offline(directory, failure)
-            return []
-        self._forget_missing(directory, set(names))
-        candidates = [name for name in names if name != METADATA_DIRECTORY and is_directory[name]]
-        return [key for name in candidates if (key := self._recognise(directory, name, topic_id_of)) is not None]
-
-    def _forget_missing(self, directory: LogDirectory, names: AbstractSet[str]) -> None:
-        """A partition that was taken away just before a crash is still named by the checkpoints."""
-        for key in {key for offsets in directory.named.values() for key in offsets}:
-            if f"{key[0]}-{key[1]}" not in names:
-                directory.forget(key)
-
-    def _recognise(self, directory: LogDirectory, name: str, topic_id_of: TopicIdOf | None) -> TopicPartition | None:
-        path = f"{directory.path}/{name}"
-        if leftovers.DELETED_DIRECTORY.fullmatch(name):
-            self.remove_later(PendingDeletion(0, [path]))
-            return None
-        match = _PARTITION_DIRECTORY.fullmatch(name)
-        if match is None or _STRAY_DIRECTORY.fullmatch(name):
-            logger.warning("Leaving %s alone: it is no directory of a partition", path)
-            return None
-        topic_partition = (match[1], int(match[2]))
-        other = self.get(*topic_partition)
-        if other is None or other.directory == path:
-            return topic_partition
-        try:
-            is_settled = topic_id_of is not None and self.closed.settle_pair(directory, other, topic_id_of(match[1]))
-        except DiskFailure as failure:  # which took the directory of one of the two offline, unless it is full
-            is_settled = not isinstance(failure, DiskFullError)
-        if not is_settled:
-            raise LogDirectoryError(f"log.dirs: {path} and {other.directory} are logs of the same partition")
-        return topic_partition if not directory.is_offline and self.get(*topic_partition) is None else None
+    def loading(self, config_of: Callable[[str], LogConfig], topic_id_of: TopicIdOf | None = None) -> LogLoading:
+        """The stages that open every partition that is on disk."""
+        return LogLoading(self, self._surroundings, config_of, topic_id_of)
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         for directory in self.directories:
@@ -256,33 +190,25 @@ class LogManager:
         self, directory: LogDirectory, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None
     ) -> PartitionLog:
         key = (topic, partition)
-        path = f"{directory.path}/{topic}-{partition}"
         naming = [name for name, keys in directory.named.items() if key in keys]
         if naming and not self.has_directory(directory, f"{topic}-{partition}"):
             # An earlier topic of this name was deleted. After a crash its offsets would be taken for those of the new
             # one: its records below the old log start would be gone, and those below the old high watermark committed.
             directory.forget(key)
             self.guard(directory, partial(self.write_checkpoints, directory, naming))
-        log = self.guard(
-            directory,
-            lambda: open_log(
-                path,
-                topic=topic,
-                partition=partition,
-                config=config,
-                surroundings=self._surroundings,
-                topic_id=topic_id,
-                log_start_offset=directory.log_starts.get(key, None if directory.has_lost_log_starts else 0),
-                recovery_point=directory.recovery_points.get(key, 0),
-                was_clean_shutdown=directory.was_clean_shutdown,
-            ),
-        )
+        log = self.guard(directory, directory.opening(key, config, self._surroundings, topic_id))
+        self.take_opened(directory, log)
+        return log
+
+    def take_opened(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """Own a log that was opened."""
+        key = (log.topic, log.partition)
         cleaned = directory.cleaned.pop(key, 0)
         # What is appended where a crash tore the log has not been compacted.
         log.first_dirty_offset = cleaned if cleaned <= log.log_end_offset else log.segments.active.base_offset
         log.on_failure, log.before_truncation = self.callbacks[directory.path]
+        log.failure = log.failure or directory.failure
         directory.logs[key] = log
-        return log
 
     @property
     def any_offline(self) -> bool:
@@ -445,7 +371,7 @@ class LogManager:
             job.run()
             self.finish_checkpoint(job)
 
-    def _write_lowered(self, directory: LogDirectory, log_starts: bool = False) -> None:
+    def write_lowered(self, directory: LogDirectory, log_starts: bool = False) -> None:
         """At once: what is cut next must not look damaged, or clean, after a crash. Without space, nothing is cut."""
         if not directory.is_offline:
             more = {CLEANER_FILE: directory.named.get(CLEANER_FILE), LOG_START_FILE: log_starts}
@@ -468,21 +394,25 @@ class LogManager:
         broker_epoch: int = -1,
         high_watermarks: Mapping[TopicPartition, int] = MappingProxyType({}),
     ) -> None:
-        """Close every log; a clean close flushes them, writes the checkpoints and, last of all, says so in a file."""
-        unclean = {directory.path for directory in self.directories if not directory.close_logs(clean=clean)}
-        if clean:
-            self.checkpoint(high_watermarks)
-            for directory in self.directories:
-                if not directory.is_offline and directory.path not in unclean:
-                    self._mark_clean(directory, broker_epoch)
+        """Close every log, and release the log directories: here and now, without workers."""
+        run_here(self.closing(clean=clean, broker_epoch=broker_epoch, high_watermarks=high_watermarks))
         self._release()
 
-    def _mark_clean(self, directory: LogDirectory, broker_epoch: int) -> None:
-        try:
-            mark = format_clean_shutdown(broker_epoch)
-            self._disk.replace(f"{directory.path}/{CLEAN_SHUTDOWN_FILE}", mark, sync=True)
-        except DiskFullError as full:
-            logger.error("%s: the next start recovers its logs: %s", directory.path, full)  # noqa: TRY400
+    def closing(
+        self, *, clean: bool, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]
+    ) -> Iterator[Stage]:
+        """The stages that close every log. A clean close flushes them, and says so in a file in the end.
+
+        The locks stay with who gave them.
+        """
+        return LogClosing(
+            self,
+            self._disk,
+            self._surroundings.clock,
+            clean=clean,
+            broker_epoch=broker_epoch,
+            high_watermarks=high_watermarks,
+        ).stages()
 
     def take_offline(self, directory: LogDirectory, failure: DiskFailure) -> None:
         """What one file of a device did, the others may do: no log of the directory is used any more."""

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from kwire.log import flushing, lookup, retention, rolling, transaction_check, truncation
+from kwire.log import closing, flushing, lookup, retention, rolling, transaction_check, truncation
 from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin, Validated, check_given_offsets, ready_batch
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_metadata
 from kwire.log.config import LogConfig
 from kwire.log.disk import Data, Disk, DiskFailure, DiskFullError
-from kwire.log.errors import CorruptLogError
+from kwire.log.errors import CorruptLogError, LogClosedError
 from kwire.log.files import PendingDeletion, rename_deleted
 from kwire.log.flushing import FlushJob, UnsyncedPaths
 from kwire.log.leader_epochs import LeaderEpochs
@@ -98,7 +98,7 @@ class PartitionLog:
         self.truncations = 0
         """Counts them: a flush that was under way says nothing of what is written then."""
         self.last_flush_ms = clock.monotonic_ms()
-        self.failure: DiskFailure | CorruptLogError | None = None
+        self.failure: DiskFailure | CorruptLogError | LogClosedError | None = None
         """Why the log is offline; set once."""
         self.on_failure: Callable[[DiskFailure], None] | None = None
         """Told once when the log goes offline: its directory goes with it."""
@@ -111,7 +111,7 @@ class PartitionLog:
         must become durable first. Else a start after a crash takes the shorter log for damaged, or for all deleted."""
         self.unsynced_paths = UnsyncedPaths()
         self.disk = disk
-        self._clock = clock
+        self.clock = clock
         self._tell_of_no_space_ms = 0.0
         self._chance = chance
 
@@ -141,9 +141,8 @@ class PartitionLog:
             raise self._offline()
         if origin in _WITH_OFFSETS:
             return self._append_given_offsets(memoryview(batches), leader_epoch, origin)
-        batch = batches if isinstance(batches, bytes) else bytes(batches)
-        now_ms = self._clock.wall_ms()
-        batch, header = ready_batch(batch, self.config, origin, now_ms, validated)
+        now_ms = self.clock.wall_ms()
+        batch, header = ready_batch(bytes(batches), self.config, origin, now_ms, validated)
         size = len(batch)
         if size > self.config.segment_bytes:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than a segment may have")
@@ -190,7 +189,7 @@ class PartitionLog:
         end = headers[-1][0] + headers[-1][1].size_in_bytes
         first, last = headers[0][1], headers[-1][1]
         max_timestamp = max(header.max_timestamp for _, header in headers)
-        if rolling.is_due(self._active, self.config, end, last.last_offset, max_timestamp, self._clock.wall_ms()):
+        if rolling.is_due(self._active, self.config, end, last.last_offset, max_timestamp, self.clock.wall_ms()):
             self.roll(rolling.base_offset(self.log_end_offset, first.base_offset, last.last_offset))
         start = self._active.size
         self._write(view[:end])
@@ -221,7 +220,7 @@ class PartitionLog:
             self.config,
         )
         self.log_end_offset = last_offset + 1
-        if leader_epoch > self.leader_epochs.latest_epoch:
+        if leader_epoch > self.leader_epochs.stored_epoch:
             self._guard(lambda: self.leader_epochs.assign(leader_epoch, base_offset))
         if header.producer_id != NO_PRODUCER_ID:
             self._note_producer(batch, header, base_offset)
@@ -332,7 +331,7 @@ class PartitionLog:
 
     def begin_segment(self, base_offset: int) -> None:
         """Make a new segment the active one."""
-        segment = Segment(self.disk, self.directory, base_offset, create=True, created_ms=self._clock.wall_ms())
+        segment = Segment(self.disk, self.directory, base_offset, create=True, created_ms=self.clock.wall_ms())
         if self.config.segment_jitter_ms > 0:
             segment.jitter_ms = int(self._chance.uniform(0, min(self.config.segment_jitter_ms, self.config.segment_ms)))
         self.segments.append(segment)
@@ -350,7 +349,7 @@ class PartitionLog:
         if self.log_end_offset <= self.recovery_point:
             return False
         return (
-            self._clock.monotonic_ms() - self.last_flush_ms >= self.config.flush_ms
+            self.clock.monotonic_ms() - self.last_flush_ms >= self.config.flush_ms
             or self.recovery_point < self._active.base_offset
         )
 
@@ -384,7 +383,7 @@ class PartitionLog:
         if job.failure is not None:
             raise self.fail(job.failure) from job.failure
         flushing.finish(self, job)
-        self.last_flush_ms = self._clock.monotonic_ms()
+        self.last_flush_ms = self.clock.monotonic_ms()
 
     def flush(self) -> None:
         """Make all that was appended durable, here and now."""
@@ -456,7 +455,7 @@ class PartitionLog:
 
     def assign_epoch_start(self, epoch: int, offset: int) -> None:
         """Note that a leader's epoch begins here, before its first append."""
-        self._guard(lambda: self.leader_epochs.assign(epoch, offset))
+        self.leader_epochs.begin(epoch, offset)
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """Write partition.metadata; it becomes durable with the first flush, as the data does.
@@ -474,15 +473,16 @@ class PartitionLog:
         Raises DiskFullError if a full disk keeps it from being clean, DiskFailure; the files are given back anyway.
         """
         try:
-            if clean and self.failure is None:
-                self._active.finish()
-                if self.log_end_offset > self.segments.first.base_offset:
-                    self._guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
-                if self.has_unsynced:
-                    self.flush()
+            if clean and self.failure is None and (job := closing.begin_flush(self)) is not None:
+                job.run()
+                self.finish_flush(job)
         finally:
-            for segment in self.segments:
-                segment.close()
+            closing.release_files(self)
+
+    def take_snapshot(self) -> None:
+        """Write the producers' state at the log's end, so that a clean start derives nothing."""
+        if self.log_end_offset > self.segments.first.base_offset:
+            self._guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
 
     def moved_to(self, directory: str) -> None:
         """The directory was renamed, for deletion: nothing is written any more."""
@@ -530,7 +530,7 @@ class PartitionLog:
         self.lacks_space = True
         if self.on_trouble is not None:
             self.on_trouble()
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self.clock.monotonic_ms()
         if tells and now_ms >= self._tell_of_no_space_ms:
             self._tell_of_no_space_ms = now_ms + NO_SPACE_PAUSE_MS
             logger.error("The disk is full: %s; %s-%s stays as it is", error, self.topic, self.partition)

@@ -37,6 +37,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState
+from kwire.log.progress import BytesProgress
 from kwire.log.replay import recall_recent_batches, replay_batch, replay_producers, replay_segment
 from kwire.log.scanning import scan
 from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment, segment_name
@@ -94,6 +95,7 @@ def open_log(
     leader_epochs = LeaderEpochs(disk, directory)
     if not is_new:
         leader_epochs.load()
+    leader_epochs.begin_recovery()
     if log_start_offset is None:
         log_start_offset = next((start for _, start in leader_epochs.entries()), 0)
     now_ms = surroundings.clock.wall_ms()
@@ -130,6 +132,7 @@ def open_log(
     else:
         _recover(log)
     _settle(log, was_clean_shutdown=was_clean_shutdown)
+    leader_epochs.finish_recovery()
     if topic_id is not None and is_new:
         log.assign_topic_id(topic_id)
     if log.unflushed_records >= config.flush_messages:
@@ -299,6 +302,7 @@ def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerStat
     segment.reset_indexes()
     segment.transaction_index.reset()
     position, next_offset = 0, segment.base_offset
+    progress = BytesProgress(f"Recovering {segment.stem}.log", segment.size, log.clock)
     for at, header, batch in scan(segment.file):
         if header.magic != 2 or header.base_offset < next_offset or not crc_matches(batch, 0, header):
             break
@@ -310,6 +314,7 @@ def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerStat
         segment.note_batch(at, size, header.base_offset, header.last_offset, header.max_timestamp, log.config)
         log.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         position, next_offset = at + size, header.next_offset
+        progress.reached(position)
     producers.end_offset = next_offset
     is_whole = position == segment.size
     if not is_whole and next_offset < log.recovery_point:

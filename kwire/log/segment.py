@@ -135,9 +135,9 @@ class Segment:
     def _write_sparse_indexes(self) -> list[DiskFile]:
         """The time index first: what is behind the last entry of the offset index is found by reading on."""
         try:
-            files = [self.time_index.storage.write()]
+            files = self.time_index.storage.write()
             if not self.transaction_index.is_doubted:
-                files.append(self.offset_index.storage.write())
+                files += self.offset_index.storage.write()
         except DiskFullError as error:
             logger.warning("The disk is full: %s; the indexes are written later", error)
             return []

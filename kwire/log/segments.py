@@ -47,6 +47,12 @@ class Segments:
         """The segment that offset belongs to and all after it."""
         return self._segments[self.index_of(offset) :]
 
+    def share(self, memory: IndexMemory) -> None:
+        """Let another bound hold for the indexes: that of all logs, when this log has been opened."""
+        self._memory = memory
+        for segment in self._segments[:-1]:
+            segment.bound_by(memory)
+
     def append(self, segment: Segment) -> None:
         if self._segments:
             self.active.bound_by(self._memory)

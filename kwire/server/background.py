@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from kwire.invariants import threatens_durable_data
 from kwire.log.disk import DiskFailure
-from kwire.log.log_manager import LogDirectoryError
+from kwire.log.log_directory import LogDirectoryError
 
 logger = logging.getLogger("kwire.server")
 
@@ -26,11 +26,12 @@ class Background:
         """Resolved when the server cannot go on."""
         loop.set_exception_handler(self._unhandled)
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
+    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do this until the server stops."""
         task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(self._ended)
         self.tasks.append(task)
+        return task
 
     def fail(self, error: BaseException) -> None:
         """The server cannot go on; the first reason is kept."""
@@ -57,10 +58,31 @@ class Background:
 
     async def stop(self) -> None:
         """Return when no task runs any more."""
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await _cancel(self.tasks)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error)
+
+
+class RoleTasks:
+    """Tasks of one role of a process, which end before those of the process do."""
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this until the role ends; the server cannot go on if it fails."""
+        self._tasks.append(self._background.run(work))
+
+    async def stop(self) -> None:
+        """Return when no task of the role runs any more."""
+        await _cancel(self._tasks)
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    ending = list(tasks)
+    for task in ending:
+        task.cancel()
+    await asyncio.gather(*ending, return_exceptions=True)

@@ -16,6 +16,7 @@ from uuid import UUID
 from kwire.cluster.directory_ids import is_reserved
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import Endpoint, MetadataImage
+from kwire.cluster.jobs import run_stages
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
 from kwire.invariants import is_broken_invariant
@@ -45,7 +46,7 @@ from kwire.server.lost_replicas import LostReplicas
 from kwire.server.network.addresses import shown_address
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
-from kwire.server.node import Node
+from kwire.server.node import Node, recovery_threads
 from kwire.server.partition_opening import PartitionOpening
 from kwire.server.quotas.manager import ClientQuotaManager, quota_config
 from kwire.server.quotas.replication import Side
@@ -181,10 +182,15 @@ class BrokerServer:
             peers=peers,
             settings_of=node.dynamic_configs.settings_of,
         )
+        await run_stages(
+            self._partitions.loading(self._image()),
+            node.recovery_workers,
+            at_once=self.config["num.recovery.threads.per.data.dir"],
+        )
         absent = self._absent({*lost, *self._named_directories()})
         self._tell_of_absent(absent)
         self._partitions.start(node.metadata_log.image, is_directory_lost=bool(absent))
-        node.background.run(PartitionOpening(self._partitions).run())
+        node.broker_tasks.run(PartitionOpening(self._partitions).run())
         node.metadata_log.watch(self._partitions.follow)
         self._replication = Replication(node, self._partitions, peers)
         self._replication.start()
@@ -201,8 +207,8 @@ class BrokerServer:
             assignments=assignments,
             disk=node.disk,
         )
-        node.background.run(assignments.run())
-        node.background.run(lost_replicas.run())
+        node.broker_tasks.run(assignments.run())
+        node.broker_tasks.run(lost_replicas.run())
         self._moves = ReplicaMoves(
             logs=self._logs,
             partitions=self._partitions,
@@ -211,7 +217,7 @@ class BrokerServer:
             assignments=assignments,
             moved=lost_replicas.opened,
         )
-        node.background.run(self._moves.run())
+        node.broker_tasks.run(self._moves.run())
         if lost and not self._partitions.any_closed:
             # Else it is asked for again at the next start: its partitions must not be made anew, empty, then either.
             await self._lifecycle.register(list(node.storage.directory_ids.values()))
@@ -317,11 +323,11 @@ class BrokerServer:
             workers=self._node.workers,
             memory=self._memory,
         )
-        self._node.background.run(self._listeners.sweep())
+        self._node.broker_tasks.run(self._listeners.sweep())
         self._node.background.run(self._lifecycle.run())
-        self._node.background.run(self._topic_creator.run())
+        self._node.broker_tasks.run(self._topic_creator.run())
         for task in self._housekeeping.tasks():
-            self._node.background.run(task)
+            self._node.broker_tasks.run(task)
         if self.config["log.cleaner.enable"]:
             self._start_cleaner()
         self._node.watch_loop()
@@ -340,7 +346,7 @@ class BrokerServer:
         )
         self._partitions.watch_removals(cleaner.partition_removed)
         self._node.dynamic_configs.watch(cleaner.settings_changed)
-        self._node.background.run(cleaner.run())
+        self._node.broker_tasks.run(cleaner.run())
 
     # --- use
 
@@ -377,19 +383,28 @@ class BrokerServer:
         self._listeners.stop_accepting()
         self._coordinators.stop()
         self._listeners.abort_connections("the broker stops")
+        await self._close_logs()
         if self._controller is not None:
             if before_leaving is None or await before_leaving():
                 await node.leave()
             self._controller.stop_accepting()
         await node.background.stop()
-        await self._group_commit.close()
         await node.close()
-        self._logs.close(
+        node.storage.release()
+
+    async def _close_logs(self) -> None:
+        """Close the logs, clean if what is in memory can be believed; heartbeats and the quorum go on meanwhile."""
+        node = self._node
+        node.metadata_log.unwatch(self._partitions.follow)
+        await node.broker_tasks.stop()
+        await self._group_commit.close()
+        await node.workers.drain()  # a checkpoint may be on its way, whose task has been cancelled
+        stages = self._logs.closing(
             clean=not (self.failed.done() and is_broken_invariant(self.failed.result())),
             broker_epoch=self._lifecycle.broker_epoch,
             high_watermarks=self._housekeeping.high_watermarks(),
         )
-        node.storage.release()
+        await run_stages(stages, node.recovery_workers, at_once=recovery_threads(self.config))
 
 
 def _routable(address: ListenerAddress) -> str:

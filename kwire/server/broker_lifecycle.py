@@ -16,7 +16,7 @@ from uuid import UUID
 from kwire.cluster.features import REGISTERED
 from kwire.cluster.image import Endpoint, MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
-from kwire.log.log_manager import LogDirectoryError
+from kwire.log.log_directory import LogDirectoryError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kwire.protocol.messages.broker_registration import (

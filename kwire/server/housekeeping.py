@@ -13,8 +13,8 @@ from kwire.cluster.partitions import Partitions
 from kwire.log import scrubbing
 from kwire.log.checkpoints import HIGH_WATERMARK_FILE, TopicPartition
 from kwire.log.disk import DiskFailure, DiskFullError
-from kwire.log.log_directory import LOADED_FILES
-from kwire.log.log_manager import LogDirectoryError, LogManager
+from kwire.log.log_directory import LOADED_FILES, LogDirectoryError
+from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
 from kwire.seams import Workers

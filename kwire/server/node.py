@@ -15,7 +15,7 @@ from kwire.log.disk import Disk, RealDisk
 from kwire.log.recovery import Surroundings
 from kwire.loop_monitor import LoopMonitor
 from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
-from kwire.server.background import Background
+from kwire.server.background import Background, RoleTasks
 from kwire.server.network.node_channel import NodeChannel
 from kwire.server.network.node_connection import RESPONSE_BYTES_MAX
 from kwire.server.network.turns import Turns
@@ -23,6 +23,7 @@ from kwire.server.quorum_settings import open_metadata, quorum_config, refuse_ot
 from kwire.server.settings.config import BrokerConfig
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 from kwire.server.storage import Storage, open_storage
+from kwire.server.tracked_workers import TrackedWorkers
 
 LEAVE_MS = 5000
 """How long the others have to elect a leader when this one goes."""
@@ -46,10 +47,14 @@ class Node:
         self.clock = clock or SystemClock()
         self.chance = chance or SystemChance()
         self.disk = disk or RealDisk()
-        self.workers = workers or ThreadWorkers()
+        self.workers = TrackedWorkers(workers or ThreadWorkers())
         self._metadata_workers = workers or ThreadWorkers(1)
         """Of their own: while a disk with partitions hangs, the quorum goes on."""
+        self.recovery_workers = workers or ThreadWorkers(recovery_threads(config))
+        """They open the logs at start and close them at stop."""
         self.background = Background(what)
+        self.broker_tasks = RoleTasks(self.background)
+        """Tasks that may use logs of partitions; they end before those are closed."""
         self.turns = Turns(self.clock.monotonic_ms)
         """All listeners of a process share its loop."""
         self.loop_monitor = LoopMonitor() if clock is None else None
@@ -132,5 +137,11 @@ class Node:
 
     def close_workers(self) -> None:
         """Wait for what they do; again is no harm."""
-        for workers in (self._metadata_workers, self.workers):
+        for workers in (self._metadata_workers, self.workers, self.recovery_workers):
             workers.close()
+
+
+def recovery_threads(config: BrokerConfig) -> int:
+    """Return how many logs are opened or closed at the same time."""
+    per_directory: int = config["num.recovery.threads.per.data.dir"]
+    return per_directory * len(config.log_dirs)

@@ -19,7 +19,7 @@ from kwire.cluster.quorum.voters import Listener, VoterSet
 from kwire.cluster.raft_node import Channel
 from kwire.cluster.snapshotting import SnapshotConfig
 from kwire.log.disk import Disk
-from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
 from kwire.seams import Workers
 from kwire.server.settings.config import BrokerConfig

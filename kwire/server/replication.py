@@ -100,8 +100,8 @@ class Replication:
         self._partitions.watch_roles(self._fetchers.role_changed)
         self._partitions.watch_removals(self._fetchers.stop_following)
         self._node.dynamic_configs.watch(self._fetchers.settings_changed)
-        self._node.background.run(self._peers.changes.run())
-        self._node.background.run(self._watch_lag())
+        self._node.broker_tasks.run(self._peers.changes.run())
+        self._node.broker_tasks.run(self._watch_lag())
 
     def stop_following(self, partition: Partition) -> None:
         """Until its leader changes."""
@@ -119,7 +119,7 @@ class Replication:
             channel=channel,
         )
         fetcher = ReplicaFetcher(leader_id, broker=self._broker, ask=partial(leader.send, leader_id))
-        node.background.run(fetcher.run())
+        node.broker_tasks.run(fetcher.run())
         return fetcher
 
     def _image(self) -> MetadataImage:

@@ -11,7 +11,7 @@ from kwire.cluster.formatting import make_durably, write_identity
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, Voter, VoterSet
 from kwire.cluster.snapshots import encode_snapshot
 from kwire.log.disk import Disk
-from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.control_records import ControlRecordType
 from kwire.server.controller_server import ControllerServer
 from kwire.server.settings.config import make_config

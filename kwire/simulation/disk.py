@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from kwire.log.disk import Data, DiskFailure
+from kwire.log.disk import Data, Disk, DiskFailure
 from kwire.simulation.device import Device, DirectoryNode, FileNode, failure
 from kwire.simulation.power_cut import Entry
 
@@ -136,6 +136,12 @@ class SimulatedDisk:
         if not isinstance(node, DirectoryNode):
             raise failure(operation, path, errno.ENOENT if node is None else errno.ENOTDIR)
         return node
+
+    def part(self) -> SimulatedDisk:
+        return self
+
+    def adopt(self, part: Disk) -> None:
+        """Parts are the disk itself."""
 
     def exists(self, path: str) -> bool:
         return self.find(path) is not None

@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from kwire.log.disk import DiskFailure
-from kwire.log.log_manager import LogDirectoryError
+from kwire.log.log_directory import LogDirectoryError
 from kwire.server.broker_lifecycle import MetadataHeldUpError
 from kwire.server.storage import UnreadableDirectory
 from kwire.simulation.links import bad_weather

@@ -20,7 +20,7 @@ from kwire.cluster.raft_node import Unreachable
 from kwire.cluster.snapshots import encode_snapshot
 from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
 from kwire.log.disk import RealDisk
-from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
 from kwire.protocol.codec import decode, encode
 from kwire.protocol.control_records import ControlRecordType

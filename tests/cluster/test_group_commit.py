@@ -171,7 +171,7 @@ def test_a_full_disk_holds_a_flush_up_until_there_is_space(scene: Scene, monkeyp
 
     async def acts() -> None:
         scene.disk.fail = lambda operation, path: full(operation, path) if "leader-epoch" in path else None
-        scene.partition.log.assign_epoch_start(5, scene.partition.log.log_end_offset)
+        scene.partition.log.leader_epochs.assign(5, scene.partition.log.log_end_offset)
         scene.append(b"a")
         while not any(operation == "replace" for operation, _ in scene.disk.operations[-3:]):
             await asyncio.sleep(0)
@@ -187,7 +187,7 @@ def test_a_full_disk_holds_a_flush_up_until_there_is_space(scene: Scene, monkeyp
 def test_a_close_gives_up_what_a_full_disk_holds_up(scene: Scene) -> None:
     async def acts() -> None:
         scene.disk.fail = lambda operation, path: full(operation, path) if "leader-epoch" in path else None
-        scene.partition.log.assign_epoch_start(5, scene.partition.log.log_end_offset)
+        scene.partition.log.leader_epochs.assign(5, scene.partition.log.log_end_offset)
         scene.append(b"a")
         await asyncio.wait_for(scene.group_commit.close(), 10)
         assert (scene.partition.high_watermark, scene.failures) == (0, [])
@@ -217,7 +217,7 @@ def test_a_flush_that_was_tried_in_vain_is_tried_again(
 
     async def acts() -> None:
         scene.disk.fail = lambda operation, path: full(operation, path) if "leader-epoch" in path else None
-        scene.partition.log.assign_epoch_start(5, scene.partition.log.log_end_offset)
+        scene.partition.log.leader_epochs.assign(5, scene.partition.log.log_end_offset)
         scene.append(b"a")
         while caplog.text.count("cannot flush") < 2:
             await asyncio.sleep(0)

@@ -11,7 +11,7 @@ from kwire.cluster.metadata_damage import refuse_damage, store_recovery_point
 from kwire.cluster.quorum.state import QuorumState, store_quorum_state
 from kwire.log.checkpoints import RECOVERY_POINT_FILE
 from kwire.log.disk import Data, RealDisk
-from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.records import with_offsets
 from tests.support.requests import batch, create_topic, fetch, produce, values_in
 from tests.support.running import RunningBroker

@@ -21,7 +21,7 @@ from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.state import load_quorum_state
 from kwire.log.checkpoints import RECOVERY_POINT_FILE
 from kwire.log.disk import DiskFailure, RealDisk
-from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
 from kwire.protocol.messages.metadata_records import encode_metadata_record

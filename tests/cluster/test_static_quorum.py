@@ -17,7 +17,7 @@ from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener, VoterSet
 from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
 from kwire.log.disk import RealDisk
-from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import ErrorCode, KafkaError

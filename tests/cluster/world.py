@@ -17,7 +17,7 @@ from kwire.cluster.metadata_node import open_metadata_log
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener
 from kwire.log.disk import RealDisk
-from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
 from kwire.seams import SystemChance
 from tests.log.support import NOW_MS, FixedChance, ManualClock

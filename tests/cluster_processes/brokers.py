@@ -13,7 +13,7 @@ from pathlib import Path
 
 from compat_tests.harness.process import REPLICATED, SETTINGS
 from compat_tests.harness.reference import JVM, class_path
-from kwire.log.log_manager import LogDirectoryError
+from kwire.log.log_directory import LogDirectoryError
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from tests.campaign.ext4 import FileSystem
 from tests.cluster_processes.network import Network

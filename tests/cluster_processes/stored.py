@@ -16,7 +16,7 @@ from kwire.cluster.image import MetadataImage
 from kwire.cluster.replay import Replay
 from kwire.cluster.snapshots import decode_snapshot, snapshots_in
 from kwire.log.disk import RealDisk
-from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.messages.metadata_records import (
     ProducerIdsRecord,

@@ -187,6 +187,12 @@ class RecordingDisk:
             raise failure(operation, path, errno.ENOENT if node is None else errno.ENOTDIR)
         return node
 
+    def part(self) -> RecordingDisk:
+        return self
+
+    def adopt(self, part: object) -> None:
+        """Parts are the disk itself."""
+
     def exists(self, path: str) -> bool:
         return self._find(path) is not None
 

@@ -197,16 +197,18 @@ class NodeScript:
         self._count += 1
         value = b"%d " % self._count + self._chance.randbytes(self._chance.choice((5, 100, 600)))
         since = self._ledger.time
+        count = len(self.operations)
         partition.append(encode_batch([Record(value=value, timestamp=NOW_MS)]), ACKS_ALL)
-        self._ledger.appends(self._written(), since)
+        self._ledger.appends(self._first_written(count), since)
         while partition.waits_for_flush:
             await asyncio.sleep(0)
         if partition.log.config.flush_messages == 1:
             assert partition.high_watermark == partition.log.log_end_offset
             self._ledger.flushed(partition.log.log_end_offset)
 
-    def _written(self) -> bytes:
-        return next(each.data for each in reversed(self.operations) if each.kind == "write")
+    def _first_written(self, count: int) -> bytes:
+        """What was written first after so many operations: the batch, before an epoch that begins with it."""
+        return next(each.data for each in self.operations[count:] if each.kind == "write")
 
     async def _flush(self) -> None:
         partition = self._node.partitions.get(TOPIC, 0)

@@ -43,6 +43,12 @@ class WatchedFile(RealFile):
 class WatchedDisk(RealDisk):
     """Tells of what it changes, call for call of the system."""
 
+    def part(self) -> WatchedDisk:
+        return self
+
+    def adopt(self, part: object) -> None:
+        """Parts are the disk itself."""
+
     def open(self, path: str, *, create: bool = False) -> RealFile:
         if create:
             tell("create", path)

@@ -16,6 +16,12 @@ class FaultyDisk(RealDisk):
         self.operations: list[tuple[str, str]] = []
         self.fail: Callable[[str, str], DiskFailure | None] = lambda operation, path: None
 
+    def part(self) -> FaultyDisk:
+        return self
+
+    def adopt(self, part: object) -> None:
+        """Parts are the disk itself."""
+
     def check(self, operation: str, path: str) -> None:
         self.operations.append((operation, path))
         failure = self.fail(operation, path)

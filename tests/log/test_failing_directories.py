@@ -6,8 +6,8 @@ import pytest
 
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError, RealDisk
-from kwire.log.log_directory import previous_broker_epoch
-from kwire.log.log_manager import LogDirectoryError, LogManager
+from kwire.log.log_directory import LogDirectoryError, previous_broker_epoch
+from kwire.log.log_manager import LogManager
 from tests.log.faults import FaultyDisk, broken, full
 from tests.log.support import ManualClock, batch, retain, surroundings, values
 

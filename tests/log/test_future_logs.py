@@ -12,7 +12,8 @@ from kwire.log.checkpoints import CLEANER_FILE, read_offsets
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.log.future_logs import MOVED_FILE, PREFERRED_MAX
-from kwire.log.log_manager import LogDirectoryError, LogManager
+from kwire.log.log_directory import LogDirectoryError
+from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from tests.log.compaction.support import append, candidate_of, compact
 from tests.log.faults import FaultyDisk, broken

@@ -9,8 +9,7 @@ import pytest
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.errors import CorruptLogError
-from kwire.log.log_directory import previous_broker_epoch
-from kwire.log.log_manager import LogDirectoryError
+from kwire.log.log_directory import LogDirectoryError, previous_broker_epoch
 from kwire.protocol.error_codes import KafkaError
 from tests.log.faults import FaultyDisk, broken, full
 from tests.log.managed import CONFIG, config_of, managed

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from kwire.log.disk import DiskFailure
-from kwire.log.log_manager import LogDirectoryError
+from kwire.log.log_directory import LogDirectoryError
 from tests.log.faults import FaultyDisk, broken
 from tests.log.managed import CONFIG, config_of, managed
 from tests.log.support import batch, surroundings

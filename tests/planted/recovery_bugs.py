@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.log import log_manager, recovery, replay, truncation
+from kwire.log import log_directory, recovery, replay, truncation
 from kwire.log.files import CLEANED_SUFFIX
 from kwire.log.index import CorruptIndexError
 from kwire.log.partition_log import PartitionLog
@@ -161,7 +161,7 @@ def recovery_flushes_nothing_it_found(patch: pytest.MonkeyPatch) -> None:
             return open_log(*arguments, **named)
 
     patch.setattr(recovery, "open_log", open_unflushed)
-    patch.setattr(log_manager, "open_log", open_unflushed)
+    patch.setattr(log_directory, "open_log", open_unflushed)
 
 
 @_bug("S15", "log/test_recovery.py::test_every_recovered_segment_tells_its_largest_time_in_its_time_index")

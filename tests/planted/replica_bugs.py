@@ -84,12 +84,12 @@ def the_scrubber_goes_on_where_a_log_was_cut(patch: pytest.MonkeyPatch) -> None:
 @_bug("S1", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
 def a_cut_leaves_what_is_noted_of_the_log_start(patch: pytest.MonkeyPatch) -> None:
     """After a kill what came since the cut counts as deleted."""
-    write = LogManager._write_lowered
+    write = LogManager.write_lowered
 
     def write_others(self: LogManager, directory: LogDirectory, log_starts: bool = False) -> None:
         write(self, directory)
 
-    patch.setattr(LogManager, "_write_lowered", write_others)
+    patch.setattr(LogManager, "write_lowered", write_others)
 
 
 @_bug("M1", "fuzz/test_fuzzers.py::test_seeds_pass[flap]")

@@ -10,7 +10,7 @@ import pytest
 
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
-from kwire.log.log_manager import METADATA_DIRECTORY
+from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse

@@ -15,7 +15,7 @@ from kwire.cluster.metadata_log import MetadataLog
 from kwire.coordinator.shard import ShardState
 from kwire.coordinator.transaction.memory import TransactionMemory
 from kwire.log.disk import DiskFailure
-from kwire.log.log_manager import LogDirectoryError
+from kwire.log.log_directory import LogDirectoryError
 from kwire.protocol.error_codes import KafkaError
 from kwire.simulation import ClusterBroker, SimulatedCluster, Simulation
 from kwire.simulation.nodes import AnyNode

@@ -14,7 +14,7 @@ from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.machine import Quorum
 from kwire.cluster.quorum.voters import ReplicaKey
 from kwire.log.disk import DiskFailure
-from kwire.log.log_manager import LogDirectoryError
+from kwire.log.log_directory import LogDirectoryError
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.records import iterate_headers
 from kwire.server.controller_server import ControllerServer

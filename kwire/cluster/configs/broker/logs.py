@@ -225,9 +225,8 @@ KEYS = (
         type=ConfigType.INT,
         default="2",
         check=POSITIVE,
-        use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Threads that recover logs at start; one does it here.",
+        doc="Threads that open and recover logs at start, and flush them at stop; read at start.",
     ),
     ConfigKey(
         name="min.insync.replicas",

@@ -1,0 +1,241 @@
+"""Closing logs: one by itself, and all of a broker. A clean close makes them durable, then says so in a file.
+
+Everything that a clean shutdown marker vouches for is durable before the marker is written: first the logs, several at
+once, then the names of their directories, then the checkpoints. A log directory whose disk fails on the way, or in
+which a log could not be flushed, gets no marker, and its next start recovers it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING
+
+from kwire.log.checkpoints import CLEAN_SHUTDOWN_FILE, CheckpointJob, TopicPartition, format_clean_shutdown
+from kwire.log.disk import Disk, DiskFailure, DiskFullError
+from kwire.log.errors import LogClosedError
+from kwire.log.flushing import FlushJob
+from kwire.log.jobs import Stage
+from kwire.log.progress import Progress
+
+if TYPE_CHECKING:
+    from kwire.log.log_directory import LogDirectory
+    from kwire.log.log_manager import LogManager
+    from kwire.log.partition_log import PartitionLog
+    from kwire.seams import Clock
+
+logger = logging.getLogger(__name__)
+
+
+def begin_flush(log: PartitionLog) -> FlushJob | None:
+    """Complete the small files of a log that will not be written to; a flush job if anything is not durable.
+
+    Raises DiskFullError, DiskFailure.
+    """
+    log.segments.active.finish()
+    log.take_snapshot()
+    return log.begin_flush() if log.has_unsynced else None
+
+
+def release_files(log: PartitionLog) -> None:
+    """Give the descriptors back."""
+    for segment in log.segments:
+        segment.close()
+
+
+class CloseJob:
+    """The close of one log."""
+
+    def __init__(self, closing: LogClosing, directory: LogDirectory, log: PartitionLog) -> None:
+        self._closing = closing
+        self._directory = directory
+        self._log = log
+        self._flush: FlushJob | None = None
+        if closing.begins(directory, log):
+            try:
+                self._flush = begin_flush(log)
+            except DiskFailure as failure:
+                closing.failed(directory, log, failure)
+
+    def run(self) -> None:
+        """Sync the log's files."""
+        if self._flush is not None:
+            self._flush.run()
+
+    def finish(self) -> None:
+        """Take the result, and let nothing be written any more: the log is closed."""
+        log, closing = self._log, self._closing
+        try:
+            if self._flush is not None:
+                log.finish_flush(self._flush)
+            if log.log_end_offset > log.recovery_point:  # a request that was under way has written meanwhile
+                closing.leave_unclean(self._directory)
+        except DiskFailure as failure:
+            closing.failed(self._directory, log, failure)
+        finally:
+            release_files(log)
+            log.failure = log.failure or LogClosedError(f"the log of {log.topic}-{log.partition} is closed")
+            closing.one_more(self._directory)
+
+
+class SyncNamesJob:
+    """Syncs directories that hold names of logs, each once for all logs."""
+
+    def __init__(self, directory: LogDirectory, disk: Disk, paths: Iterable[str]) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._paths = list(paths)
+        self._failure: DiskFailure | None = None
+
+    def run(self) -> None:
+        """Sync; a failure is kept for finish."""
+        try:
+            for path in self._paths:
+                self._disk.sync_directory(path)
+        except DiskFailure as failure:
+            self._failure = failure
+
+    def finish(self) -> None:
+        """Take the log directory offline if its disk has failed."""
+        if self._failure is not None:
+            self._directory.fail(self._failure)
+
+
+class CheckpointFileJob:
+    """Writes one checkpoint file."""
+
+    def __init__(self, manager: LogManager, job: CheckpointJob) -> None:
+        self._manager = manager
+        self._job = job
+
+    def run(self) -> None:
+        """Write beside the old file and sync."""
+        self._job.run()
+
+    def finish(self) -> None:
+        """Put the file in its place."""
+        self._manager.finish_checkpoint(self._job)
+
+
+class MarkerJob:
+    """Writes the clean shutdown marker of a log directory, after everything else there."""
+
+    def __init__(self, directory: LogDirectory, disk: Disk, broker_epoch: int) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._broker_epoch = broker_epoch
+        self._failure: DiskFailure | None = None
+        logger.info("Writing clean shutdown marker at %s with broker epoch=%d", directory.path, broker_epoch)
+
+    def run(self) -> None:
+        """Write the file durably; a failure is kept for finish."""
+        path = f"{self._directory.path}/{CLEAN_SHUTDOWN_FILE}"
+        try:
+            self._disk.replace(path, format_clean_shutdown(self._broker_epoch), sync=True)
+        except DiskFailure as failure:
+            self._failure = failure
+
+    def finish(self) -> None:
+        """Say why there is no marker."""
+        if isinstance(self._failure, DiskFullError):
+            logger.error("%s: the next start recovers its logs: %s", self._directory.path, self._failure)
+        elif self._failure is not None:
+            self._directory.fail(self._failure)
+
+
+class LogClosing:
+    """Closes all logs of a LogManager, in stages."""
+
+    def __init__(
+        self,
+        manager: LogManager,
+        disk: Disk,
+        clock: Clock,
+        *,
+        clean: bool,
+        broker_epoch: int,
+        high_watermarks: Mapping[TopicPartition, int],
+    ) -> None:
+        self._manager = manager
+        self._disk = disk
+        self._clock = clock
+        self._clean = clean
+        self._broker_epoch = broker_epoch
+        self._high_watermarks = high_watermarks
+        self._unclean: set[str] = set()
+        """Paths of log directories that get no marker."""
+        self._names: dict[str, dict[str, None]] = {}
+        """By log directory, the directories outside of logs that hold names of new logs and are not synced."""
+        self._progress: dict[str, Progress] = {}
+
+    def stages(self) -> Iterator[Stage]:
+        """Flushes and closes; if the close is clean, then names, checkpoints and markers."""
+        for directory in self._manager.directories:
+            for future in directory.futures.values():
+                future.close(clean=False)
+            if not self._clean:
+                for log in directory.logs.values():
+                    log.close(clean=False)
+        if self._clean:
+            yield self._logs()
+            yield self._sync_names()
+            yield self._checkpoints()
+            yield self._mark_clean()
+
+    def _logs(self) -> Stage:
+        """Logs of several directories in turns, so that all disks are busy."""
+        per_directory = []
+        for directory in self._manager.directories:
+            logs = list(directory.logs.values())
+            per_directory.append([(directory, log) for log in logs])
+            if logs:
+                what = f"Flushing and closing logs at {directory.path}"
+                self._progress[directory.path] = Progress(what, len(logs), self._clock)
+        for found in chain.from_iterable(zip_longest(*per_directory)):
+            if found is not None:
+                yield CloseJob(self, *found)
+
+    def begins(self, directory: LogDirectory, log: PartitionLog) -> bool:
+        """Return whether a log can be flushed. A name that it shares with others is synced once for all of them."""
+        if log.failure is not None:
+            self._unclean.add(directory.path)
+            return False
+        parent = log.directory.rpartition("/")[0] or "/"
+        if parent in log.unsynced_paths:
+            log.unsynced_paths.discard(parent)
+            self._names.setdefault(directory.path, {})[parent] = None
+        return True
+
+    def failed(self, directory: LogDirectory, log: PartitionLog, failure: DiskFailure) -> None:
+        """Note that a log could not be made durable. Unless the disk is full, its directory is offline and says why."""
+        self.leave_unclean(directory)
+        if isinstance(failure, DiskFullError):
+            logger.error("%s-%s is not closed cleanly: %s", log.topic, log.partition, failure)
+
+    def leave_unclean(self, directory: LogDirectory) -> None:
+        """Write no marker into this log directory."""
+        self._unclean.add(directory.path)
+
+    def one_more(self, directory: LogDirectory) -> None:
+        """Count a log that is closed."""
+        self._progress[directory.path].one_more()
+
+    def _sync_names(self) -> Stage:
+        for directory in self._manager.directories:
+            paths = self._names.get(directory.path)
+            if paths and not directory.is_offline:
+                yield SyncNamesJob(directory, self._disk, paths)
+
+    def _checkpoints(self) -> Stage:
+        for job in self._manager.begin_checkpoints(self._high_watermarks):
+            yield CheckpointFileJob(self._manager, job)
+
+    def _mark_clean(self) -> Stage:
+        for directory in self._manager.directories:
+            if self.is_clean(directory):
+                yield MarkerJob(directory, self._disk, self._broker_epoch)
+
+    def is_clean(self, directory: LogDirectory) -> bool:
+        """Return whether all that a marker vouches for is durable."""
+        return not directory.is_offline and directory.path not in self._unclean

@@ -1,0 +1,178 @@
+"""Opening the logs that are on disk, at start: several at once, and after a crash this recovers each of them.
+
+A worker opens a log, with descriptors and indexes of its own; from the end of its job on they are counted with all
+others. Log directories are opened one after another, because a partition that has a directory in two of them is
+settled when the first of its logs is open.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from kwire.log import leftovers
+from kwire.log.checkpoints import TopicPartition
+from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFailure, DiskFullError
+from kwire.log.files import METADATA_DIRECTORY, PendingDeletion
+from kwire.log.index_memory import INDEX_BYTES_MAX, IndexMemory
+from kwire.log.jobs import Stage
+from kwire.log.log_directory import LogDirectory, LogDirectoryError
+from kwire.log.progress import Progress
+from kwire.log.recovery import Surroundings
+from kwire.protocol.error_codes import KafkaError
+
+if TYPE_CHECKING:
+    from kwire.log.log_manager import LogManager
+    from kwire.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+TopicIdOf = Callable[[str], uuid.UUID | None]
+"""Returns a topic's id by its name; None if the metadata have no such topic."""
+_PARTITION_DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_STRAY_DIRECTORY: Final = re.compile(r".*\.[0-9a-f]{32}-(stray|future)")
+
+
+class OpenJob:
+    """The opening of one log."""
+
+    def __init__(self, loading: LogLoading, directory: LogDirectory, key: TopicPartition, config: LogConfig) -> None:
+        self._loading = loading
+        self._directory = directory
+        self._key = key
+        world = loading.surroundings
+        self._disk = world.disk.part()
+        own = Surroundings(
+            disk=self._disk, clock=world.clock, chance=world.chance, indexes=IndexMemory(INDEX_BYTES_MAX // 8)
+        )
+        self._open = directory.opening(key, config, own)
+        self._log: PartitionLog | None = None
+        self._failure: DiskFailure | KafkaError | None = None
+
+    def run(self) -> None:
+        """Open the log, and recover it if need be; a failure is kept for finish."""
+        try:
+            self._log = self._open()
+        except (DiskFailure, KafkaError) as failure:
+            self._failure = failure
+
+    def finish(self) -> None:
+        """Let the log manager have the log. A damaged replica stays closed until a peer or a person repairs it."""
+        self._loading.surroundings.disk.adopt(self._disk)
+        if self._log is not None:
+            self._log.segments.share(self._loading.surroundings.indexes)
+            self._loading.opened_log(self._directory, self._log)
+        else:
+            self._loading.failed(self._directory, self._key, self._failure)
+        self._loading.one_more()
+
+
+class LogLoading:
+    """Opens all logs of a LogManager, in stages."""
+
+    def __init__(
+        self,
+        manager: LogManager,
+        surroundings: Surroundings,
+        config_of: Callable[[str], LogConfig],
+        topic_id_of: TopicIdOf | None,
+    ) -> None:
+        self._manager = manager
+        self.surroundings = surroundings
+        self._config_of = config_of
+        self._topic_id_of = topic_id_of
+        self._progress: Progress
+        self.opened = 0
+
+    def stages(self) -> Iterator[Stage]:
+        """One for each log directory that is not loaded. Raises LogDirectoryError."""
+        directories = [directory for directory in self._manager.directories if not directory.is_loaded]
+        if directories:
+            self._manager.futures.settle()
+        for directory in directories:
+            yield self._logs(directory)
+            directory.is_loaded = True
+            if any(log.recovery_point < directory.recovery_points.get(key, 0) for key, log in directory.logs.items()):
+                with suppress(DiskFailure):  # which took it offline, unless it is full
+                    self._manager.write_lowered(directory)  # what comes where records are missing is not durable
+
+    def _logs(self, directory: LogDirectory) -> Stage:
+        found = self._partitions_in(directory)
+        is_clean = directory.was_clean_shutdown
+        what = f"Recovering the logs of {directory.path}, which was not shut down cleanly"
+        if is_clean:
+            what = f"Loading the logs of {directory.path}"
+        self._progress = Progress(what, len(found), self.surroundings.clock, quiet=is_clean or not found)
+        for topic, partition in found:
+            if directory.is_offline:
+                return
+            if (topic, partition) in directory.logs:
+                self.one_more()
+            else:
+                yield OpenJob(self, directory, (topic, partition), self._config_of(topic))
+
+    def one_more(self) -> None:
+        """Count a log that is open, or stays closed."""
+        self._progress.one_more()
+
+    def opened_log(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """Take a log that is open."""
+        self._manager.take_opened(directory, log)
+        self.opened += 1
+
+    def failed(self, directory: LogDirectory, key: TopicPartition, failure: Exception | None) -> None:
+        """Note that a log cannot be opened: one bad replica does not stop the broker, a bad device its directory."""
+        if isinstance(failure, DiskFailure) and not isinstance(failure, DiskFullError):
+            self._manager.take_offline(directory, failure)
+        logger.error("Cannot open the log of %s-%s: %s", *key, failure)
+
+    def _partitions_in(self, directory: LogDirectory) -> list[TopicPartition]:
+        """Return the partitions that have a directory in this log directory."""
+        if directory.is_offline:
+            return []
+        disk = self.surroundings.disk
+        try:
+            names = disk.list(directory.path)
+            is_directory = {name: disk.is_directory(f"{directory.path}/{name}") for name in names}
+        except DiskFailure as failure:
+            self._manager.take_offline(directory, failure)
+            return []
+        _forget_missing(directory, set(names))
+        candidates = [name for name in names if name != METADATA_DIRECTORY and is_directory[name]]
+        return [key for name in candidates if (key := self._recognise(directory, name)) is not None]
+
+    def _recognise(self, directory: LogDirectory, name: str) -> TopicPartition | None:
+        manager = self._manager
+        path = f"{directory.path}/{name}"
+        if leftovers.DELETED_DIRECTORY.fullmatch(name):
+            manager.remove_later(PendingDeletion(0, [path]))
+            return None
+        match = _PARTITION_DIRECTORY.fullmatch(name)
+        if match is None or _STRAY_DIRECTORY.fullmatch(name):
+            logger.warning("Leaving %s alone: it is no directory of a partition", path)
+            return None
+        topic_partition = (match[1], int(match[2]))
+        other = manager.get(*topic_partition)
+        if other is None or other.directory == path:
+            return topic_partition
+        topic_id_of = self._topic_id_of
+        try:
+            is_settled = topic_id_of is not None and manager.closed.settle_pair(directory, other, topic_id_of(match[1]))
+        except DiskFailure as failure:  # which took the directory of one of the two offline, unless it is full
+            is_settled = not isinstance(failure, DiskFullError)
+        if not is_settled:
+            raise LogDirectoryError(f"log.dirs: {path} and {other.directory} are logs of the same partition")
+        return topic_partition if not directory.is_offline and manager.get(*topic_partition) is None else None
+
+
+def _forget_missing(directory: LogDirectory, names: AbstractSet[str]) -> None:
+    """A partition that was taken away just before a crash is still named by the checkpoints."""
+    for key in {key for offsets in directory.named.values() for key in offsets}:
+        if f"{key[0]}-{key[1]}" not in names:
+            directory.forget(key)

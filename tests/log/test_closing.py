@@ -1,0 +1,146 @@
+"""Clean close of all logs: what is synced, in which order, and what keeps a log directory from its marker."""
+
+import pytest
+
+from kwire.log.jobs import run_here
+from kwire.log.log_manager import LogManager
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from tests.log.faults import FaultyDisk, broken
+from tests.log.managed import CONFIG, config_of
+from tests.log.support import batch, surroundings, values
+
+COUNT = 4
+MARKER = ".kafka_cleanshutdown"
+
+
+@pytest.fixture
+def disk():
+    return FaultyDisk()
+
+
+@pytest.fixture
+def opened(tmp_path, disk):
+    """A function that opens the log directory."""
+
+    def open_again():
+        manager = LogManager([str(tmp_path / "d")], surroundings(disk))
+        manager.load_all(config_of)
+        return manager
+
+    return open_again
+
+
+def filled(manager):
+    """The manager, with one record in each of its logs, of which none is durable."""
+    for partition in range(COUNT):
+        manager.get_or_create("t", partition, CONFIG, None).append(batch(b"a"), leader_epoch=0)
+    return manager
+
+
+def changes_of_close(disk, manager):
+    """(operation, path below the log directory) of what a clean close syncs and writes."""
+    disk.operations.clear()
+    manager.close(clean=True)
+    root = manager.directories[0].path
+    return [
+        (what, path.removeprefix(root).lstrip("/")) for what, path in disk.operations if what in ("fsync", "replace")
+    ]
+
+
+def closing(manager):
+    return manager.closing(clean=True, high_watermarks={})
+
+
+def test_the_directory_that_holds_new_logs_is_synced_once_for_all_of_them(disk, opened):
+    changes = changes_of_close(disk, filled(opened()))
+    last_log = max(index for index, (_, path) in enumerate(changes) if path.startswith("t-"))
+    first_checkpoint = min(index for index, (_, path) in enumerate(changes) if "checkpoint" in path and "/" not in path)
+    assert changes[last_log + 1 : first_checkpoint] == [("fsync", "")]
+    assert changes[: last_log + 1].count(("fsync", "")) == 0
+
+
+def test_the_marker_is_written_after_everything_that_it_vouches_for(disk, opened):
+    changes = changes_of_close(disk, filled(opened()))
+    assert changes[-1] == ("fsync", "")  # the marker's own name
+    assert changes[-2] == ("replace", MARKER)
+    assert [path for _, path in changes].count(MARKER) == 1
+
+
+def test_an_index_without_entries_is_not_synced(disk, opened):
+    changes = changes_of_close(disk, filled(opened()))
+    synced = {path.rpartition(".")[2] for what, path in changes if what == "fsync" and path.startswith("t-0/0")}
+    assert synced == {"log", "timeindex"}
+
+
+def test_of_logs_that_have_not_changed_nothing_is_synced(disk, opened):
+    filled(opened()).close(clean=True)
+    manager = opened()
+    assert [path for _, path in changes_of_close(disk, manager) if path.startswith("t-")] == []
+    assert [values(log) for log in opened().logs()] == [[b"a"]] * COUNT
+
+
+def test_what_a_recovery_has_written_is_synced_even_if_all_records_were_durable(disk, opened):
+    manager = filled(opened())
+    for log in manager.logs():
+        log.flush()
+    manager.checkpoint({})
+    manager.close(clean=False)
+    changes = changes_of_close(disk, opened())
+    assert {path for what, path in changes if what == "fsync" and path.startswith("t-0/0")} == {
+        f"t-0/{'0' * 20}.{kind}" for kind in ("log", "index", "timeindex")
+    }
+
+
+def test_names_that_cannot_be_synced_take_the_log_directory_offline(disk, opened, tmp_path):
+    manager = filled(opened())
+    root = manager.directories[0].path
+    disk.fail = lambda what, path: broken(what, path) if (what, path) == ("fsync", root) else None
+    manager.close(clean=True)
+    assert manager.directories[0].is_offline
+    assert not (tmp_path / "d" / MARKER).exists()
+
+
+def test_a_marker_that_cannot_be_synced_takes_the_log_directory_offline(disk, opened):
+    manager = filled(opened())
+    disk.fail = lambda what, path: broken(what, path) if what == "replace" and path.endswith(MARKER) else None
+    manager.close(clean=True)
+    assert manager.directories[0].is_offline
+
+
+def test_a_log_that_is_closed_takes_no_more_records(opened):
+    manager = filled(opened())
+    logs = list(manager.logs())
+    run_here(closing(manager))
+    for log in logs:
+        with pytest.raises(KafkaError) as refused:
+            log.append(batch(b"late"), leader_epoch=0)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    manager.close(clean=False)
+    assert [values(log) for log in opened().logs()] == [[b"a"]] * COUNT
+
+
+def test_what_is_written_while_its_log_is_flushed_keeps_the_marker_away(opened, tmp_path):
+    manager = filled(opened())
+    for stage in closing(manager):
+        for job in stage:
+            job.run()
+            log = manager.get("t", 2)
+            if log.failure is None and log.recovery_point == 0:
+                log.append(batch(b"late"), leader_epoch=0)
+            job.finish()
+    assert not (tmp_path / "d" / MARKER).exists()
+    manager.close(clean=False)
+    assert values(opened().get("t", 2))[0] == b"a"
+
+
+def test_a_close_says_its_progress(opened, caplog):
+    caplog.set_level("INFO")
+    manager = filled(opened())
+    root = manager.directories[0].path
+    manager.close(clean=True, broker_epoch=7)
+    said = [record.getMessage() for record in caplog.records]
+    assert said[-3:] == [
+        f"Flushing and closing logs at {root}: {COUNT} to do",
+        f"Flushing and closing logs at {root}: {COUNT} of {COUNT} done",
+        f"Writing clean shutdown marker at {root} with broker epoch=7",
+    ]

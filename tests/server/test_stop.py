@@ -1,0 +1,71 @@
+"""Clean stop of a broker: workers make its logs durable, and the event loop and the quorum go on meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from tests.log.faults import FaultyDisk
+from tests.support.requests import batch, create_topic, produce
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
+
+COUNT = 8
+
+
+class ThreadNotingDisk(FaultyDisk):
+    """Notes which thread syncs what, and holds syncs of partitions while it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.syncs: list[tuple[str, str]] = []
+        """(name of the thread, path)."""
+        self.may_sync = threading.Event()
+        self.may_sync.set()
+
+    def check(self, operation: str, path: str) -> None:
+        super().check(operation, path)
+        if operation == "fsync":
+            self.syncs.append((threading.current_thread().name, path))
+            if "/orders-" in path:
+                assert self.may_sync.wait(30)
+
+
+def running_with_records(data_dir: Path, disk: FaultyDisk) -> RunningBroker:
+    """A broker with a record in each partition of a topic, none of them durable."""
+    running = RunningBroker(data_dir, disk=disk)
+    with running.client() as client:
+        create_topic(client, COUNT, name="orders")
+        for partition in range(COUNT):
+            assert produce(client, "orders", batch(b"a"), partition=partition).error_code == 0
+    return running
+
+
+def test_workers_sync_what_a_stop_makes_durable(tmp_path: Path) -> None:
+    disk = ThreadNotingDisk()
+    running = running_with_records(tmp_path / "data", disk)
+    loop_thread = running.call(lambda: threading.current_thread().name)
+    disk.syncs.clear()
+    running.stop()
+    partitions = {path.split("/")[-2] for _, path in disk.syncs if path.endswith(".log") and "/orders-" in path}
+    assert partitions == {f"orders-{index}" for index in range(COUNT)}
+    by_loop = [path for thread, path in disk.syncs if thread == loop_thread and "__cluster_metadata" not in path]
+    assert by_loop == []
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_the_quorum_goes_on_while_logs_are_flushed(tmp_path: Path) -> None:
+    disk = ThreadNotingDisk()
+    running = running_with_records(tmp_path / "data", disk)
+    metadata_log = running.server.metadata_log
+    disk.may_sync.clear()
+    stopping = threading.Thread(target=running.stop)
+    stopping.start()
+    try:
+        eventually(lambda: any("/orders-" in path for _, path in disk.syncs), "a worker syncs")
+        assert running.call(lambda: metadata_log.is_active)
+        assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    finally:
+        disk.may_sync.set()
+        stopping.join()
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
