@@ -1,0 +1,115 @@
+"""Cost against the partitions of one broker, of which one is used: requests, metadata changes, memory, restarts."""
+
+import signal
+import time
+
+from benchmarks.brokers import Run
+from benchmarks.growth.probes import (
+    PATIENCE_SECONDS,
+    PRODUCE_VERSION,
+    USED,
+    GrowthRun,
+    append_one,
+    at_rest,
+    client_of,
+    create,
+    make_used,
+    metadata_changes,
+    produce_and_fetch,
+    settle,
+    until,
+)
+from benchmarks.rows.small import warm_up
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch
+
+TOPIC_PARTITIONS = 100
+TOPICS_AT_ONCE = 10
+"""A thousand partitions in a request: Kafka refuses much larger ones."""
+
+
+def measure(name: str, size: int) -> dict[str, float]:
+    """A broker with as many partitions, each with one record in it."""
+    with GrowthRun(name) as run:
+        make_used(run)
+        figures = fill(run, size - 1)
+        if name == "kafka":
+            warm_up(run)
+        settle(run)
+        figures |= at_rest(run)
+        figures |= produce_and_fetch(run)
+        figures |= metadata_changes(run)
+        return figures | restarts(run)
+
+
+def fill(run: Run, partitions: int) -> dict[str, float]:
+    """Create partitions and write a record to each."""
+    topics = {
+        f"idle-{first // TOPIC_PARTITIONS}": min(TOPIC_PARTITIONS, partitions - first)
+        for first in range(0, partitions, TOPIC_PARTITIONS)
+    }
+    names = list(topics)
+    started = time.perf_counter()
+    with client_of(run) as client:
+        for first in range(0, len(names), TOPICS_AT_ONCE):
+            create(client, {name: topics[name] for name in names[first : first + TOPICS_AT_ONCE]})
+        created = time.perf_counter()
+        for topic, count in topics.items():
+            _write_to_all(client, topic, count)
+    return {"all partitions created, s": created - started, "all written to, s": time.perf_counter() - created}
+
+
+def _write_to_all(client: RawClient, topic: str, count: int) -> None:
+    left = list(range(count))
+    record = batch(b"record")
+
+    def write() -> bool:
+        wanted = [PartitionProduceData(index=index, records=record) for index in left]
+        request = ProduceRequest(
+            acks=1, timeout_ms=60_000, topic_data=[TopicProduceData(name=topic, partition_data=wanted)]
+        )
+        (answer,) = client.ask(request, PRODUCE_VERSION).responses
+        left[:] = [each.index for each in answer.partition_responses if each.error_code]
+        return not left
+
+    until(write)
+
+
+def restarts(run: Run) -> dict[str, float]:
+    """After kill -9 with a record in each partition that no flush has covered; a clean stop; after it."""
+    run.broker.kill()
+    killed = _seconds_until_served(run)
+    settle(run)
+    return {
+        "restart after kill, s": killed,
+        "clean stop, s": stop_seconds(run),
+        "restart after a clean stop, s": _seconds_until_served(run),
+    }
+
+
+def stop_seconds(run: Run) -> float:
+    """SIGTERM until the process has ended."""
+    assert run.broker.process is not None
+    started = time.perf_counter()
+    run.broker.process.send_signal(signal.SIGTERM)
+    run.broker.process.wait(PATIENCE_SECONDS)
+    return time.perf_counter() - started
+
+
+def _seconds_until_served(run: Run) -> float:
+    """From exec until the used partition takes a record."""
+    started = time.perf_counter()
+    run.broker.launch()
+    until(lambda: _is_served(run))
+    return time.perf_counter() - started
+
+
+def _is_served(run: Run) -> bool:
+    assert run.broker.process is not None
+    assert run.broker.process.poll() is None, run.broker.output()[-4000:]
+    try:
+        with client_of(run) as client:
+            return append_one(client, USED)
+    except OSError:
+        return False

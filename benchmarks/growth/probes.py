@@ -1,0 +1,164 @@
+"""What is measured at each size: a produce and a fetch of one partition, metadata changes, the broker at rest."""
+
+import atexit
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterable
+
+from benchmarks.brokers import Run
+from benchmarks.frames import fetch_error_position, fetch_frame, produce_error_position, produce_frame
+from benchmarks.load import load
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, produce_request
+
+USED = "used"
+"""The topic of the one partition that is written to and read."""
+RATE = 2000
+CONNECTIONS = 4
+WARM_UP_SECONDS = 0.5
+WINDOWS = 5
+WINDOW_SECONDS = 0.5
+CHANGES = 8
+"""In a window."""
+SETTLE_SECONDS = 60.0
+IDLE_SHARE = 0.05
+PATIENCE_SECONDS = 600.0
+CREATE_VERSION, DELETE_VERSION, ALTER_VERSION, PRODUCE_VERSION = 7, 6, 1, 11
+TOPIC_RESOURCE = 2
+Change = Callable[[RawClient, str], None]
+
+
+class GrowthRun(Run):
+    """A broker whose files stay until all is measured: file systems are slow for a while after many files went."""
+
+    def __exit__(self, *_: object) -> None:
+        self.broker.kill()
+        atexit.register(shutil.rmtree, self.directory, ignore_errors=True)
+
+
+def client_of(run: Run) -> RawClient:
+    client = RawClient(run.broker.bootstrap)
+    client.socket.settimeout(PATIENCE_SECONDS)
+    return client
+
+
+def create(client: RawClient, topics: dict[str, int]) -> None:
+    """Create topics (name -> partitions) in one request."""
+    wanted = [CreatableTopic(name=name, num_partitions=count, replication_factor=1) for name, count in topics.items()]
+    made = client.ask(CreateTopicsRequest(topics=wanted, timeout_ms=60_000), CREATE_VERSION).topics
+    assert not [each for each in made if each.error_code], made
+
+
+def append_one(client: RawClient, topic: str) -> bool:
+    """Whether the topic's first partition takes a record."""
+    answer = client.ask(produce_request(topic, batch(b"record"), acks=1), PRODUCE_VERSION)
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code == ErrorCode.NONE
+
+
+def make_used(run: Run) -> None:
+    with client_of(run) as client:
+        create(client, {USED: 1})
+        until(lambda: append_one(client, USED))
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.perf_counter() + PATIENCE_SECONDS
+    while not holds():
+        assert time.perf_counter() < deadline, "the broker does not get there"
+        time.sleep(0.005)
+
+
+def settle(run: Run) -> None:
+    """Return when the broker uses little CPU: what a creation or a start leaves behind is done."""
+    deadline = time.perf_counter() + SETTLE_SECONDS
+    while time.perf_counter() < deadline and cpu_share(run, 0.5) > IDLE_SHARE:
+        pass
+
+
+def cpu_share(run: Run, seconds: float) -> float:
+    """CPU that the broker uses meanwhile, as a part of one core."""
+    cpu, started = run.cpu_seconds(), time.perf_counter()
+    time.sleep(seconds)
+    return (run.cpu_seconds() - cpu) / (time.perf_counter() - started)
+
+
+def requests(run: Run, name: str, frames: Iterable[bytes], error_position: int) -> dict[str, float]:
+    """Latency and CPU of ready-made requests at a rate far below what the broker can take.
+
+    The lowest of a few short windows counts: other work on the machine only adds. The tail is the windows' median.
+    """
+    kept = list(frames)
+    load(run, kept, error_position, seconds=WARM_UP_SECONDS, connections=CONNECTIONS, rate=RATE)
+    windows = [
+        load(run, kept, error_position, seconds=WINDOW_SECONDS, connections=CONNECTIONS, rate=RATE)
+        for _ in range(WINDOWS)
+    ]
+    return {
+        f"{name} CPU, us": min(each.cpu_seconds / each.answers for each in windows) * 1e6,
+        f"{name} p50, us": min(each.latencies_us[0] for each in windows),
+        f"{name} p99, us": statistics.median(each.latencies_us[1] for each in windows),
+    }
+
+
+def produce_and_fetch(run: Run) -> dict[str, float]:
+    """One record of 100 bytes to one partition, acks=1; the same partition's first batch."""
+    produced = requests(run, "produce", [produce_frame(USED, 0, 100)], produce_error_position(USED))
+    return produced | requests(run, "fetch", [fetch_frame(USED, 0, 100)], fetch_error_position(USED))
+
+
+def metadata_changes(run: Run) -> dict[str, float]:
+    """A topic of one partition created, its configuration altered, the topic deleted: median latency, lowest CPU."""
+    figures: dict[str, float] = {}
+    names = [[f"changed-{window}-{number}" for number in range(CHANGES)] for window in range(WINDOWS)]
+    with client_of(run) as client:
+        for what, change in {"create": create_one, "alter": alter_one, "delete": delete_one}.items():
+            windows = [_changed(run, client, change, each) for each in names]
+            figures[f"{what} a topic CPU, us"] = min(cpu for cpu, _ in windows) * 1e6
+            figures[f"{what} a topic, ms"] = statistics.median(each for _, taken in windows for each in taken) * 1e3
+    return figures
+
+
+def _changed(run: Run, client: RawClient, change: Change, names: Iterable[str]) -> tuple[float, list[float]]:
+    """CPU of one change, and what each took."""
+    cpu = run.cpu_seconds()
+    taken: list[float] = []
+    for name in names:
+        started = time.perf_counter()
+        change(client, name)
+        taken.append(time.perf_counter() - started)
+    return (run.cpu_seconds() - cpu) / len(taken), taken
+
+
+def create_one(client: RawClient, name: str) -> None:
+    create(client, {name: 1})
+
+
+def alter_one(client: RawClient, name: str) -> None:
+    altered = IncrementalAlterConfigsAlterableConfig(name="max.message.bytes", config_operation=0, value="1000000")
+    resource = IncrementalAlterConfigsAlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=name, configs=[altered]
+    )
+    (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), ALTER_VERSION).responses
+    assert answer.error_code == ErrorCode.NONE, answer
+
+
+def delete_one(client: RawClient, name: str) -> None:
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=60_000)
+    (answer,) = client.ask(request, DELETE_VERSION).responses
+    assert answer.error_code == ErrorCode.NONE, answer
+
+
+def at_rest(run: Run) -> dict[str, float]:
+    """CPU without any request, and the resident memory."""
+    shares = [cpu_share(run, WINDOW_SECONDS) for _ in range(WINDOWS)]
+    return {"CPU at rest, us/s": statistics.median(shares) * 1e6, "memory, MB": run.resident_megabytes()}
