@@ -18,19 +18,26 @@ from compat_tests.harness.reference import ApacheKafka, class_path
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
+_OF_THE_CHECKOUT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from kwire.cli import main; main(prog_name='kwire')"
+PROGRAMS = {
+    "kwire": [sys.executable, "-P", "-m", "kwire"],
+    "kwire-pure": [sys.executable, "-P", "-c", _OF_THE_CHECKOUT],
+}
+"""How kwire's command line is called; -P keeps the checkout's own sources out."""
+
+
 class KwireAsShipped(KwireBroker):
-    """The compiled wheel, as pip installs it on this kind of machine; -P keeps the checkout's own sources out."""
+    """The compiled wheel, as pip installs it on this kind of machine."""
 
     def command(self) -> list[str]:
-        return [sys.executable, "-P", "-m", "kwire", "server", str(self.properties)]
+        return [*PROGRAMS["kwire"], "server", str(self.properties)]
 
 
 class KwirePure(KwireBroker):
     """The sources of the checkout: what the wheel without a compiler runs."""
 
     def command(self) -> list[str]:
-        program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from kwire.cli import main; main(prog_name='kwire')"
-        return [sys.executable, "-P", "-c", program, "server", str(self.properties)]
+        return [*PROGRAMS["kwire-pure"], "server", str(self.properties)]
 
 
 class KafkaAsShipped(ApacheKafka):

@@ -4,7 +4,6 @@ import atexit
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from benchmarks.brokers import PAGE_BYTES, KafkaAsShipped, cpu_seconds
+from benchmarks.brokers import PAGE_BYTES, PROGRAMS, KafkaAsShipped, cpu_seconds
 from compat_tests.harness.ports import HOST, free_ports
 from compat_tests.harness.process import REPLICATED, write_properties
 from compat_tests.harness.waiting import eventually
@@ -121,7 +120,7 @@ class ClusterRun:
     def _program(self, main: str, kwires: Iterable[str]) -> list[str]:
         if self.name == "kafka":
             return KafkaAsShipped.java(main)
-        return [sys.executable, "-P", "-m", "kwire", *kwires]
+        return [*PROGRAMS[self.name], *kwires]
 
     def start(self, node: ClusterNode) -> None:
         """Run it, without waiting for anything."""

@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write every sample to this file")
     arguments = parser.parse_args()
     if growth_rows := [row for row in arguments.row or () if row in growth.ROWS]:
-        is_met = growth.run(growth_rows, arguments.rounds or growth.ROUNDS, arguments.broker or COMPARED, console)
+        is_met = growth.run(growth_rows, arguments.rounds or growth.ROUNDS, arguments.broker or (), console)
         sys.exit(not is_met)
     arguments.rounds = arguments.rounds or ROUNDS
     samples: report.Samples = defaultdict(lambda: defaultdict(list))

@@ -22,6 +22,13 @@ class Axis:
     """(broker, size) -> figures of a fresh broker."""
     linear: tuple[str, ...] = ()
     """How the names begin of figures that may grow with each element."""
+    rounds: int = 3
+    """At most: one that takes long is measured less often."""
+
+    @property
+    def row(self) -> str:
+        """The row of `make bench` that measures this axis alone."""
+        return f"growth-{self.name.split()[0]}"
 
     def shape(self, figure: str) -> Shape:
         """Percentiles at the tail are shown and not judged: a round has too few requests for them."""

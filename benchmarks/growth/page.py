@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from benchmarks import page
 from benchmarks.growth.axis import Axis, Samples, no_samples
 from benchmarks.growth.tables import ratios, table
+from benchmarks.report import number
 from compat_tests.harness.paths import ROOT
 
 PAGE = ROOT / "docs" / "growth.md"
@@ -20,6 +21,17 @@ def write(axes: Iterable[Axis], measured: Mapping[str, Samples], how_often: str)
         page.put(PAGE, axis.name, "\n\n".join(part for part in parts if part))
     kept = load_evidence() | dict(measured)
     EVIDENCE.write_text(json.dumps(kept, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+
+
+def write_once(section: str, figures: Mapping[str, float]) -> None:
+    """Put figures without sizes into their section; none leave it as it is."""
+    if figures:
+        lines = [
+            "| figure | kwire |",
+            "|---|---|",
+            *(f"| {name} | {number(value)} |" for name, value in figures.items()),
+        ]
+        page.put(PAGE, section, page.provenance("once") + "\n\n" + "\n".join(lines))
 
 
 def load_evidence() -> dict[str, Samples]:

@@ -1,11 +1,9 @@
 """Cost against the partitions of one broker, of which one is used: requests, metadata changes, memory, restarts."""
 
-import signal
 import time
 
 from benchmarks.brokers import Run
 from benchmarks.growth.probes import (
-    PATIENCE_SECONDS,
     PRODUCE_VERSION,
     USED,
     GrowthRun,
@@ -17,6 +15,7 @@ from benchmarks.growth.probes import (
     metadata_changes,
     produce_and_fetch,
     settle,
+    stop_seconds,
     until,
 )
 from benchmarks.rows.small import warm_up
@@ -45,8 +44,16 @@ def measure(name: str, size: int) -> dict[str, float]:
 
 def fill(run: Run, partitions: int) -> dict[str, float]:
     """Create partitions and write a record to each."""
+    topics, created = create_all(run, partitions)
+    started = time.perf_counter()
+    write_to_all(run, topics)
+    return {"all partitions created, s": created, "all written to, s": time.perf_counter() - started}
+
+
+def create_all(run: Run, partitions: int, prefix: str = "idle") -> tuple[dict[str, int], float]:
+    """Create topics (name -> partitions); returns them with the seconds that it took."""
     topics = {
-        f"idle-{first // TOPIC_PARTITIONS}": min(TOPIC_PARTITIONS, partitions - first)
+        f"{prefix}-{first // TOPIC_PARTITIONS}": min(TOPIC_PARTITIONS, partitions - first)
         for first in range(0, partitions, TOPIC_PARTITIONS)
     }
     names = list(topics)
@@ -54,21 +61,24 @@ def fill(run: Run, partitions: int) -> dict[str, float]:
     with client_of(run) as client:
         for first in range(0, len(names), TOPICS_AT_ONCE):
             create(client, {name: topics[name] for name in names[first : first + TOPICS_AT_ONCE]})
-        created = time.perf_counter()
+    return topics, time.perf_counter() - started
+
+
+def write_to_all(run: Run, topics: dict[str, int]) -> None:
+    """Append a record to each partition."""
+    with client_of(run) as client:
         for topic, count in topics.items():
-            _write_to_all(client, topic, count)
-    return {"all partitions created, s": created - started, "all written to, s": time.perf_counter() - created}
+            _write_to_topic(client, topic, count)
 
 
-def _write_to_all(client: RawClient, topic: str, count: int) -> None:
+def _write_to_topic(client: RawClient, topic: str, count: int) -> None:
     left = list(range(count))
     record = batch(b"record")
 
     def write() -> bool:
         wanted = [PartitionProduceData(index=index, records=record) for index in left]
-        request = ProduceRequest(
-            acks=1, timeout_ms=60_000, topic_data=[TopicProduceData(name=topic, partition_data=wanted)]
-        )
+        topic_data = [TopicProduceData(name=topic, partition_data=wanted)]
+        request = ProduceRequest(acks=1, timeout_ms=60_000, topic_data=topic_data)
         (answer,) = client.ask(request, PRODUCE_VERSION).responses
         left[:] = [each.index for each in answer.partition_responses if each.error_code]
         return not left
@@ -79,25 +89,16 @@ def _write_to_all(client: RawClient, topic: str, count: int) -> None:
 def restarts(run: Run) -> dict[str, float]:
     """After kill -9 with a record in each partition that no flush has covered; a clean stop; after it."""
     run.broker.kill()
-    killed = _seconds_until_served(run)
+    killed = seconds_until_served(run)
     settle(run)
     return {
         "restart after kill, s": killed,
         "clean stop, s": stop_seconds(run),
-        "restart after a clean stop, s": _seconds_until_served(run),
+        "restart after a clean stop, s": seconds_until_served(run),
     }
 
 
-def stop_seconds(run: Run) -> float:
-    """SIGTERM until the process has ended."""
-    assert run.broker.process is not None
-    started = time.perf_counter()
-    run.broker.process.send_signal(signal.SIGTERM)
-    run.broker.process.wait(PATIENCE_SECONDS)
-    return time.perf_counter() - started
-
-
-def _seconds_until_served(run: Run) -> float:
+def seconds_until_served(run: Run) -> float:
     """From exec until the used partition takes a record."""
     started = time.perf_counter()
     run.broker.launch()

@@ -2,9 +2,11 @@
 
 import atexit
 import shutil
+import signal
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from benchmarks.brokers import Run
 from benchmarks.frames import fetch_error_position, fetch_frame, produce_error_position, produce_frame
@@ -34,7 +36,12 @@ IDLE_SHARE = 0.05
 PATIENCE_SECONDS = 600.0
 CREATE_VERSION, DELETE_VERSION, ALTER_VERSION, PRODUCE_VERSION = 7, 6, 1, 11
 TOPIC_RESOURCE = 2
-Change = Callable[[RawClient, str], None]
+
+
+class Measured(Protocol):
+    """A broker, or several of them."""
+
+    def cpu_seconds(self) -> float: ...
 
 
 class GrowthRun(Run):
@@ -78,14 +85,23 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def settle(run: Run) -> None:
-    """Return when the broker uses little CPU: what a creation or a start leaves behind is done."""
+def stop_seconds(run: Run) -> float:
+    """SIGTERM until the process has ended."""
+    assert run.broker.process is not None
+    started = time.perf_counter()
+    run.broker.process.send_signal(signal.SIGTERM)
+    run.broker.process.wait(PATIENCE_SECONDS)
+    return time.perf_counter() - started
+
+
+def settle(run: Measured, share: float = IDLE_SHARE) -> None:
+    """Return when the brokers use little CPU: what a creation or a start leaves behind is done."""
     deadline = time.perf_counter() + SETTLE_SECONDS
-    while time.perf_counter() < deadline and cpu_share(run, 0.5) > IDLE_SHARE:
+    while time.perf_counter() < deadline and cpu_share(run, 0.5) > share:
         pass
 
 
-def cpu_share(run: Run, seconds: float) -> float:
+def cpu_share(run: Measured, seconds: float) -> float:
     """CPU that the broker uses meanwhile, as a part of one core."""
     cpu, started = run.cpu_seconds(), time.perf_counter()
     time.sleep(seconds)
@@ -116,27 +132,28 @@ def produce_and_fetch(run: Run) -> dict[str, float]:
     return produced | requests(run, "fetch", [fetch_frame(USED, 0, 100)], fetch_error_position(USED))
 
 
+def repeated(run: Run, once: Callable[[int], None], count: int) -> tuple[float, float]:
+    """Do the same in a few windows: the lowest window's CPU of one, and the median time of one, in seconds."""
+    cpus: list[float] = []
+    taken: list[float] = []
+    for window in range(WINDOWS):
+        cpu = run.cpu_seconds()
+        for number in range(count):
+            started = time.perf_counter()
+            once(window * count + number)
+            taken.append(time.perf_counter() - started)
+        cpus.append((run.cpu_seconds() - cpu) / count)
+    return min(cpus), statistics.median(taken)
+
+
 def metadata_changes(run: Run) -> dict[str, float]:
-    """A topic of one partition created, its configuration altered, the topic deleted: median latency, lowest CPU."""
+    """A topic of one partition created, its configuration altered, the topic deleted."""
     figures: dict[str, float] = {}
-    names = [[f"changed-{window}-{number}" for number in range(CHANGES)] for window in range(WINDOWS)]
     with client_of(run) as client:
         for what, change in {"create": create_one, "alter": alter_one, "delete": delete_one}.items():
-            windows = [_changed(run, client, change, each) for each in names]
-            figures[f"{what} a topic CPU, us"] = min(cpu for cpu, _ in windows) * 1e6
-            figures[f"{what} a topic, ms"] = statistics.median(each for _, taken in windows for each in taken) * 1e3
+            cpu, taken = repeated(run, lambda number, do=change: do(client, f"changed-{number}"), CHANGES)  # type: ignore[misc]
+            figures |= {f"{what} a topic CPU, us": cpu * 1e6, f"{what} a topic, ms": taken * 1e3}
     return figures
-
-
-def _changed(run: Run, client: RawClient, change: Change, names: Iterable[str]) -> tuple[float, list[float]]:
-    """CPU of one change, and what each took."""
-    cpu = run.cpu_seconds()
-    taken: list[float] = []
-    for name in names:
-        started = time.perf_counter()
-        change(client, name)
-        taken.append(time.perf_counter() - started)
-    return (run.cpu_seconds() - cpu) / len(taken), taken
 
 
 def create_one(client: RawClient, name: str) -> None:

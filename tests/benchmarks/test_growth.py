@@ -158,3 +158,19 @@ def test_small_costs_are_in_a_unit_that_fits(value: float, unit: str, text: str)
 
 def test_the_unit_is_behind_the_last_comma() -> None:
     assert unit_of("restart of 1,000 partitions, s") == "s"
+
+
+# --- axes
+
+
+def test_figures_may_grow_by_how_their_names_begin() -> None:
+    assert AXIS.shape("memory, MB") is Shape.LINEAR
+    assert AXIS.shape("produce CPU, us") is Shape.FLAT
+    assert AXIS.shape("produce p99, us") is Shape.ANY
+
+
+def test_an_axis_is_a_row_by_its_first_word() -> None:
+    session = Axis("topics in a session", "topic", SIZES, (), lambda _name, _size: {})
+    assert session.row == "growth-topics"
+    assert session.sizes_of("kwire") == SIZES
+    assert session.sizes_of("kafka") == ()
