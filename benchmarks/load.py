@@ -20,7 +20,7 @@ class Loaded:
     bytes_received: float
     cpu_seconds: float
     latencies_us: tuple[float, ...]
-    """At 50, 99 and 99.9 percent; only for a load at a rate."""
+    """At 50, 99 and 99.9 percent, from when a request was due, or sent where no rate is given."""
 
     @property
     def rate(self) -> float:

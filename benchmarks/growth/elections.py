@@ -7,9 +7,8 @@ from functools import partial
 
 from benchmarks.cluster import METADATA_VERSION, SECONDS_MAX, ClusterNode, ClusterRun
 from benchmarks.frames import produce_error_position, produce_frame
-from benchmarks.growth.probes import WARM_UP_SECONDS, WINDOW_SECONDS, WINDOWS, append_one, cpu_share, settle
+from benchmarks.growth.probes import REST_SECONDS, cpu_share, figures_of, settle, windows_of, write_to_topic
 from benchmarks.load import load
-from compat_tests.harness.waiting import eventually
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -21,7 +20,6 @@ from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from tests.support.raw_client import RawClient
 
 TOPIC_PARTITIONS = 1000
-RATE = 300
 SESSION_MS, HEARTBEAT_MS = 4000, 500
 KNOWN_LEAST_SECONDS = (SESSION_MS - HEARTBEAT_MS) / 1000
 """A broker's last heartbeat may have come so long before its end: its death is noticed no sooner."""
@@ -47,6 +45,12 @@ def measure(name: str, size: int) -> dict[str, float]:
             run.make_topic(topic, count, led_by=leader.node_id)
         await_in_sync(run, topics)
         figures = {"all partitions created and in sync, s": time.perf_counter() - started}
+        started = time.perf_counter()
+        with RawClient(leader.bootstrap) as client:  # followers open what the metadata tells of a little later
+            client.socket.settimeout(SECONDS_MAX)
+            for topic, count in topics.items():
+                write_to_topic(client, topic, count, acks=-1)
+        figures["all written to, s"] = time.perf_counter() - started
         settle(run, IDLE_SHARE)
         figures |= replicated_produce(run, leader)
         figures["memory of three, MB"] = run.resident_megabytes()
@@ -69,18 +73,10 @@ def await_in_sync(run: ClusterRun, topics: dict[str, int]) -> None:
 
 def replicated_produce(run: ClusterRun, leader: ClusterNode) -> dict[str, float]:
     """Records to one partition, acks=all; CPU of the three brokers together."""
-    with RawClient(leader.bootstrap) as client:
-        eventually(lambda: append_one(client, "many-0"), "the first partition is led", SECONDS_MAX)
     frames, position = [produce_frame("many-0", 0, 100, acks=-1)], produce_error_position("many-0")
-    sent = partial(load, run, frames, position, connections=1, rate=RATE, port=leader.client_port)  # type: ignore[arg-type]
-    sent(seconds=WARM_UP_SECONDS)
-    windows = [sent(seconds=WINDOW_SECONDS) for _ in range(WINDOWS)]
-    rest = statistics.median(cpu_share(run, WINDOW_SECONDS) for _ in range(WINDOWS))
-    return {
-        "CPU of three at rest, us/s": rest * 1e6,
-        "replicated produce CPU of three, us": min(each.cpu_seconds / each.answers for each in windows) * 1e6,
-        "replicated produce p50, us": min(each.latencies_us[0] for each in windows),
-    }
+    sent = partial(load, run, frames, position, connections=1, port=leader.client_port)  # type: ignore[arg-type]
+    rest = cpu_share(run, REST_SECONDS)
+    return {"CPU of three at rest, us/s": rest * 1e6} | figures_of("replicated produce", windows_of(sent))
 
 
 def elections(run: ClusterRun, leader: ClusterNode, topics: dict[str, int]) -> dict[str, float]:

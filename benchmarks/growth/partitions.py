@@ -4,7 +4,6 @@ import time
 
 from benchmarks.brokers import Run
 from benchmarks.growth.probes import (
-    PRODUCE_VERSION,
     USED,
     GrowthRun,
     append_one,
@@ -17,11 +16,9 @@ from benchmarks.growth.probes import (
     settle,
     stop_seconds,
     until,
+    write_to_topic,
 )
 from benchmarks.rows.small import warm_up
-from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.support.raw_client import RawClient
-from tests.support.requests import batch
 
 TOPIC_PARTITIONS = 100
 TOPICS_AT_ONCE = 10
@@ -68,22 +65,7 @@ def write_to_all(run: Run, topics: dict[str, int]) -> None:
     """Append a record to each partition."""
     with client_of(run) as client:
         for topic, count in topics.items():
-            _write_to_topic(client, topic, count)
-
-
-def _write_to_topic(client: RawClient, topic: str, count: int) -> None:
-    left = list(range(count))
-    record = batch(b"record")
-
-    def write() -> bool:
-        wanted = [PartitionProduceData(index=index, records=record) for index in left]
-        topic_data = [TopicProduceData(name=topic, partition_data=wanted)]
-        request = ProduceRequest(acks=1, timeout_ms=60_000, topic_data=topic_data)
-        (answer,) = client.ask(request, PRODUCE_VERSION).responses
-        left[:] = [each.index for each in answer.partition_responses if each.error_code]
-        return not left
-
-    until(write)
+            write_to_topic(client, topic, count)
 
 
 def restarts(run: Run) -> dict[str, float]:

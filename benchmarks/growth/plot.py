@@ -39,11 +39,15 @@ def _draw(panel: Any, axis: Axis, shape: Shape, lines: Lines) -> None:
         )
     if shape is Shape.FLAT:
         panel.axhspan(1 / FLAT_AT_MOST, FLAT_AT_MOST, color="black", alpha=0.08, linewidth=0)
+        panel.set_yscale("log", base=2)
+        lowest, highest = panel.get_ylim()
+        panel.set_ylim(min(lowest, 0.5), max(highest, 2))
+    else:
+        panel.set_yscale("log")
     panel.set_title(
         f"{axis.name}: " + ("cost over that at the smallest size" if shape is Shape.FLAT else "cost"), fontsize=9
     )
     panel.set_xscale("log")
-    panel.set_yscale("log")
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     panel.minorticks_off()
