@@ -34,11 +34,12 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--broker", choices=BROKERS, action="append", help="measure these brokers instead of the two")
+    parser.add_argument("--largest", type=int, default=0, help="the row growth: sizes up to this one only")
     parser.add_argument("--json", type=Path, help="write every sample to this file")
     arguments = parser.parse_args()
     if growth_rows := [row for row in arguments.row or () if row in growth.ROWS]:
-        is_met = growth.run(growth_rows, arguments.rounds or growth.ROUNDS, arguments.broker or (), console)
-        sys.exit(not is_met)
+        rounds = arguments.rounds or growth.ROUNDS
+        sys.exit(not growth.run(growth_rows, rounds, arguments.broker or (), console, arguments.largest))
     arguments.rounds = arguments.rounds or ROUNDS
     samples: report.Samples = defaultdict(lambda: defaultdict(list))
     started = time.monotonic()

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.growth.series import Shape
 
@@ -36,8 +36,12 @@ class Axis:
             return Shape.LINEAR
         return Shape.ANY if " p99" in figure else Shape.FLAT
 
+    def up_to(self, largest: int) -> "Axis":
+        """The same axis without the sizes above; 0 keeps all."""
+        return replace(self, sizes=tuple(size for size in self.sizes if not largest or size <= largest))
+
     def sizes_of(self, broker: str) -> tuple[int, ...]:
-        return self.kafka_sizes if broker == "kafka" else self.sizes
+        return tuple(size for size in self.sizes if broker != "kafka" or size in self.kafka_sizes)
 
 
 def no_samples() -> Samples:

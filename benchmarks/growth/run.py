@@ -53,12 +53,12 @@ LIMITS = "growth-limits"
 ROWS = ("growth", LIMITS, *(axis.row for axis in AXES))
 
 
-def run(wanted: Sequence[str], rounds: int, brokers: Sequence[str], console: Console) -> bool:
-    """Measure the axes of these rows; whether all is as flat and linear as wanted."""
-    axes = [axis for axis in AXES if "growth" in wanted or axis.row in wanted]
+def run(wanted: Sequence[str], rounds: int, brokers: Sequence[str], console: Console, largest: int = 0) -> bool:
+    """Measure the axes of these rows, up to the largest size; whether all is as flat and linear as wanted."""
+    axes = [axis.up_to(largest) for axis in AXES if "growth" in wanted or axis.row in wanted]
     measured = {axis.name: no_samples() for axis in axes}
     brokers = brokers or (COMPARED if rounds >= ROUNDS else COMPARED[:1])
-    is_whole = tuple(brokers) == COMPARED and rounds >= ROUNDS
+    is_whole = tuple(brokers) == COMPARED and rounds >= ROUNDS and not largest
     failures: list[str] = []
     started = time.monotonic()
     for number in range(1, rounds + 1):

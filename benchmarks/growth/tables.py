@@ -76,7 +76,7 @@ def table(axis: Axis, samples: Samples) -> str:
 
 def ratios(axis: Axis, samples: Samples) -> str:
     """kwire's median over Kafka's at each size that both were measured at."""
-    sizes = [size for size in axis.kafka_sizes if size in axis.sizes]
+    sizes = axis.sizes_of("kafka")
     lines = [
         "| kwire / Apache Kafka 4.3.1 | " + " | ".join(f"{size:,}" for size in sizes) + " |",
         "|" + "---|" * (len(sizes) + 1),

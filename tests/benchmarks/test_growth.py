@@ -174,3 +174,10 @@ def test_an_axis_is_a_row_by_its_first_word() -> None:
     assert session.row == "growth-topics"
     assert session.sizes_of("kwire") == SIZES
     assert session.sizes_of("kafka") == ()
+
+
+def test_an_axis_up_to_a_size_leaves_out_larger_ones() -> None:
+    assert AXIS.up_to(0) == AXIS
+    short = AXIS.up_to(100)
+    assert short.sizes_of("kwire") == (10, 100)
+    assert short.sizes_of("kafka") == (10,)
