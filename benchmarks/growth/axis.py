@@ -1,7 +1,8 @@
-"""What a growth run varies: the sizes of one axis, how each is measured, and which figures may grow with it."""
+"""Axes of a growth run: sizes, how each is measured, which figures may grow; the samples, also as text."""
 
+import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from benchmarks.growth.series import Shape
@@ -46,3 +47,36 @@ class Axis:
 
 def no_samples() -> Samples:
     return defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+
+
+def order(axes: Iterable[Axis], number: int, brokers: Iterable[str]) -> Iterator[tuple[Axis, int, str]]:
+    """What a round measures. Kafka's costs and an axis's that takes long are measured in the first rounds only."""
+    names = list(brokers)
+    for axis in axes:
+        for size in axis.sizes if number % 2 else reversed(axis.sizes):
+            for name in names:
+                is_due = number <= (1 if name == "kafka" else axis.rounds)
+                if is_due and size in axis.sizes_of(name):
+                    yield axis, size, name
+
+
+def to_text(measured: Mapping[str, Samples]) -> str:
+    """JSON with a line for each figure."""
+    axes = [
+        f"{json.dumps(axis)}: {{\n"
+        + ",\n".join(f"{json.dumps(figure)}: {json.dumps(by_broker)}" for figure, by_broker in samples.items())
+        + "\n}"
+        for axis, samples in measured.items()
+    ]
+    return "{\n" + ",\n".join(axes) + "\n}\n"
+
+
+def from_text(text: str) -> dict[str, Samples]:
+    found: dict[str, Samples] = {}
+    for axis, by_figure in json.loads(text).items():
+        found[axis] = no_samples()
+        for figure, by_broker in by_figure.items():
+            for broker, series in by_broker.items():
+                for size, values in series.items():
+                    found[axis][figure][broker][int(size)] = values
+    return found

@@ -8,7 +8,7 @@ docs/growth.md and its plot.
 
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -16,7 +16,7 @@ from rich.table import Table
 from benchmarks import report
 from benchmarks.brokers import COMPARED
 from benchmarks.growth import connections, elections, groups, limits, page, partitions, sessions, tables
-from benchmarks.growth.axis import Axis, Samples, no_samples
+from benchmarks.growth.axis import Axis, Samples, no_samples, order
 from benchmarks.growth.plot import plot
 
 ROUNDS = 3
@@ -62,10 +62,9 @@ def run(wanted: Sequence[str], rounds: int, brokers: Sequence[str], console: Con
     failures: list[str] = []
     started = time.monotonic()
     for number in range(1, rounds + 1):
-        for axis, size, name in _order(axes, number, brokers):
-            what = (
-                f"round {number} of {rounds}, {(time.monotonic() - started) / 60:.1f} min: {name}, {size:,} {axis.name}"
-            )
+        for axis, size, name in order(axes, number, brokers):
+            minutes = (time.monotonic() - started) / 60
+            what = f"round {number} of {rounds}, {minutes:.1f} min: {name}, {axis.name}, {size:,} {axis.element}s"
             console.print(what, style="dim")
             try:
                 figures = axis.measure(name, size)
@@ -82,16 +81,6 @@ def run(wanted: Sequence[str], rounds: int, brokers: Sequence[str], console: Con
         page.write_once("limits", once)
         plot(AXES, page.load_evidence())
     return not failures and not any(tables.missed(axis, measured[axis.name]) for axis in axes)
-
-
-def _order(axes: Sequence[Axis], number: int, brokers: Sequence[str]) -> Iterator[tuple[Axis, int, str]]:
-    """What a round measures. Kafka's costs and an axis's that takes long are measured in the first round only."""
-    for axis in axes:
-        for size in axis.sizes if number % 2 else reversed(axis.sizes):
-            for name in brokers:
-                is_due = number <= (1 if name == "kafka" else axis.rounds)
-                if is_due and size in axis.sizes_of(name):
-                    yield axis, size, name
 
 
 def _show(console: Console, axes: Sequence[Axis], measured: Mapping[str, Samples], once: Mapping[str, float]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.growth.axis import Axis, Samples, no_samples
+from benchmarks.growth.axis import Axis, Samples, from_text, no_samples, order, to_text
 from benchmarks.growth.series import Shape, Verdict, fit, growth, judge, medians, unit_of, with_unit
 from benchmarks.growth.tables import header, lines_of, missed, ratios, rows, table
 
@@ -181,3 +181,29 @@ def test_an_axis_up_to_a_size_leaves_out_larger_ones() -> None:
     short = AXIS.up_to(100)
     assert short.sizes_of("kwire") == (10, 100)
     assert short.sizes_of("kafka") == (10,)
+
+
+def test_rounds_alternate_and_kafka_is_measured_once() -> None:
+    once = Axis("gadgets", "gadget", (1, 2), (), lambda _name, _size: {}, rounds=1)
+    first, second = (
+        [(axis.name, size, name) for axis, size, name in order([AXIS, once], number, ("kwire", "kafka"))]
+        for number in (1, 2)
+    )
+    assert first == [
+        ("widgets", 10, "kwire"),
+        ("widgets", 10, "kafka"),
+        ("widgets", 100, "kwire"),
+        ("widgets", 1000, "kwire"),
+        ("widgets", 1000, "kafka"),
+        ("gadgets", 1, "kwire"),
+        ("gadgets", 2, "kwire"),
+    ]
+    assert second == [("widgets", 1000, "kwire"), ("widgets", 100, "kwire"), ("widgets", 10, "kwire")]
+
+
+def test_samples_are_the_same_when_read_back() -> None:
+    measured = {"widgets": samples(memory={"kwire": {10: [1.5, 2.0]}}, fetch_CPU={"kafka": {1000: [3.0]}})}
+    text = to_text(measured)
+    assert from_text(text) == measured
+    assert len(text.splitlines()) == 6
+    assert from_text(to_text({})) == {}
