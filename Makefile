@@ -74,11 +74,11 @@ docker: $(VENV)-compat/.compat
 	PYTHONPATH=docker:. $(VENV)-compat/bin/python -m proof.run
 
 # kwire beside Apache Kafka, as both ship. ROW=start|perf-100|small|... runs one row; ROUNDS=1 looks quickly;
-# ROW=three-brokers measures clusters, which the run without a row leaves out;
+# ROW=three-brokers measures clusters, ROW=growth costs by size (up to LARGEST=1000), which the run without a row leaves out;
 # BROKER=kwire-pure measures the sources without a compiler.
 bench: $(VENV)-bench/.bench
 	$(VENV)-bench/bin/python -m benchmarks.run $(if $(ROW),--row $(ROW)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
-		$(if $(BROKER),--broker $(BROKER))
+		$(if $(BROKER),--broker $(BROKER)) $(if $(LARGEST),--largest $(LARGEST))
 
 $(VENV)-bench/.bench: $(COMPILED)/.built
 	test -x $(VENV)-bench/bin/python || $(PYTHON) -m venv $(VENV)-bench

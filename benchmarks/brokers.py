@@ -16,22 +16,28 @@ from compat_tests.harness.process import BrokerProcess
 from compat_tests.harness.reference import ApacheKafka, class_path
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+_OF_THE_CHECKOUT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from kwire.cli import main; main(prog_name='kwire')"
+PROGRAMS = {
+    "kwire": [sys.executable, "-P", "-m", "kwire"],
+    "kwire-pure": [sys.executable, "-P", "-c", _OF_THE_CHECKOUT],
+}
+"""How kwire's command line is called; -P keeps the checkout's own sources out."""
 
 
 class KwireAsShipped(KwireBroker):
-    """The compiled wheel, as pip installs it on this kind of machine; -P keeps the checkout's own sources out."""
+    """The compiled wheel, as pip installs it on this kind of machine."""
 
     def command(self) -> list[str]:
-        return [sys.executable, "-P", "-m", "kwire", "server", str(self.properties)]
+        return [*PROGRAMS["kwire"], "server", str(self.properties)]
 
 
 class KwirePure(KwireBroker):
     """The sources of the checkout: what the wheel without a compiler runs."""
 
     def command(self) -> list[str]:
-        program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from kwire.cli import main; main(prog_name='kwire')"
-        return [sys.executable, "-P", "-c", program, "server", str(self.properties)]
+        return [*PROGRAMS["kwire-pure"], "server", str(self.properties)]
 
 
 class KafkaAsShipped(ApacheKafka):
@@ -82,5 +88,10 @@ class Run:
 
     def cpu_seconds(self) -> float:
         """User and system time of the broker's process so far."""
-        fields = (self._proc / "stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+        assert self.broker.process is not None
+        return cpu_seconds(self.broker.process.pid)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Read the CPU clock of another process (clock_getcpuclockid), which is finer than the ticks of /proc."""
+    return time.clock_gettime(~pid << 3 | 2)

@@ -4,7 +4,6 @@ import atexit
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from benchmarks.brokers import PAGE_BYTES, TICKS_PER_SECOND, KafkaAsShipped
+from benchmarks.brokers import PAGE_BYTES, PROGRAMS, KafkaAsShipped, cpu_seconds
 from compat_tests.harness.ports import HOST, free_ports
 from compat_tests.harness.process import REPLICATED, write_properties
 from compat_tests.harness.waiting import eventually
@@ -121,7 +120,7 @@ class ClusterRun:
     def _program(self, main: str, kwires: Iterable[str]) -> list[str]:
         if self.name == "kafka":
             return KafkaAsShipped.java(main)
-        return [sys.executable, "-P", "-m", "kwire", *kwires]
+        return [*PROGRAMS[self.name], *kwires]
 
     def start(self, node: ClusterNode) -> None:
         """Run it, without waiting for anything."""
@@ -172,11 +171,7 @@ class ClusterRun:
 
     def cpu_seconds(self) -> float:
         """User and system time of all nodes so far."""
-        total = 0
-        for pid in self._pids():
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += int(fields[11]) + int(fields[12])
-        return total / TICKS_PER_SECOND
+        return sum(cpu_seconds(pid) for pid in self._pids())
 
     # --- topics
 

@@ -26,7 +26,7 @@ def produce_frame(topic: str, partition: int, record_bytes: int, *, acks: int = 
     request = ProduceRequest(
         acks=acks, timeout_ms=30000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
     )
-    return _frame(0, PRODUCE_VERSION, request)
+    return frame(0, PRODUCE_VERSION, request)
 
 
 def produce_error_position(topic: str) -> int:
@@ -40,7 +40,7 @@ def fetch_frame(topic: str, partition: int, bytes_max: int) -> bytes:
     request = FetchRequest(
         max_wait_ms=500, min_bytes=1, max_bytes=bytes_max, topics=[FetchTopic(topic=topic, partitions=[asked])]
     )
-    return _frame(1, FETCH_VERSION, request)
+    return frame(1, FETCH_VERSION, request)
 
 
 def fetch_error_position(topic: str) -> int:
@@ -52,10 +52,11 @@ def offset_commit_frame(group: str, topic: str, partition: int) -> bytes:
     """An offset of nobody's group; the answer begins as that of a fetch."""
     committed = OffsetCommitRequestPartition(partition_index=partition, committed_offset=1, committed_metadata="")
     request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[committed])])
-    return _frame(8, OFFSET_COMMIT_VERSION, request)
+    return frame(8, OFFSET_COMMIT_VERSION, request)
 
 
-def _frame(key: int, version: int, request: object) -> bytes:
+def frame(key: int, version: int, request: object) -> bytes:
+    """Encode a request of a version that is not flexible, its size in front."""
     body = bytearray(key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\0\4load")
     encode(request, version, body)
     return len(body).to_bytes(4, "big") + bytes(body)

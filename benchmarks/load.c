@@ -6,7 +6,8 @@
  * on, modulo their number. ERROR_POSITION is where the response's int16 error code stands, its size field included; any
  * code but 0 ends the run. With RATE 0 every connection keeps IN_FLIGHT requests in flight; else RATE requests a second
  * are sent over all connections at even intervals, whatever the broker does, and latency counts from when a request was
- * due. Prints answers, seconds, bytes received, and with a rate the latencies at 50, 99 and 99.9 percent in microseconds.
+ * due, else from when it was sent. Prints answers, seconds, bytes received, and the latencies at 50, 99 and 99.9 percent in
+ * microseconds, of the first million answers.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -22,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECTIONS_MAX = 1024, KINDS_MAX = 4096, KEPT = 256, IN_FLIGHT_MAX = 4096, RECEIVE = 1 << 18 };
+enum { CONNECTIONS_MAX = 1024, KINDS_MAX = 4096, KEPT = 256, IN_FLIGHT_MAX = 4096, RECEIVE = 1 << 18, LATENCIES = 1 << 20 };
 
 struct request { const unsigned char *bytes; size_t size; };
 struct connection {
@@ -105,7 +106,7 @@ static void answered(struct connection *connection) {
         fprintf(stderr, "error code %d\n", connection->answer[error_position] << 8 | connection->answer[error_position + 1]);
         exit(1);
     }
-    if (latencies && answers < latencies_max) latencies[answers] = now() - connection->due[connection->first];
+    if (answers < latencies_max) latencies[answers] = now() - connection->due[connection->first];
     connection->first = (connection->first + 1) % IN_FLIGHT_MAX;
     connection->count--;
     connection->have = 0;
@@ -172,10 +173,9 @@ int main(int count, char **arguments) {
     }
     if (wanted < 1 || wanted > CONNECTIONS_MAX || !kinds || error_position + 2 > KEPT) return 2;
     step = wanted;
-    if (rate > 0) {
-        latencies_max = (long)(rate * seconds) + 1;
-        latencies = malloc((size_t)latencies_max * sizeof *latencies);
-    }
+    latencies_max = rate > 0 ? (long)(rate * seconds) + 1 : LATENCIES;
+    latencies = malloc((size_t)latencies_max * sizeof *latencies);
+    if (!latencies) fail("malloc");
     poll_descriptor = epoll_create1(0);
     for (size_t index = 0; index < wanted; index++) {
         struct connection *connection = &connections[index];
@@ -207,15 +207,12 @@ int main(int count, char **arguments) {
         for (int index = 0; index < ready; index++) {
             struct connection *connection = events[index].data.ptr;
             int whole = events[index].events & ~(uint32_t)EPOLLOUT ? receive(connection) : 0;
-            for (; rate == 0 && whole > 0; whole--) ask(connection, 0);
+            for (; rate == 0 && whole > 0; whole--) ask(connection, now());
             flush_requests(connection);
         }
     }
     printf("%ld %.6f %.0f", answers, now() - start, bytes_received);
-    if (rate > 0) {
-        qsort(latencies, (size_t)(answers < latencies_max ? answers : latencies_max), sizeof *latencies, compare);
-        printf(" %.1f %.1f %.1f", percentile(0.5), percentile(0.99), percentile(0.999));
-    }
-    printf("\n");
+    qsort(latencies, (size_t)(answers < latencies_max ? answers : latencies_max), sizeof *latencies, compare);
+    printf(" %.1f %.1f %.1f\n", percentile(0.5), percentile(0.99), percentile(0.999));
     return 0;
 }

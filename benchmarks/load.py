@@ -20,7 +20,7 @@ class Loaded:
     bytes_received: float
     cpu_seconds: float
     latencies_us: tuple[float, ...]
-    """At 50, 99 and 99.9 percent; only for a load at a rate."""
+    """At 50, 99 and 99.9 percent, from when a request was due, or sent where no rate is given."""
 
     @property
     def rate(self) -> float:
@@ -36,7 +36,9 @@ def load(
     connections: int = 20,
     in_flight: int = 1,
     rate: int = 0,
+    port: int = 0,
 ) -> Loaded:
+    """Send ready-made requests to a broker, or to the one of a cluster that has this port."""
     path = run.directory / "frames"
     path.write_bytes(b"".join(frames))
     before = run.cpu_seconds()
@@ -44,7 +46,7 @@ def load(
         [
             str(_program()),
             HOST,
-            str(run.broker.port),
+            str(port or run.broker.port),
             *map(str, (connections, seconds, path, error_position, in_flight, rate)),
         ],
         check=False,

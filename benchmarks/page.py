@@ -3,6 +3,7 @@
 import platform
 import subprocess
 from datetime import UTC, datetime
+from pathlib import Path
 
 from benchmarks import report
 from benchmarks.brokers import COMPARED
@@ -13,22 +14,32 @@ PLOT = ROOT / "docs" / "benchmarks.svg"
 
 
 def write(section: str, samples: report.Samples, how_often: str) -> None:
-    """Put a run's figures into the page, between the two marks of a section."""
+    """Put a run's figures into the page."""
+    put(PAGE, section, measured(samples, how_often))
+
+
+def put(path: Path, section: str, text: str) -> None:
+    """Replace what stands between the two marks of a section."""
     begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
-    before, mark, rest = PAGE.read_text().partition(begin)
-    assert mark, f"{PAGE} has no {begin}"
+    before, mark, rest = path.read_text().partition(begin)
+    assert mark, f"{path} has no {begin}"
     _, _, after = rest.partition(end)
-    PAGE.write_text(f"{before}{begin}\n{measured(samples, how_often)}\n{end}{after}")
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+
+
+def provenance(how_often: str) -> str:
+    """Say which commit was measured, when and where."""
+    ask = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    return (
+        f"Commit {commit}, {datetime.now(UTC):%Y-%m-%d}, {how_often}. CPython {platform.python_version()},"
+        f" {platform.system()} {platform.release()}."
+    )
 
 
 def measured(samples: report.Samples, how_often: str) -> str:
-    ask = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     lines = [
-        (
-            f"Commit {commit}, {datetime.now(UTC):%Y-%m-%d}, {how_often}. CPython {platform.python_version()},"
-            f" {platform.system()} {platform.release()}."
-        ),
+        provenance(how_often),
         "",
         "| figure | kwire | Apache Kafka 4.3.1 | ratio | wanted |",
         "|---|---|---|---|---|",

@@ -3,6 +3,7 @@
 Each round starts both brokers afresh, one after the other, on fresh directories, and the order changes from round to
 round. Of each figure the median over the rounds is shown with the lowest and highest, and the ratio of the medians. A
 whole run of at least three rounds writes its table into docs/benchmarks.md, with the plot; the row three-brokers its.
+The rows growth and growth-... are runs of their own (benchmarks/growth).
 """
 
 import argparse
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from benchmarks import page, report
 from benchmarks.brokers import BROKERS, COMPARED, Run
+from benchmarks.growth import run as growth
 from benchmarks.rows import ALONE, FIRST, ONCE, ROWS, THRICE, small
 
 ROUNDS = 5
@@ -27,11 +29,18 @@ console = Console(width=150)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare kwire with Apache Kafka on this machine.")
-    parser.add_argument("--row", choices=[*ROWS, *ONCE], action="append", help="run this row only; may be repeated")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument(
+        "--row", choices=[*ROWS, *ONCE, *growth.ROWS], action="append", help="run this row only; may be repeated"
+    )
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--broker", choices=BROKERS, action="append", help="measure these brokers instead of the two")
+    parser.add_argument("--largest", type=int, default=0, help="the row growth: sizes up to this one only")
     parser.add_argument("--json", type=Path, help="write every sample to this file")
     arguments = parser.parse_args()
+    if growth_rows := [row for row in arguments.row or () if row in growth.ROWS]:
+        rounds = arguments.rounds or growth.ROUNDS
+        sys.exit(not growth.run(growth_rows, rounds, arguments.broker or (), console, arguments.largest))
+    arguments.rounds = arguments.rounds or ROUNDS
     samples: report.Samples = defaultdict(lambda: defaultdict(list))
     started = time.monotonic()
     brokers = arguments.broker or COMPARED

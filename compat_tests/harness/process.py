@@ -66,13 +66,17 @@ class BrokerProcess:
         raise NotImplementedError
 
     def start(self) -> None:
+        self.launch()
+        eventually(self._answers, f"{self.name} answers on {self.bootstrap}", START_SECONDS)
+
+    def launch(self) -> None:
+        """Start the process and do not wait for it."""
         if self.process is None:
             self.prepare()
         with (self.directory / "output.txt").open("ab") as output:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=self.directory
             )
-        eventually(self._answers, f"{self.name} answers on {self.bootstrap}", START_SECONDS)
 
     def _answers(self) -> bool:
         assert self.process is not None
