@@ -34,6 +34,7 @@ ROWS = {
     "raw": ("raw", lambda: "-"),
     "configs": ("configs", lambda: "-"),
     "quotas": ("quotas", lambda: version("confluent-kafka")),
+    "starvation": ("starvation", lambda: "-"),
     "admin-apis": ("admin_apis", lambda: "-"),
     "schemas": ("schemas", lambda: "-"),
     "images": ("images", lambda: KAFKA_VERSION),
@@ -53,12 +54,14 @@ ROWS = {
 }
 CLUSTERS = ("quorum", "cluster", "replication", "mixed", "upgrade")
 """Rows of several nodes: a run of their own."""
+ALONE = ("starvation", *CLUSTERS)
+"""Rows that a run without a row leaves out, for the time that they take."""
 WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "old-clients"}
 """Rows that the short form leaves out: they need Kafka's jars to compare with, or a machine that is not busy."""
 NEED_KAFKA = {"images", "tools", "differential", "transaction-script", "log-format", "transactions", "streams"}
 """Rows whose short form starts Kafka too, or Kafka's own clients."""
-ONE_AT_A_TIME = {"quotas"}
-"""Rows that measure rates: nothing else runs beside them."""
+ONE_AT_A_TIME = {"quotas", "starvation"}
+"""Rows that measure rates or latencies: nothing else runs beside them."""
 SUITE_SECONDS = 900
 KAFKA_TESTS = "kafka-tests"
 """A run of its own, with a table of its own."""
@@ -145,9 +148,7 @@ def main() -> int:
     if arguments.row == [KAFKA_TESTS]:
         return run_kafka_tests([])
     install("kcat")
-    rows = arguments.row or [
-        row for row in ROWS if row not in CLUSTERS and not (arguments.short and row in WITHOUT_SHORT)
-    ]
+    rows = arguments.row or [row for row in ROWS if row not in ALONE and not (arguments.short and row in WITHOUT_SHORT)]
     rows = [each for row in rows for each in (CLUSTERS if row == "clusters" else (row,))]
     if not arguments.short or NEED_KAFKA & set(rows):
         install("kafka")

@@ -1,0 +1,63 @@
+"""What a case must show: the victim has no error and short latencies, no broker is fenced, and no leader changes."""
+
+from compat_tests.starvation.attacks import ATTACKS
+
+BOUND_MS = {"kwire": 50.0, "kafka": 2000.0}
+"""The 99th percentile of the victim's latency. Kafka is the control: its bound says that the victim is served at all,
+because eight threads for requests, the collector and the attacker share two cores with the victim's request."""
+ALLOWED_MS: dict[str, tuple[float, str]] = {}
+"""Attack to (bound, reason), where kwire cannot do better; a bound is not for noise."""
+TRIES = 3
+"""A case over its bound is repeated, because other processes of the machine delay the victim as well. The run with the
+median latency counts."""
+RETRIES_MAX = 40
+"""Repeated runs of all cases together, so that the row ends in time."""
+CONNECTIONS = (1, 20)
+
+
+def params(pytest, attacks=ATTACKS):
+    """The parameters of the test: each attack from one connection and from many."""
+    return [
+        pytest.param(each, connections, id=f"{each.name}-{connections}", marks=[pytest.mark.short] * each.is_short)
+        for each in attacks
+        for connections in CONNECTIONS
+    ]
+
+
+def p99_ms(figures):
+    return max(figures["heartbeat_ms"]["p99"], figures["produce_ms"]["p99"])
+
+
+class Judge:
+    """Runs a case as often as its outcome needs, and says what is wrong."""
+
+    def __init__(self, broker):
+        self.broker = broker
+        self.retries = 0
+
+    def bound_ms(self, attack):
+        bound = BOUND_MS[self.broker]
+        return max(bound, ALLOWED_MS.get(attack.name, (bound, ""))[0]) if self.broker == "kwire" else bound
+
+    def figures(self, cases, attack, connections):
+        """The figures of the only run within the bound, or of the median one."""
+        runs = [cases.run(attack, connections)]
+        while p99_ms(runs[-1]) >= self.bound_ms(attack) and len(runs) < TRIES and self.retries < RETRIES_MAX:
+            self.retries += 1
+            runs.append(cases.run(attack, connections))
+        runs.sort(key=p99_ms)
+        return {**runs[len(runs) // 2], "runs": len(runs)}
+
+    def problems(self, attack, figures):
+        found = list(figures["errors"])
+        if figures["closed"]:
+            found.append(f"the request is not legal: {figures['closed']} connections were closed")
+        if figures["leader_changes"]:
+            found.append(f"leaders changed: {figures['leader_changes'][:3]}")
+        if figures["fenced"]:
+            found.append(f"brokers {figures['fenced']} are fenced")
+        if p99_ms(figures) >= self.bound_ms(attack):
+            found.append(f"p99 {p99_ms(figures)} ms; {figures['held']}")
+        if figures["recovery_seconds"] is None:
+            found.append("the victim was not served quickly again after the attack")
+        return found

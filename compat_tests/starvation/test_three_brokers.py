@@ -1,0 +1,65 @@
+"""The costliest attacks against one of three brokers: the active controller, which leads and coordinates the victim's.
+
+The victim's topic has three replicas, of which two must have what is acknowledged. Sessions of brokers are as long as
+Kafka's default.
+"""
+
+import pytest
+
+from compat_tests.cluster.clusters import SHAPES, Cluster
+from compat_tests.harness.process import REPLICATED
+from compat_tests.harness.waiting import eventually
+from compat_tests.raw.peer import Peer
+from compat_tests.starvation.attacks import ATTACKS
+from compat_tests.starvation.judging import params
+from compat_tests.starvation.measuring import Cases, victim
+from compat_tests.starvation.scene import prepare
+from kwire.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+
+PART = "Three brokers"
+SESSIONS = {"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "2000"}
+COSTLIEST = (
+    "Produce, compressed for a compacted topic",
+    "Fetch, many partitions",
+    "DescribeGroups, many unknown groups",
+    "CreateTopics, validated",
+    "CreateTopics and DeleteTopics",
+    "Metadata, all topics",
+)
+
+
+def active_controller(peer):
+    topic = DescribeQuorumRequestTopicData(
+        topic_name="__cluster_metadata", partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
+    )
+    answer = peer.ask(DescribeQuorumRequest(topics=[topic]), 1)
+    return answer.topics[0].partitions[0].leader_id
+
+
+@pytest.fixture(scope="module")
+def cases(tested, tmp_path_factory):
+    cluster = Cluster(tested, tmp_path_factory.mktemp("cluster"), SHAPES["combined"], **REPLICATED, **SESSIONS)
+    try:
+        cluster.start()
+        with Peer(cluster[1].bootstrap) as peer:
+            attacked = cluster[eventually(lambda: active_controller(peer), "an active controller")]
+        others = [node.node_id for node in cluster.brokers if node is not attacked]
+        scene = prepare(attacked.bootstrap, broker_id=attacked.node_id, others=others)
+        with victim(scene) as ask:
+            yield Cases(scene, ask, attacked.output, tmp_path_factory.mktemp("attacks"))
+    finally:
+        cluster.end()
+
+
+@pytest.mark.parametrize(
+    ("attack", "connections"), params(pytest, [each for each in ATTACKS if each.name in COSTLIEST])
+)
+def test_another_client_is_served_and_leaders_stay(cases, judge, evidence, attack, connections):
+    figures = judge.figures(cases, attack, connections)
+    evidence.add(PART, figures)
+    problems = judge.problems(attack, figures)
+    assert problems == []
