@@ -5,7 +5,8 @@
 FILE holds whole requests, one after the other; each connection sends the file again and again and discards the answers.
 The process builds, encodes and decodes nothing, so that on a machine with two cores the broker has most of one core.
 It imports nothing but the standard library, so that it starts at once. It prints two lines of JSON: one when the first
-bytes are on their way, and its figures at the end. When the broker closes a connection, it opens another.
+bytes are on their way, and its figures at the end. When the broker closes a connection, it opens another; when it
+cannot, it ends.
 """
 
 import contextlib
@@ -31,15 +32,13 @@ class Connection:
         self.address, self.content = address, content
         self.position = 0
         self.sent_bytes = self.answers = self.answer_bytes = self.closed = 0
-        self.socket = None
-        self.open()
-
-    def open(self):
         self.socket = socket.create_connection(self.address, timeout=REQUEST_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
-        self.position = self.left = 0
+        self.left = 0
+        """Bytes of the answer that is being received."""
         self.size = bytearray()
+        """What has come of the next answer's size."""
 
     def write(self):
         """Send what the socket takes."""
@@ -81,7 +80,7 @@ class Connection:
 def attack(address, content, connections, seconds):
     """Attack for so many seconds and return the figures."""
     poll = select.epoll()
-    opened = {}
+    opened, ended = {}, []
 
     def add(connection):
         opened[connection.socket.fileno()] = connection
@@ -105,13 +104,20 @@ def attack(address, content, connections, seconds):
                 poll.unregister(number)
                 connection.socket.close()
                 del opened[number]
-                connection.open()
-                add(connection)
+                ended.append(connection)
+                try:
+                    add(Connection(address, content))
+                except OSError:
+                    return figures([*opened.values(), *ended])
         if not is_under_way:
             is_under_way = True
             print(json.dumps({"begins": True}), flush=True)
+    return figures([*opened.values(), *ended])
+
+
+def figures(connections):
     names = ("sent_bytes", "answers", "answer_bytes", "closed")
-    return {name: sum(getattr(each, name) for each in opened.values()) for name in names}
+    return {name: sum(getattr(each, name) for each in connections) for name in names}
 
 
 def main():

@@ -4,7 +4,7 @@ import random
 from functools import cache
 
 from compat_tests.starvation.attack import MANY, SOME, TIMEOUT_MS, UNKNOWN, Attack
-from compat_tests.starvation.packing import unpacks_to_many
+from compat_tests.starvation.packing import numbered_batch
 from compat_tests.starvation.scene import COMPACTED, COMPACTED_PARTITIONS, FIRST, PACKED, PACKED_LAST_MS, now_ms
 from kwire.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kwire.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersTopicRequest
@@ -44,7 +44,7 @@ def produce_large(scene):
 
 def produce_unpacked(scene):
     """Batches for a compacted topic, which the broker must open to see the keys: 8 MB of records each."""
-    batch = unpacks_to_many(800_000)
+    batch = numbered_batch(800_000)
     data = [PartitionProduceData(index=index, records=batch) for index in range(COMPACTED_PARTITIONS)]
     return [(produce([TopicProduceData(name=COMPACTED, partition_data=data)]), 11)]
 

@@ -1,13 +1,15 @@
 """One case: the attacker and the victim at once, and what it was like for the victim and for the broker."""
 
 import json
+import math
 import statistics
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 
 from compat_tests.harness.paths import ROOT
+from compat_tests.harness.waiting import eventually
 from compat_tests.raw.peer import Peer
 from compat_tests.starvation.attacks import frames_of, repeated
 from compat_tests.starvation.scene import SECONDS, VICTIM_TOPIC, led
@@ -15,31 +17,57 @@ from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
 
 ATTACK_SECONDS = 2.0
 ATTACKER = Path(__file__).parent / "attacker.py"
+NO_LATENCY = {"count": 0, "p50": math.inf, "p99": math.inf, "max": math.inf}
+NOT_MEASURED = {
+    "sent_bytes": 0,
+    "answers": 0,
+    "answer_bytes": 0,
+    "closed": 0,
+    "heartbeat_ms": NO_LATENCY,
+    "produce_ms": NO_LATENCY,
+    "recovery_seconds": None,
+    "leader_changes": [],
+    "fenced": [],
+}
 HELD = "The event loop was held for "
 
 
-@contextmanager
-def victim(scene):
-    """The victim's process, as a function that sends a command and returns its answer."""
-    arguments = [scene.bootstrap, scene.victim_group, VICTIM_TOPIC]
-    command = [sys.executable, "-m", "compat_tests.starvation.victim", *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+class EndedError(Exception):
+    """The broker or the victim has ended, or does not answer any more."""
 
-        def ask(word):
-            process.stdin.write(word + "\n")
-            process.stdin.flush()
-            return answer()
 
-        def answer():
-            line = process.stdout.readline()
-            assert line, f"the victim ended with {process.poll()}"
-            return json.loads(line)
+class Victim:
+    """The victim's process, which serves commands."""
 
-        try:
-            assert answer()["ready"]
-            yield ask
-        finally:
-            process.kill()
+    def __init__(self, scene):
+        self.scene = scene
+        self.process = None
+
+    def start(self):
+        arguments = [self.scene.bootstrap, self.scene.victim_group, VICTIM_TOPIC]
+        command = [sys.executable, "-m", "compat_tests.starvation.victim", *arguments]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self.answer()["ready"]
+
+    def ask(self, word):
+        """Send a command and return its answer."""
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(word + "\n")
+            self.process.stdin.flush()
+        return self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise EndedError("the victim could not connect again")
+        return json.loads(line)
+
+    def stop(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
 
 
 def attack(bootstrap, file, connections, begun):
@@ -55,25 +83,50 @@ def attack(bootstrap, file, connections, begun):
 class Cases:
     """Runs cases against one broker, or against one of several."""
 
-    def __init__(self, scene, ask, output, directory):
-        """`output` returns what the attacked broker has logged; requests are written into the directory."""
-        self.scene, self.ask, self.output, self.file = scene, ask, output, directory / "requests"
+    def __init__(self, scene, directory, broker, restart):
+        """`restart` kills the broker and starts it again. Requests are written into the directory."""
+        self.scene, self.file = scene, directory / "requests"
+        self.broker, self.restart = broker, restart
+        self.victim = Victim(scene)
         self.made = None
         """The attack whose requests are in the file."""
         self.request_bytes = 0
 
+    def __enter__(self):
+        self.victim.start()
+        self.await_calm()
+        return self
+
+    def __exit__(self, *_):
+        self.victim.stop()
+
     def run(self, made, connections):
-        """Attack once, wait until the victim is served as if there had been no attack, and return the figures."""
+        """Attack once, and return the figures. Afterwards the victim is served as if there had been no attack."""
         self.make(made)
-        logged = len(self.output())
-        leaders = self.leaders()
-        sent = attack(self.scene.bootstrap, self.file, connections, lambda: self.ask("begin"))
-        suffered = self.ask("end")
-        recovered = self.ask("calm")
+        logged = len(self.broker.output())
+        try:
+            figures = self.measure(connections)
+        except (EndedError, OSError) as error:
+            figures = {**NOT_MEASURED, "errors": [str(error)]}
+        held = longest_hold(self.broker.output()[logged:])
+        if figures["recovery_seconds"] is None:
+            self.begin_anew()
         return {
             "attack": made.name,
             "connections": connections,
             "request_bytes": self.request_bytes,
+            **figures,
+            "held": held,
+        }
+
+    def measure(self, connections):
+        leaders = self.leaders()
+        sent = attack(self.scene.bootstrap, self.file, connections, lambda: self.victim.ask("begin"))
+        if self.broker.process.poll() is not None:
+            raise EndedError(f"the broker ended with status {self.broker.process.returncode}")
+        suffered = self.victim.ask("end")
+        recovered = self.victim.ask("calm")
+        return {
             **sent,
             "heartbeat_ms": percentiles(suffered["heartbeat_ms"]),
             "produce_ms": percentiles(suffered["produce_ms"]),
@@ -81,8 +134,17 @@ class Cases:
             "recovery_seconds": recovered["seconds"] if recovered["calm"] else None,
             "leader_changes": changes(leaders, self.leaders()),
             "fenced": self.fenced(),
-            "held": longest_hold(self.output()[logged:]),
         }
+
+    def begin_anew(self):
+        """Restart a broker that has ended, or goes on serving an attacker who has left, for the next case."""
+        self.victim.stop()
+        self.restart()
+        self.victim.start()
+        self.await_calm()
+
+    def await_calm(self):
+        eventually(lambda: self.victim.ask("calm")["calm"], "the victim is served quickly", SECONDS)
 
     def make(self, made):
         if self.made != made.name:

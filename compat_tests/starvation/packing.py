@@ -33,10 +33,9 @@ def compressed(body, count, last_later_ms, now_ms):
 
 @cache
 def packed_batch(count):
-    """Some kilobytes that hold millions of records.
+    """Some kilobytes that hold millions of records: all but the last are the same bytes, with the same offset delta.
 
-    All records but the last are the same bytes, with the same offset delta: a broker that opens the batch when it comes
-    numbers them anew, one that does not stores them as they are.
+    kwire stores such a batch unopened. Apache Kafka opens it and refuses it for its offsets.
     """
     one = bytearray()
     encode_record(one, Record(value=b"", timestamp=0), 0, 0)
@@ -46,9 +45,9 @@ def packed_batch(count):
 
 
 @cache
-def unpacks_to_many(count):
+def numbered_batch(count, last_later_ms=0):
     """A valid batch of so many small records with keys, numbered as a producer numbers them."""
     body = bytearray()
     for number in range(count):
-        encode_record(body, Record(key=b"", value=b"", timestamp=0), number, 0)
-    return compressed(body, count, 0, FIRST_TIMESTAMP_MS)
+        encode_record(body, Record(key=b"", value=b"", timestamp=0), number, 0 if number < count - 1 else last_later_ms)
+    return compressed(body, count, last_later_ms, FIRST_TIMESTAMP_MS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
 from compat_tests.harness.waiting import eventually
 from compat_tests.raw.peer import Peer
-from compat_tests.starvation.packing import LAST_LATER_MS, packed_batch
+from compat_tests.starvation.packing import LAST_LATER_MS, numbered_batch, packed_batch
 from kwire.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -32,8 +32,8 @@ FIRST = "starving-0000"
 """The first of the many topics: attacks that name one topic name this one."""
 COMPACTED, COMPACTED_PARTITIONS = "compacted", 8
 """A topic whose batches must be decompressed as they come."""
-PACKED, PACKED_RECORDS = "packed", 3_000_000
-"""A topic that holds one batch of so many records, and what the last of them has as its timestamp."""
+PACKED, PACKED_RECORDS, NUMBERED_RECORDS = "packed", 3_000_000, 1_000_000
+"""A topic that holds one batch of very many records, and the timestamp that only the last of them has."""
 PACKED_LAST_MS = FIRST_TIMESTAMP_MS + LAST_LATER_MS
 GROUP, TRANSACTION = 0, 1
 """Types of keys that coordinators are found by."""
@@ -127,8 +127,10 @@ def commit_offsets(peer, groups):
 
 
 def store_packed_batch(peer):
-    batch = packed_batch(PACKED_RECORDS)
-    eventually(lambda: peer.produce(PACKED, batch).error_code == 0, "the packed batch is stored", SECONDS)
+    """Store the batch that look-ups by timestamp search, on Kafka one with fewer records and a place for each."""
+    if peer.produce(PACKED, packed_batch(PACKED_RECORDS)).error_code:
+        answer = peer.produce(PACKED, numbered_batch(NUMBERED_RECORDS, LAST_LATER_MS))
+        assert answer.error_code == 0, answer
 
 
 def producer_of(peer, transactional_id):
