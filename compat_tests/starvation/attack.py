@@ -12,6 +12,8 @@ SOME = 30_000
 UNKNOWN = tuple(f"unknown-{number:05}" for number in range(MANY))
 """Names of nothing that exists."""
 TIMEOUT_MS = 30_000
+SMALL, SECURITY = "Requests that are small in every case", "Requests about security, which is off"
+"""Cases of the row that several APIs make together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +24,10 @@ class Attack:
     make: Callable
     is_short: bool = False
     """Part of the short form."""
+    together: str = ""
+    """Attacks with the same name here make one case of the row: their requests take turns."""
+
+
+def in_turns(name, attacks):
+    """One attack out of several."""
+    return Attack(name, lambda scene: [pair for each in attacks for pair in each.make(scene)])

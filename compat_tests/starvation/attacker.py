@@ -79,7 +79,11 @@ class Connection:
 
 def attack(address, content, connections, seconds):
     """Attack for so many seconds and return the figures."""
-    poll = select.epoll()
+    with select.epoll() as poll:
+        return attack_with(poll, address, content, connections, seconds)
+
+
+def attack_with(poll, address, content, connections, seconds):
     opened, ended = {}, []
 
     def add(connection):
@@ -116,6 +120,9 @@ def attack(address, content, connections, seconds):
 
 
 def figures(connections):
+    """The sums of all connections, which are closed."""
+    for each in connections:
+        each.socket.close()
     names = ("sent_bytes", "answers", "answer_bytes", "closed")
     return {name: sum(getattr(each, name) for each in connections) for name in names}
 

@@ -5,6 +5,7 @@ kwire and Apache Kafka alike. Lists have MANY elements: kwire accepts ELEMENTS_M
 """
 
 from compat_tests.starvation import attacks_on_groups, attacks_on_records, attacks_on_the_cluster
+from compat_tests.starvation.attack import in_turns
 from kwire.protocol.codec import encode
 from kwire.protocol.schema import schema_of
 
@@ -13,6 +14,14 @@ BUFFER_BYTES = 64 * 1024
 """Small requests are repeated up to this size, so that one write sends many."""
 
 ATTACKS = (*attacks_on_records.ATTACKS, *attacks_on_groups.ATTACKS, *attacks_on_the_cluster.ATTACKS)
+
+
+def cases():
+    """The attacks of the row: those that belong together as one, so that the row ends in time."""
+    together = {}
+    for each in ATTACKS:
+        together.setdefault(each.together or each.name, []).append(each)
+    return [attacks[0] if len(attacks) == 1 else in_turns(name, attacks) for name, attacks in together.items()]
 
 
 def frame_of(request, version):

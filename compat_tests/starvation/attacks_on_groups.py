@@ -1,6 +1,6 @@
 """Attacks with the requests that coordinators of groups and transactions serve."""
 
-from compat_tests.starvation.attack import MANY, SOME, TIMEOUT_MS, UNKNOWN, Attack
+from compat_tests.starvation.attack import MANY, SMALL, SOME, TIMEOUT_MS, UNKNOWN, Attack
 from compat_tests.starvation.scene import FIRST
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.protocol.messages.add_partitions_to_txn import (
@@ -236,7 +236,7 @@ ATTACKS = (
     Attack("JoinGroup, many protocols", join_group),
     Attack("SyncGroup, many assignments", sync_group),
     Attack("LeaveGroup, many members", leave_group),
-    Attack("Heartbeat", heartbeat),
+    Attack("Heartbeat", heartbeat, together=SMALL),
     Attack("DeleteGroups, many unknown groups", delete_groups),
     Attack("OffsetCommit, many partitions", offset_commit_many),
     Attack("OffsetCommit, all topics", offset_commit_all, is_short=True),
@@ -244,13 +244,13 @@ ATTACKS = (
     Attack("OffsetFetch, all groups", offset_fetch_all),
     Attack("OffsetFetch, many unknown groups", offset_fetch_stable),
     Attack("OffsetDelete, many partitions", offset_delete),
-    Attack("InitProducerId", init_producer_id),
+    Attack("InitProducerId", init_producer_id, together=SMALL),
     Attack("InitProducerId, one transactional id", init_transactional_id),
     Attack("AddPartitionsToTxn, many partitions", add_partitions_many),
     Attack("AddPartitionsToTxn, all topics", add_partitions_all),
     Attack("AddPartitionsToTxn, many transactions to verify", verify_transactions),
-    Attack("AddOffsetsToTxn", add_offsets),
-    Attack("EndTxn", end_txn),
+    Attack("AddOffsetsToTxn", add_offsets, together=SMALL),
+    Attack("EndTxn", end_txn, together=SMALL),
     Attack("TxnOffsetCommit, many partitions", txn_offset_commit),
     Attack("WriteTxnMarkers, many markers", write_markers),
     Attack("DescribeTransactions, many ids", describe_transactions),

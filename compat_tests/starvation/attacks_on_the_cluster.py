@@ -3,7 +3,7 @@
 import uuid
 import zlib
 
-from compat_tests.starvation.attack import MANY, SOME, TIMEOUT_MS, UNKNOWN, Attack
+from compat_tests.starvation.attack import MANY, SECURITY, SMALL, SOME, TIMEOUT_MS, UNKNOWN, Attack
 from compat_tests.starvation.scene import FIRST
 from kwire.protocol.messages.add_raft_voter import AddRaftVoterListener, AddRaftVoterRequest
 from kwire.protocol.messages.alter_client_quotas import (
@@ -374,25 +374,25 @@ ATTACKS = (
     Attack("ElectLeaders, many partitions", elect_many),
     Attack("AlterPartitionReassignments, many partitions", alter_reassignments),
     Attack("ListPartitionReassignments, many partitions", list_reassignments),
-    Attack("DescribeClientQuotas", describe_client_quotas),
+    Attack("DescribeClientQuotas", describe_client_quotas, together=SMALL),
     Attack("AlterClientQuotas, validated", alter_client_quotas),
-    Attack("DescribeUserScramCredentials, many users", describe_scram),
+    Attack("DescribeUserScramCredentials, many users", describe_scram, together=SECURITY),
     Attack("DescribeQuorum, many partitions", describe_quorum),
     Attack("UpdateFeatures, many features", update_features),
-    Attack("DescribeCluster", describe_cluster),
-    Attack("UnregisterBroker, unknown", unregister_broker),
+    Attack("DescribeCluster", describe_cluster, together=SMALL),
+    Attack("UnregisterBroker, unknown", unregister_broker, together=SMALL),
     Attack("AddRaftVoter, many listeners", add_voter),
-    Attack("RemoveRaftVoter, unknown", remove_voter),
-    Attack("ApiVersions", api_versions),
-    Attack("GetTelemetrySubscriptions", get_telemetry),
+    Attack("RemoveRaftVoter, unknown", remove_voter, together=SMALL),
+    Attack("ApiVersions", api_versions, together=SMALL),
+    Attack("GetTelemetrySubscriptions", get_telemetry, together=SMALL),
     Attack("PushTelemetry, compressed", push_telemetry),
-    Attack("DescribeAcls", describe_acls),
-    Attack("CreateAcls, many", create_acls),
-    Attack("DeleteAcls, many filters", delete_acls),
-    Attack("CreateDelegationToken, many renewers", create_token),
-    Attack("RenewDelegationToken, long", renew_token),
-    Attack("ExpireDelegationToken, long", expire_token),
-    Attack("DescribeDelegationToken, many owners", describe_tokens),
-    Attack("SaslHandshake, long", sasl_handshake),
-    Attack("SaslAuthenticate, long", sasl_authenticate),
+    Attack("DescribeAcls", describe_acls, together=SMALL),
+    Attack("CreateAcls, many", create_acls, together=SECURITY),
+    Attack("DeleteAcls, many filters", delete_acls, together=SECURITY),
+    Attack("CreateDelegationToken, many renewers", create_token, together=SECURITY),
+    Attack("RenewDelegationToken, long", renew_token, together=SECURITY),
+    Attack("ExpireDelegationToken, long", expire_token, together=SECURITY),
+    Attack("DescribeDelegationToken, many owners", describe_tokens, together=SECURITY),
+    Attack("SaslHandshake, long", sasl_handshake, together=SECURITY),
+    Attack("SaslAuthenticate, long", sasl_authenticate, together=SECURITY),
 )

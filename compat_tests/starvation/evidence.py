@@ -14,10 +14,10 @@ BROKERS = ("kwire", "kafka")
 TEXT = f"""# One aggressive client, and what another one has of the broker
 
 Written by `make compat ROW=starvation`; compat_tests/starvation says how. An attacker sends the largest legal request
-of an API, pipelined, from 1 and from 20 connections, for two seconds. Meanwhile a victim sends a Heartbeat and a
+of an API, pipelined, from 1 and from 20 connections, for 1.5 seconds. Meanwhile a victim sends a Heartbeat and a
 Produce (acks=all) every 10 ms. Heartbeat and produce are the latencies of the victim in milliseconds: median / 99th
 percentile / maximum, from the time that a request was due. Sent: MB that the broker took from the attacker. Answers:
-requests of the attacker that were answered completely in these two seconds. Control: Apache Kafka {KAFKA_VERSION}.
+requests of the attacker that were answered completely in that time. Control: Apache Kafka {KAFKA_VERSION}.
 kwire runs from its Python sources, not compiled.
 """
 HEADINGS = ("attack", "connections", "request bytes")
@@ -25,9 +25,13 @@ COLUMNS = ("sent MB", "answers", "heartbeat", "produce", "problems")
 
 
 class Evidence:
-    """Rows of one broker, kept in .cache/starvation between the runs of the two brokers."""
+    """Rows of one broker, kept in .cache/starvation between the runs of the two brokers.
 
-    def __init__(self, broker):
+    They are written after each case: a run that is stopped has left what it has measured.
+    """
+
+    def __init__(self, broker, *, is_written):
+        self.is_written = is_written
         self.path = FOLDER / f"{broker}.json"
         self.rows = read(self.path)
         self.commit = commit()
@@ -36,6 +40,8 @@ class Evidence:
         key = f"{part}: {figures['attack']} {figures['connections']}"
         moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
         self.rows[key] = {"part": part, "commit": self.commit, "moment": moment, **figures, "problems": problems}
+        if self.is_written:
+            self.write()
 
     def write(self):
         FOLDER.mkdir(parents=True, exist_ok=True)

@@ -4,11 +4,13 @@ from functools import partial
 
 import pytest
 
+from compat_tests.starvation import attacks
 from compat_tests.starvation.judging import params
 from compat_tests.starvation.measuring import Cases
 from compat_tests.starvation.scene import prepare
 
 PART = "One broker"
+CASES = attacks.cases()
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +21,7 @@ def cases(one_broker, tmp_path_factory):
         yield cases
 
 
-@pytest.mark.parametrize(("attack", "connections"), params(pytest))
-def test_another_client_is_served(cases, judge, evidence, attack, connections):
-    figures = judge.figures(cases, attack, connections)
-    evidence.add(PART, figures, judge.problems(attack, figures))
-    assert judge.complaints(attack, figures) == []
+@pytest.mark.parametrize("attack", params(pytest, CASES))
+def test_another_client_is_served(cases, judge, evidence, attack):
+    complaints = judge.judge(cases, attack, partial(evidence.add, PART))
+    assert complaints == []
