@@ -63,6 +63,8 @@ NEED_KAFKA = {"images", "tools", "differential", "transaction-script", "log-form
 ONE_AT_A_TIME = {"quotas", "starvation"}
 """Rows that measure rates or latencies: nothing else runs beside them."""
 SUITE_SECONDS = 900
+SUITE_SECONDS_OF = {"starvation": 1200}
+"""Rows that take longer than SUITE_SECONDS on one broker."""
 KAFKA_TESTS = "kafka-tests"
 """A run of its own, with a table of its own."""
 
@@ -81,7 +83,7 @@ def run_suite(row: str, broker: str, *, short: bool) -> Outcomes:
         command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "compat_tests" / "pytest.ini"), str(folder)]
         command += ["--broker", broker, "--junitxml", str(report), "-q", "--tb=short", "--show-capture=no"]
         command += ["-m", "short"] if short else []
-        status, output = run_bounded(command)
+        status, output = run_bounded(command, SUITE_SECONDS_OF.get(row, SUITE_SECONDS))
         if not report.exists():
             return Outcomes(problem=f"pytest ended with {status}:\n{output[-3000:]}")
         outcomes = Outcomes(tests=read_report(report))
@@ -92,15 +94,15 @@ def run_suite(row: str, broker: str, *, short: bool) -> Outcomes:
         return outcomes
 
 
-def run_bounded(command: Sequence[str]) -> tuple[int | str, str]:
+def run_bounded(command: Sequence[str], seconds: float) -> tuple[int | str, str]:
     """Run pytest in a process group of its own, so that a suite that hangs takes its broker with it."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **streams) as process:
         try:
-            output, _ = process.communicate(timeout=SUITE_SECONDS)
+            output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            return f"no end within {SUITE_SECONDS} s", process.communicate()[0]
+            return f"no end within {seconds} s", process.communicate()[0]
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise

@@ -14,6 +14,7 @@ import pytest
 
 attacker: Any = importlib.import_module("compat_tests.starvation.attacker")  # not typed
 judging: Any = importlib.import_module("compat_tests.starvation.judging")
+evidence: Any = importlib.import_module("compat_tests.starvation.evidence")
 measuring: Any = importlib.import_module("compat_tests.starvation.measuring")
 attacks: Any = importlib.import_module("compat_tests.starvation.attacks")
 victim: Any = importlib.import_module("compat_tests.starvation.victim")
@@ -69,6 +70,23 @@ def test_a_slow_case_is_repeated_and_its_median_counts() -> None:
     assert judging.Judge("kwire").figures(quick, ATTACK, 1)["runs"] == 1
 
 
+def test_a_case_that_noise_does_not_explain_is_not_repeated() -> None:
+    slow = Script(figures(judging.NOISE_FACTOR * judging.BOUND_MS), figures(1.0))
+    assert judging.Judge("kwire").figures(slow, ATTACK, 1)["runs"] == 1
+
+
+def test_the_page_has_both_brokers_side_by_side() -> None:
+    row = {"part": "One broker", "commit": "abc", "moment": "2026-01-01 00:00", "attack": "A", "connections": 1}
+    row |= {"request_bytes": 10, "answers": 5, "problems": [], **figures(60.0)}
+    kafka = {**row, **figures(7.0), "problems": ["an error"]}
+    text = evidence.page({"kwire": {"One broker: A 1": row}, "kafka": {"One broker: A 1": kafka}})
+    (line,) = [line for line in text.splitlines() if line.startswith("| A |")]
+    ours, theirs = ["0.0", "5", *["1.0 / 60.0 / 60.0"] * 2, ""], ["0.0", "5", *["1.0 / 7.0 / 7.0"] * 2, "an error"]
+    assert [cell.strip() for cell in line.split("|")[1:-1]] == ["A", "1", "10", *ours, *theirs]
+    assert "kwire: 0 of 1 cases" in text
+    assert "kafka: 1 of 1 cases" in text
+
+
 def test_an_error_counts_in_whichever_run_it_was() -> None:
     runs = Script(figures(90.0, fenced=[1]), figures(10.0), figures(20.0))
     judge = judging.Judge("kwire")
@@ -92,7 +110,7 @@ def test_percentiles() -> None:
 
 
 def test_the_longest_hold_of_the_log() -> None:
-    text = f"a\nx {measuring.HELD}90 ms: f\ny {measuring.HELD}120 ms: g\n"
+    text = f"a\nx {measuring.HELD}90 ms: f\ny {measuring.HELD}120 ms: g{measuring.LOGGER}\n"
     assert measuring.longest_hold(text) == "120 ms: g"
     assert measuring.longest_hold("nothing") == ""
 

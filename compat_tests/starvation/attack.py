@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kwire.protocol.decoder_source import ELEMENTS_MAX
+from kwire.protocol.schema import ELEMENTS_MAX, schema_of
 
 MANY = ELEMENTS_MAX - 1000
 """Elements of the longest lists: as many as kwire accepts, and room for the lists around them."""
@@ -14,6 +14,11 @@ UNKNOWN = tuple(f"unknown-{number:05}" for number in range(MANY))
 TIMEOUT_MS = 30_000
 SMALL, SECURITY = "Requests that are small in every case", "Requests about security, which is off"
 """Cases of the row that several APIs make together."""
+
+
+def most_of(request):
+    """The elements of the longest list that kwire accepts in requests of this class."""
+    return min(MANY, schema_of(request).elements_max - 10)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import uuid
 import zlib
 
-from compat_tests.starvation.attack import MANY, SECURITY, SMALL, SOME, TIMEOUT_MS, UNKNOWN, Attack
+from compat_tests.starvation.attack import MANY, SECURITY, SMALL, SOME, TIMEOUT_MS, UNKNOWN, Attack, most_of
 from compat_tests.starvation.scene import FIRST
 from kwire.protocol.messages.add_raft_voter import AddRaftVoterListener, AddRaftVoterRequest
 from kwire.protocol.messages.alter_client_quotas import (
@@ -257,13 +257,15 @@ def describe_scram(scene):
 
 
 def describe_quorum(scene):
-    partitions = [DescribeQuorumRequestPartitionData(partition_index=index) for index in range(MANY)]
+    count = most_of(DescribeQuorumRequest)
+    partitions = [DescribeQuorumRequestPartitionData(partition_index=index) for index in range(count)]
     topics = [DescribeQuorumRequestTopicData(topic_name=FIRST, partitions=partitions)]
     return [(DescribeQuorumRequest(topics=topics), 2)]
 
 
 def update_features(scene):
-    updates = [FeatureUpdateKey(feature=name, max_version_level=1) for name in UNKNOWN]
+    names = UNKNOWN[: most_of(UpdateFeaturesRequest)]
+    updates = [FeatureUpdateKey(feature=name, max_version_level=1) for name in names]
     return [(UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=updates, validate_only=True), 1)]
 
 

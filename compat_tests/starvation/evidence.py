@@ -78,7 +78,7 @@ def summary(rows_of):
             commits = ", ".join(sorted({row["commit"] for row in rows.values()}))
             moments = sorted(row["moment"] for row in rows.values())
             yield (
-                f"\n{broker}: {quick} of {len(rows)} cases have both 99th percentiles under {BOUND_MS['kwire']:.0f} ms "
+                f"\n{broker}: {quick} of {len(rows)} cases have both 99th percentiles under {BOUND_MS:.0f} ms "
                 f"(commit {commits}; {moments[0]} to {moments[-1]} UTC).\n"
             )
 

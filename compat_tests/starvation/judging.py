@@ -10,6 +10,8 @@ ALLOWED_MS: dict[str, tuple[float, str]] = {}
 """Attack to (bound, reason), where kwire cannot do better; a bound is not for noise."""
 TRIES = 3
 """Runs of a case over its bound, because other processes of the machine delay the victim as well; the median counts."""
+NOISE_FACTOR = 4
+"""A case over its bound by more than this is not repeated: other processes do not explain it."""
 RETRIES_MAX = 40
 """Repeated runs of all cases together, so that the row ends in time."""
 CONNECTIONS = (1, 20)
@@ -51,7 +53,8 @@ class Judge:
         Errors, fences and changes of leaders count whichever run they happened in.
         """
         runs = [cases.run(attack, connections)]
-        if self.broker != CONTROL and p99_ms(runs[0]) >= self.bound_ms(attack):
+        bound_ms = self.bound_ms(attack)
+        if self.broker != CONTROL and bound_ms <= p99_ms(runs[0]) < NOISE_FACTOR * bound_ms:
             while len(runs) < TRIES and self.retries < RETRIES_MAX:
                 self.retries += 1
                 runs.append(cases.run(attack, connections))
@@ -78,5 +81,5 @@ class Judge:
         if math.inf > p99_ms(figures) >= self.bound_ms(attack):
             found.append(f"p99 {p99_ms(figures)} ms; {figures['held']}")
         if figures["recovery_seconds"] is None:
-            found.append("the victim was not served quickly again after the attack")
+            found.append("the broker went on with the attack for more than 10 s after its end")
         return found

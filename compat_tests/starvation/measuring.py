@@ -13,10 +13,12 @@ from compat_tests.harness.paths import ROOT
 from compat_tests.harness.waiting import eventually
 from compat_tests.raw.peer import Peer
 from compat_tests.starvation.attacks import frames_of, repeated
+from compat_tests.starvation.cpu import seconds_until_idle
 from compat_tests.starvation.scene import SECONDS, VICTIM_TOPIC, led
 from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
 
 ATTACK_SECONDS = 1.5
+RECOVERY_SECONDS = 10.0
 ANSWER_SECONDS = 30.0
 """What the case itself asks the broker is answered in this time, or the broker counts as ended."""
 ATTACKER = Path(__file__).parent / "attacker.py"
@@ -32,7 +34,7 @@ NOT_MEASURED = {
     "leader_changes": [],
     "fenced": [],
 }
-HELD = "The event loop was held for "
+HELD, LOGGER = "The event loop was held for ", " (kwire.loop_monitor)"
 
 
 class EndedError(Exception):
@@ -130,16 +132,21 @@ class Cases:
         if self.broker.process.poll() is not None:
             raise EndedError(f"the broker ended with status {self.broker.process.returncode}")
         suffered = self.victim.ask("end")
-        recovered = self.victim.ask("calm")
         return {
             **sent,
             "heartbeat_ms": percentiles(suffered["heartbeat_ms"]),
             "produce_ms": percentiles(suffered["produce_ms"]),
             "errors": suffered["errors"],
-            "recovery_seconds": recovered["seconds"] if recovered["calm"] else None,
+            "recovery_seconds": self.recovery_seconds(),
             "leader_changes": changes(leaders, self.leaders()),
             "fenced": self.fenced(),
         }
+
+    def recovery_seconds(self):
+        """How long until the broker is idle and the victim is served quickly; None if that takes too long."""
+        seconds = seconds_until_idle(self.broker.process.pid, RECOVERY_SECONDS)
+        recovered = self.victim.ask("calm")
+        return None if seconds is None or not recovered["calm"] else round(seconds + recovered["seconds"], 1)
 
     def begin_anew(self):
         """Restart a broker that has ended, or goes on serving an attacker who has left, for the next case."""
@@ -193,5 +200,5 @@ def percentiles(samples):
 
 def longest_hold(text):
     """The longest hold of kwire's event loop that it has logged, with the functions that held it."""
-    holds = [line.split(HELD, 1)[1] for line in text.splitlines() if HELD in line]
+    holds = [line.split(HELD, 1)[1].removesuffix(LOGGER) for line in text.splitlines() if HELD in line]
     return max(holds, key=lambda hold: float(hold.split(" ", 1)[0]), default="")

@@ -27,6 +27,7 @@ from compat_tests.harness.ports import free_ports
 from compat_tests.harness.readiness import read_exactly
 from compat_tests.starvation.attacks import ATTACKS, frame_of, frames_of
 from compat_tests.starvation.attacks_on_records import list_offsets_packed, produce
+from compat_tests.starvation.cpu import cpu_seconds, seconds_until_idle
 from compat_tests.starvation.packing import packed_batch
 from compat_tests.starvation.scene import COMPACTED, PACKED_RECORDS, Scene, prepare
 from kwire.protocol.messages.produce import PartitionProduceData, TopicProduceData
@@ -42,7 +43,6 @@ MEBIBYTE = 1024 * 1024
 SMALL_BYTES, SMALL_TIMES = 4096, 50
 """Small requests are sent several times; their mean counts."""
 ANSWER_SECONDS = 300.0
-IDLE_WINDOW_SECONDS, IDLE_SHARE = 0.1, 0.2
 IDLE_SECONDS = 120.0
 CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 COLUMNS = (
@@ -112,15 +112,11 @@ class Cost:
 
 
 class Measured:
-    """CPU time and memory of a process, out of /proc."""
+    """Memory of a process, out of /proc."""
 
     def __init__(self, pid: int) -> None:
+        self.pid = pid
         self._folder = Path(f"/proc/{pid}")
-
-    @property
-    def cpu_seconds(self) -> float:
-        """CPU time of all threads, in nanoseconds' precision."""
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in (self._folder / "task").iterdir()) / 1e9
 
     def status_bytes(self, name: str) -> int:
         lines = (self._folder / "status").read_text().splitlines()
@@ -131,14 +127,8 @@ class Measured:
         (self._folder / "clear_refs").write_text("5")
 
     def wait_until_idle(self) -> None:
-        """Wait for a window in which the process takes little CPU: it may work on after its answer."""
-        end = time.monotonic() + IDLE_SECONDS
-        while time.monotonic() < end:
-            before = self.cpu_seconds
-            time.sleep(IDLE_WINDOW_SECONDS)
-            if self.cpu_seconds - before < IDLE_SHARE * IDLE_WINDOW_SECONDS:
-                return
-        raise AssertionError(f"the broker is not idle {IDLE_SECONDS} s after an answer")
+        """Wait until the process takes little CPU: it may work on after its answer."""
+        assert seconds_until_idle(self.pid, IDLE_SECONDS) is not None, "the broker goes on after an answer"
 
 
 def cost(name: str, bootstrap: str, measured: Measured, frames: list[bytes], stored_bytes: int = 0) -> Cost:
@@ -146,14 +136,14 @@ def cost(name: str, bootstrap: str, measured: Measured, frames: list[bytes], sto
     times = SMALL_TIMES if sum(map(len, frames)) < SMALL_BYTES and not stored_bytes else 1
     measured.wait_until_idle()
     measured.forget_peak()
-    memory, cpu = measured.status_bytes("VmRSS"), measured.cpu_seconds
+    memory, cpu = measured.status_bytes("VmRSS"), cpu_seconds(measured.pid)
     answered = sum(answers(bootstrap, frames * times))
     measured.wait_until_idle()
     return Cost(
         name=name,
         sent_bytes=sum(map(len, frames)) + stored_bytes,
         answered_bytes=answered // times,
-        cpu_seconds=(measured.cpu_seconds - cpu) / times,
+        cpu_seconds=(cpu_seconds(measured.pid) - cpu) / times,
         memory_bytes=max(0, measured.status_bytes("VmHWM") - memory),
     )
 
