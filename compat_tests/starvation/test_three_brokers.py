@@ -13,16 +13,20 @@ from compat_tests.cluster.clusters import SHAPES, Cluster
 from compat_tests.harness.process import REPLICATED
 from compat_tests.harness.waiting import eventually
 from compat_tests.raw.peer import Peer
+from compat_tests.starvation.attack import TIMEOUT_MS
 from compat_tests.starvation.attacks import ATTACKS
 from compat_tests.starvation.judging import params
 from compat_tests.starvation.measuring import Cases
-from compat_tests.starvation.scene import prepare
+from compat_tests.starvation.scene import SECONDS, VICTIM_TOPIC, led, prepare
 from kwire.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
 )
+from kwire.protocol.messages.elect_leaders import ElectLeadersRequest
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 
+PREFERRED = 0
 PART = "Three brokers"
 SESSIONS = {"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "2000"}
 COSTLIEST = (
@@ -46,12 +50,21 @@ def active_controller(peer):
     return answer.topics[0].partitions[0].leader_id
 
 
-def restart(cluster):
-    """Start the attacked broker again if it has ended; otherwise let it come to the end of what it serves."""
+def restore(cluster, attacked, scene):
+    """Start the attacked broker again if it has ended, and make it lead and coordinate again if others do so now."""
     for node in cluster.nodes:
         if node.process.poll() is not None:
             node.start()
     cluster.await_brokers()
+    eventually(lambda: leads_again(attacked, scene), "the attacked broker leads again", SECONDS)
+
+
+def leads_again(attacked, scene):
+    with Peer(attacked.bootstrap) as peer:
+        peer.ask(ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None, timeout_ms=TIMEOUT_MS), 2)
+        asked = FindCoordinatorRequest(coordinator_keys=[scene.victim_group])
+        coordinator = peer.ask(asked, 6).coordinators[0].node_id
+        return coordinator == attacked.node_id == led(peer)[VICTIM_TOPIC, 0][0]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +76,8 @@ def cases(tested, tmp_path_factory):
             attacked = cluster[eventually(lambda: active_controller(peer), "an active controller")]
         others = [node.node_id for node in cluster.brokers if node is not attacked]
         scene = prepare(attacked.bootstrap, broker_id=attacked.node_id, others=others)
-        with Cases(scene, tmp_path_factory.mktemp("attacks"), attacked, partial(restart, cluster)) as cases:
+        restart = partial(restore, cluster, attacked, scene)
+        with Cases(scene, tmp_path_factory.mktemp("attacks"), attacked, restart) as cases:
             yield cases
     finally:
         cluster.end()
