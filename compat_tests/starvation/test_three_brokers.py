@@ -51,10 +51,9 @@ def active_controller(peer):
 
 
 def restore(cluster, attacked, scene):
-    """Start the attacked broker again if it has ended, and make it lead and coordinate again if others do so now."""
-    for node in cluster.nodes:
-        if node.process.poll() is not None:
-            node.start()
+    """Kill the attacked broker and start it again; others lead meanwhile, and it does so again afterwards."""
+    attacked.end()
+    attacked.start()
     cluster.await_brokers()
     eventually(lambda: leads_again(attacked, scene), "the attacked broker leads again", SECONDS)
 
