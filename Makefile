@@ -90,8 +90,9 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 # that one alone: KILLS=500, FRAMES=200000, STATES=200000, FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root),
 # QUORUM=1000, CLUSTER=2000, HISTORIES=30, BROKERS=25 (as root), KAFKA_TESTS=1 (Apache Kafka's own tests; with MINUTES=25 a
 # part of them, the same command goes on; FAMILY=cluster, streams, connect or scala), SOAK=3600
-# (seconds), COVERAGE=500 (code that no seed runs), FUZZ=3600 (seconds, fuzzers with a model); SEED=1
-CAMPAIGNS := KILLS FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE FUZZ
+# (seconds), COVERAGE=500 (code that no seed runs), FUZZ=3600 (seconds, fuzzers with a model), HOSTILE=1 (what each
+# request costs the broker); SEED=1
+CAMPAIGNS := KILLS FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE FUZZ HOSTILE
 compat_python := $(VENV)-compat/bin/python
 run-KILLS = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
 run-FRAMES = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
@@ -107,6 +108,7 @@ run-KAFKA_TESTS = $(compat_python) -m compat_tests.kafka_tests $(if $(FAMILY),--
 run-SOAK = $(compat_python) -m tests.campaign.soak --seconds $(or $(SOAK),3600) --seed $(or $(SEED),1)
 run-COVERAGE = $(BIN)/python -m tests.campaign.coverage_of_seeds --seeds $(or $(COVERAGE),500)
 run-FUZZ = $(BIN)/python -m tests.campaign.fuzz --seconds $(or $(FUZZ),3600) --seed $(or $(SEED),1001)
+run-HOSTILE = $(compat_python) -m tests.campaign.hostile
 chosen = $(foreach name,$(CAMPAIGNS),$(if $($(name)),$(name)))
 campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(foreach name,$(or $(strip $(chosen)),$(CAMPAIGNS)),$(run-$(name)) &&) true

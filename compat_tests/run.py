@@ -34,6 +34,7 @@ ROWS = {
     "raw": ("raw", lambda: "-"),
     "configs": ("configs", lambda: "-"),
     "quotas": ("quotas", lambda: version("confluent-kafka")),
+    "starvation": ("starvation", lambda: "-"),
     "admin-apis": ("admin_apis", lambda: "-"),
     "schemas": ("schemas", lambda: "-"),
     "images": ("images", lambda: KAFKA_VERSION),
@@ -53,13 +54,17 @@ ROWS = {
 }
 CLUSTERS = ("quorum", "cluster", "replication", "mixed", "upgrade")
 """Rows of several nodes: a run of their own."""
+ALONE = ("starvation", *CLUSTERS)
+"""Rows that a run without a row leaves out, for the time that they take."""
 WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "old-clients"}
 """Rows that the short form leaves out: they need Kafka's jars to compare with, or a machine that is not busy."""
 NEED_KAFKA = {"images", "tools", "differential", "transaction-script", "log-format", "transactions", "streams"}
 """Rows whose short form starts Kafka too, or Kafka's own clients."""
-ONE_AT_A_TIME = {"quotas"}
-"""Rows that measure rates: nothing else runs beside them."""
+ONE_AT_A_TIME = {"quotas", "starvation"}
+"""Rows that measure rates or latencies: nothing else runs beside them."""
 SUITE_SECONDS = 900
+SUITE_SECONDS_OF = {"starvation": 1200}
+"""Rows that take longer than SUITE_SECONDS on one broker."""
 KAFKA_TESTS = "kafka-tests"
 """A run of its own, with a table of its own."""
 
@@ -78,7 +83,7 @@ def run_suite(row: str, broker: str, *, short: bool) -> Outcomes:
         command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "compat_tests" / "pytest.ini"), str(folder)]
         command += ["--broker", broker, "--junitxml", str(report), "-q", "--tb=short", "--show-capture=no"]
         command += ["-m", "short"] if short else []
-        status, output = run_bounded(command)
+        status, output = run_bounded(command, SUITE_SECONDS_OF.get(row, SUITE_SECONDS))
         if not report.exists():
             return Outcomes(problem=f"pytest ended with {status}:\n{output[-3000:]}")
         outcomes = Outcomes(tests=read_report(report))
@@ -89,15 +94,15 @@ def run_suite(row: str, broker: str, *, short: bool) -> Outcomes:
         return outcomes
 
 
-def run_bounded(command: Sequence[str]) -> tuple[int | str, str]:
+def run_bounded(command: Sequence[str], seconds: float) -> tuple[int | str, str]:
     """Run pytest in a process group of its own, so that a suite that hangs takes its broker with it."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **streams) as process:
         try:
-            output, _ = process.communicate(timeout=SUITE_SECONDS)
+            output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            return f"no end within {SUITE_SECONDS} s", process.communicate()[0]
+            return f"no end within {seconds} s", process.communicate()[0]
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise
@@ -145,9 +150,7 @@ def main() -> int:
     if arguments.row == [KAFKA_TESTS]:
         return run_kafka_tests([])
     install("kcat")
-    rows = arguments.row or [
-        row for row in ROWS if row not in CLUSTERS and not (arguments.short and row in WITHOUT_SHORT)
-    ]
+    rows = arguments.row or [row for row in ROWS if row not in ALONE and not (arguments.short and row in WITHOUT_SHORT)]
     rows = [each for row in rows for each in (CLUSTERS if row == "clusters" else (row,))]
     if not arguments.short or NEED_KAFKA & set(rows):
         install("kafka")

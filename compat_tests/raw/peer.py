@@ -59,8 +59,12 @@ class Peer:
         return read_exactly(self.socket, size)
 
     def receive(self, request, version):
-        """Decode the next answer as one to this request; nothing may follow its body."""
-        frame = self.receive_frame()
+        """Decode the next answer as one to this request."""
+        return self.decoded(self.receive_frame(), request, version)
+
+    @staticmethod
+    def decoded(frame, request, version):
+        """Decode an answer as one to this request; nothing may follow its body."""
         schema = schema_of(type(request))
         has_tags = version in schema.flexible and not isinstance(request, ApiVersionsRequest)
         answer = find_message("response", schema.key).cls

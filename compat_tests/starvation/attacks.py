@@ -1,0 +1,45 @@
+"""The table of attacks: for each API a request that is legal and as large, or as costly, as a legal one can be.
+
+A row's function returns requests with their versions for a scene. Requests are encoded with kwire's codec and sent to
+kwire and Apache Kafka alike. Lists have MANY elements: kwire accepts ELEMENTS_MAX in a request, Kafka has no limit.
+"""
+
+from compat_tests.starvation import attacks_on_groups, attacks_on_records, attacks_on_the_cluster
+from compat_tests.starvation.attack import in_turns
+from kwire.protocol.codec import encode
+from kwire.protocol.schema import schema_of
+
+CLIENT_ID = b"attacker"
+BUFFER_BYTES = 64 * 1024
+"""Small requests are repeated up to this size, so that one write sends many."""
+
+ATTACKS = (*attacks_on_records.ATTACKS, *attacks_on_groups.ATTACKS, *attacks_on_the_cluster.ATTACKS)
+
+
+def cases():
+    """The attacks of the row: those that belong together as one, so that the row ends in time."""
+    together = {}
+    for each in ATTACKS:
+        together.setdefault(each.together or each.name, []).append(each)
+    return [attacks[0] if len(attacks) == 1 else in_turns(name, attacks) for name, attacks in together.items()]
+
+
+def frame_of(request, version):
+    """One request as it goes over the wire, with its size."""
+    schema = schema_of(type(request))
+    body = bytearray()
+    encode(request, version, body)
+    header = schema.key.to_bytes(2, "big") + version.to_bytes(2, "big") + (1).to_bytes(4, "big")
+    header += len(CLIENT_ID).to_bytes(2, "big") + CLIENT_ID + (b"\0" if version in schema.flexible else b"")
+    return (len(header) + len(body)).to_bytes(4, "big") + header + bytes(body)
+
+
+def frames_of(attack, scene):
+    """The attack's requests as bytes, once each."""
+    return [frame_of(request, version) for request, version in attack.make(scene)]
+
+
+def repeated(frames):
+    """What one write sends: the requests, repeated when they are small."""
+    once = b"".join(frames)
+    return once * max(1, BUFFER_BYTES // len(once))

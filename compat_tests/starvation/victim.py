@@ -1,0 +1,226 @@
+"""The other client: one process with a member of a group and a producer, which measures how long it waits.
+
+    python -m compat_tests.starvation.victim BOOTSTRAP GROUP TOPIC
+
+It sends a Heartbeat and a Produce of one record with acks=all every PERIOD_SECONDS, each over a connection of its own.
+Both are due at fixed times; a latency counts from the time that a request was due, and requests that were due while an
+earlier one waited count as well, so that one long wait is not one sample among many short ones (coordinated omission).
+
+It is a process of its own, so that no other Python thread holds its interpreter lock. It has a higher priority than the
+broker, which it hardly delays: it takes 2 % of a core. The attacker has a lower priority than the broker. Otherwise
+three processes would compete for two cores, and the latency would be that of the scheduler.
+
+Commands come by lines on standard input, and each is answered by a line of JSON:
+
+    calm    wait until both requests are answered quickly again; say whether that was in time, and after how long
+    begin   forget all samples
+    end     give the samples, in milliseconds, and the errors since begin
+"""
+
+import contextlib
+import json
+import os
+import select
+import sys
+import time
+
+from compat_tests.harness.waiting import eventually
+from compat_tests.raw.group_member import GroupMember
+from compat_tests.raw.peer import batch_of
+from kwire.protocol.codec import encode
+from kwire.protocol.messages.heartbeat import HeartbeatRequest
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.protocol.schema import schema_of
+
+PERIOD_SECONDS = 0.01
+CALM_MS = 25.0
+CALM_COUNT = 30
+CALM_SECONDS = 10.0
+SESSION_MS = 30_000
+INSTANCE = "victim"
+"""A static member takes its place again at once when it has to connect anew."""
+CONNECT_SECONDS = 30.0
+PRIORITY = -10
+HEARTBEAT_VERSION, PRODUCE_VERSION = 4, 11
+
+
+class Calls:
+    """One kind of request on one connection: when it is due, and how long its answers took."""
+
+    def __init__(self, bootstrap, group, topic, offset_seconds):
+        self.bootstrap, self.group, self.topic = bootstrap, group, topic
+        self.due = time.monotonic() + offset_seconds
+        self.is_waiting = False
+        self.received = bytearray()
+        self.samples_ms, self.errors = [], []
+        self.latest_ms = []
+        """The latencies since the last command."""
+        self.peer = None
+        self.connect()
+
+    def connect(self):
+        """Connect, make the request's bytes, and send the first one when it is due."""
+        if self.peer is not None:
+            self.peer.socket.close()
+        self.peer = GroupMember(self.bootstrap, self.group, instance=INSTANCE, session_ms=SESSION_MS)
+        self.request, self.version = self.make()
+        body = bytearray()
+        encode(self.request, self.version, body)
+        schema = schema_of(type(self.request))
+        header = self.peer.header(schema.key, self.version, flexible=self.version in schema.flexible)
+        frame = header + bytes(body)
+        self.frame = len(frame).to_bytes(4, "big") + frame
+        self.peer.socket.setblocking(False)
+        self.is_waiting = False
+        self.received.clear()
+        return True
+
+    def make(self):
+        raise NotImplementedError
+
+    def error_of(self, answer):
+        raise NotImplementedError
+
+    def send_if_due(self):
+        if not self.is_waiting and time.monotonic() >= self.due:
+            self.is_waiting = True
+            self.peer.socket.send(self.frame)
+
+    def read(self):
+        self.received += self.peer.socket.recv(4096) or self.raise_closed()
+        if len(self.received) < 4 or len(self.received) < 4 + int.from_bytes(self.received[:4], "big"):
+            return
+        now = time.monotonic()
+        answer = bytes(self.received[4:])
+        self.received.clear()
+        self.is_waiting = False
+        self.count(now)
+        if error := self.error_of(self.peer.decoded(answer, self.request, self.version)):
+            raise ConnectionError(f"error {error}")
+
+    @staticmethod
+    def raise_closed():
+        raise ConnectionError("the broker closed the connection")
+
+    def count(self, now):
+        """Count the answered request, and those that were due meanwhile."""
+        while self.due <= now:
+            self.samples_ms.append((now - self.due) * 1000)
+            self.latest_ms.append((now - self.due) * 1000)
+            self.due += PERIOD_SECONDS
+
+    def fail(self, error):
+        """Note an error and begin anew, so that the next measurement has a victim."""
+        self.errors.append(f"{type(self).__name__}: {error}")
+        self.count(time.monotonic())
+        eventually(self.connect, "the victim connects again", CONNECT_SECONDS)
+
+    @property
+    def is_calm(self):
+        last = self.latest_ms[-CALM_COUNT:]
+        return len(last) == CALM_COUNT and max(last) < CALM_MS
+
+
+class Heartbeats(Calls):
+    def make(self):
+        joined = self.peer.join()
+        synced = self.peer.sync({self.peer.member_id: b""})
+        if joined.error_code or synced.error_code:
+            raise ConnectionError(f"errors {joined.error_code}, {synced.error_code} in joining")
+        return (
+            HeartbeatRequest(
+                group_id=self.group,
+                generation_id=self.peer.generation,
+                member_id=self.peer.member_id,
+                group_instance_id=INSTANCE,
+            ),
+            HEARTBEAT_VERSION,
+        )
+
+    def error_of(self, answer):
+        return answer.error_code
+
+
+class Produces(Calls):
+    def make(self):
+        data = [PartitionProduceData(index=0, records=bytes(batch_of(1)))]
+        topics = [TopicProduceData(name=self.topic, partition_data=data)]
+        return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics), PRODUCE_VERSION
+
+    def error_of(self, answer):
+        return answer.responses[0].partition_responses[0].error_code
+
+
+class Victim:
+    def __init__(self, bootstrap, group, topic):
+        self.calls = [Heartbeats(bootstrap, group, topic, 0.0), Produces(bootstrap, group, topic, PERIOD_SECONDS / 2)]
+        self.calm_since = None
+        """When the command `calm` came that has no answer yet."""
+
+    def run(self):
+        print(json.dumps({"ready": True}), flush=True)
+        while True:
+            for each in self.calls:
+                self.guarded(each, each.send_if_due)
+            now = time.monotonic()
+            self.look_whether_calm(now)
+            sockets = {each.peer.socket: each for each in self.calls}
+            idle = [each.due for each in self.calls if not each.is_waiting]
+            wait = max(0.0, min(idle) - now) if idle else 1.0
+            readable, _, _ = select.select([sys.stdin, *sockets], [], [], wait)
+            for each in readable:
+                if each is not sys.stdin:
+                    self.guarded(sockets[each], sockets[each].read)
+            if sys.stdin in readable and not self.command(sys.stdin.readline().strip()):
+                return
+
+    @staticmethod
+    def guarded(calls, action):
+        try:
+            action()
+        except OSError as error:
+            calls.fail(error)
+
+    def command(self, word):
+        """Serve a command; whether there will be more."""
+        if word == "calm":
+            self.calm_since = time.monotonic()
+            for each in self.calls:
+                each.latest_ms.clear()
+        elif word == "begin":
+            for each in self.calls:
+                each.samples_ms.clear()
+                each.errors.clear()
+            print(json.dumps({"begun": True}), flush=True)
+        elif word == "end":
+            print(json.dumps(self.figures()), flush=True)
+        return word != ""
+
+    def figures(self):
+        """The samples. What still waits counts with the time that it has waited."""
+        now = time.monotonic()
+        for each in self.calls:
+            if each.is_waiting:
+                each.count(now)
+        heartbeats, produces = self.calls
+        errors = [*heartbeats.errors, *produces.errors]
+        return {"heartbeat_ms": heartbeats.samples_ms, "produce_ms": produces.samples_ms, "errors": errors}
+
+    def look_whether_calm(self, now):
+        if self.calm_since is None:
+            return
+        is_calm = all(each.is_calm for each in self.calls)
+        seconds = now - self.calm_since
+        if is_calm or seconds > CALM_SECONDS:
+            self.calm_since = None
+            print(json.dumps({"calm": is_calm, "seconds": round(seconds, 1)}), flush=True)
+
+
+def main():
+    with contextlib.suppress(PermissionError):
+        os.nice(PRIORITY)
+    Victim(*sys.argv[1:]).run()
+
+
+if __name__ == "__main__":
+    main()
