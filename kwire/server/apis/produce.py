@@ -48,8 +48,8 @@ ZSTD_SINCE: Final = 7
 ABORTABLE_SINCE: Final = 11
 ADDS_TO_TRANSACTION_SINCE: Final = 12
 ATTRIBUTES_LOW_BYTE: Final = 22
-RECORD_COUNT: Final = slice(57, 61)
-"""Where a batch says how many records it has."""
+RECORD_COUNT: Final = 57
+"""Where a batch says how many records it has, in four bytes; a constant slice is no index in compiled code."""
 _WITHOUT_LOG_START: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -128,7 +128,9 @@ def _takes_long(exchange: ProduceExchange, context: RequestContext) -> bool:
             records = data.records
             if records is None or len(records) < BATCH_HEADER_BYTES:
                 continue
-            is_candidate = records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK or records[RECORD_COUNT] > _MANY_RECORDS
+            is_candidate = (
+                records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK or records[RECORD_COUNT : RECORD_COUNT + 4] > _MANY_RECORDS
+            )
             if is_candidate and _is_long(_partition_of(topic, data, context), data, context.services.clock):
                 return True
     return count > APPENDED_AT_ONCE
