@@ -184,7 +184,7 @@ class BrokerServer:
         )
         await run_stages(
             self._partitions.loading(self._image()),
-            node.recovery_workers,
+            node.recovery_workers(),
             at_once=self.config["num.recovery.threads.per.data.dir"],
         )
         absent = self._absent({*lost, *self._named_directories()})
@@ -404,7 +404,7 @@ class BrokerServer:
             broker_epoch=self._lifecycle.broker_epoch,
             high_watermarks=self._housekeeping.high_watermarks(),
         )
-        await run_stages(stages, node.recovery_workers, at_once=recovery_threads(self.config))
+        await run_stages(stages, node.recovery_workers(), at_once=recovery_threads(self.config))
 
 
 def _routable(address: ListenerAddress) -> str:

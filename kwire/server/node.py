@@ -50,8 +50,8 @@ class Node:
         self.workers = TrackedWorkers(workers or ThreadWorkers())
         self._metadata_workers = workers or ThreadWorkers(1)
         """Of their own: while a disk with partitions hangs, the quorum goes on."""
-        self.recovery_workers = workers or ThreadWorkers(recovery_threads(config))
-        """They open the logs at start and close them at stop."""
+        self._shared_workers = workers
+        self._recovery_workers: list[Workers] = []
         self.background = Background(what)
         self.broker_tasks = RoleTasks(self.background)
         """Tasks that may use logs of partitions; they end before those are closed."""
@@ -137,8 +137,14 @@ class Node:
 
     def close_workers(self) -> None:
         """Wait for what they do; again is no harm."""
-        for workers in (self._metadata_workers, self.workers, self.recovery_workers):
+        for workers in (self._metadata_workers, self.workers, *self._recovery_workers):
             workers.close()
+
+    def recovery_workers(self) -> Workers:
+        """Workers that open the logs at start, or close them at stop, as many as the configuration says by then."""
+        workers = self._shared_workers or ThreadWorkers(recovery_threads(self.config))
+        self._recovery_workers.append(workers)
+        return workers
 
 
 def recovery_threads(config: BrokerConfig) -> int:

@@ -18,6 +18,7 @@ from kwire.log.positions import POSITIONS_KEPT, Positions
 from kwire.log.recovery import Surroundings
 from tests.log.searching import max_timestamp_offset, offset_for_timestamp
 from tests.log.support import NOW_MS, batch, headers, marker, open_at, surroundings
+from tests.support.compiled import replaces_methods
 
 CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=100)
 
@@ -129,6 +130,7 @@ def test_a_log_that_is_gone_counts_no_more(tmp_path: Path) -> None:
     assert world.indexes.used_bytes == 0
 
 
+@replaces_methods
 def test_timestamps_are_known_without_an_index(tmp_path: Path) -> None:
     world = bounded(0)
     log = filled(tmp_path / "t-0", world)

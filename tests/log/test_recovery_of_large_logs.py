@@ -15,6 +15,7 @@ from kwire.log.scanning import SCAN_CHUNK_BYTES
 from kwire.log.segment import RELATIVE_OFFSET_MAX
 from kwire.protocol.records import Record, encode_batch
 from tests.log.support import NOW_MS, batch, headers, open_at, values
+from tests.support.compiled import replaces_methods
 
 LARGE = LogConfig(max_message_bytes=4 * SCAN_CHUNK_BYTES)
 FIRST = "00000000000000000000.log"
@@ -46,6 +47,7 @@ def test_batches_are_recovered_wherever_the_pieces_of_a_scan_end(tmp_path: Path,
     assert values(torn) == [sized(number, size) for number, size in enumerate(sizes[:-1])]
 
 
+@replaces_methods
 def test_a_large_segment_is_told_of_before_its_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -61,6 +61,7 @@ OTHERWISE_TESTED = {
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
     "min.insync.replicas",
+    "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
     "producer.id.expiration.ms",
     "transaction.partition.verification.enable",

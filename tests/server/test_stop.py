@@ -5,6 +5,12 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from kwire.cluster.config_keys import ConfigResourceType
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tests.log.faults import FaultyDisk
 from tests.support.requests import batch, create_topic, produce
 from tests.support.running import RunningBroker
@@ -69,3 +75,26 @@ def test_the_quorum_goes_on_while_logs_are_flushed(tmp_path: Path) -> None:
         disk.may_sync.set()
         stopping.join()
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_as_many_workers_flush_at_a_stop_as_the_configuration_says_by_then(tmp_path: Path) -> None:
+    disk = ThreadNotingDisk()
+    running = running_with_records(tmp_path / "data", disk)
+    alteration = IncrementalAlterConfigsAlterConfigsResource(
+        resource_type=ConfigResourceType.BROKER,
+        resource_name="",
+        configs=[IncrementalAlterConfigsAlterableConfig(name="num.recovery.threads.per.data.dir", value="4")],
+    )
+    with running.client() as client:
+        answer = client.ask(IncrementalAlterConfigsRequest(resources=[alteration]), 1)
+        assert answer.responses[0].error_code == 0
+    eventually(lambda: running.server.config["num.recovery.threads.per.data.dir"] == 4, "the broker follows")
+    disk.may_sync.clear()
+    disk.syncs.clear()
+    stopping = threading.Thread(target=running.stop)
+    stopping.start()
+    try:
+        eventually(lambda: len({thread for thread, path in disk.syncs if "/orders-" in path}) == 4, "four workers sync")
+    finally:
+        disk.may_sync.set()
+        stopping.join()

@@ -223,6 +223,7 @@ def large(partition: Partition) -> tuple[Fetch, DelayedFetch]:
     return fetch, waiting
 
 
+@replaces_methods
 def test_what_comes_while_many_partitions_are_read_is_read_as_well() -> None:
     """Its partition may have been read before."""
 
@@ -241,6 +242,7 @@ def test_what_comes_while_many_partitions_are_read_is_read_as_well() -> None:
     play(act)
 
 
+@replaces_methods
 def test_many_partitions_without_data_are_waited_for() -> None:
     async def act() -> None:
         partition = Partition()
@@ -256,6 +258,7 @@ def test_many_partitions_without_data_are_waited_for() -> None:
     play(act)
 
 
+@replaces_methods
 def test_a_fetch_whose_time_ends_while_it_reads_is_answered() -> None:
     async def act() -> None:
         fetch, waiting = large(Partition())

@@ -226,7 +226,7 @@ KEYS = (
         default="2",
         check=POSITIVE,
         update=Update.CLUSTER_WIDE,
-        doc="Threads that open and recover logs at start, and flush them at stop; read at start.",
+        doc="Threads that open and recover logs at start, and flush them at stop.",
     ),
     ConfigKey(
         name="min.insync.replicas",
