@@ -50,10 +50,9 @@ class Evidence:
 
 
 def commit():
-    ended = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return ended.stdout.strip()
+    """The last commit that changed kwire: what is measured."""
+    command = ["git", "log", "-1", "--format=%h", "--", "kwire"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def read(path):
@@ -79,7 +78,7 @@ def summary(rows_of):
             moments = sorted(row["moment"] for row in rows.values())
             yield (
                 f"\n{broker}: {quick} of {len(rows)} cases have both 99th percentiles under {BOUND_MS:.0f} ms "
-                f"(commit {commits}; {moments[0]} to {moments[-1]} UTC).\n"
+                f"(kwire at {commits}; {moments[0]} to {moments[-1]} UTC).\n"
             )
 
 

@@ -39,7 +39,7 @@ CALM_SECONDS = 10.0
 SESSION_MS = 30_000
 INSTANCE = "victim"
 """A static member takes its place again at once when it has to connect anew."""
-CONNECT_SECONDS = 30.0
+CONNECT_SECONDS = 20.0
 PRIORITY = -10
 HEARTBEAT_VERSION, PRODUCE_VERSION = 4, 11
 
