@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from kwire.kept_objects import BURST_SECONDS, RECORDS_MANY, KeptObjects
+from kwire.kept_objects import BURST_SECONDS, RECORDS_MANY, THRESHOLDS, KeptObjects, collect_rarely
 
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
+    thresholds = gc.get_threshold()
     gc.unfreeze()
     yield
     gc.unfreeze()
+    gc.set_threshold(*thresholds)
 
 
 def test_what_a_broker_loads_now_and_then_is_not_kept() -> None:
@@ -35,3 +37,13 @@ def test_what_is_loaded_at_once_is_kept() -> None:
         kept.loaded(RECORDS_MANY // 2)
         assert gc.get_freeze_count() > 0
         gc.unfreeze()
+
+
+def test_what_is_there_at_the_start_is_kept_and_cycles_are_still_found() -> None:
+    collect_rarely()
+    assert gc.get_freeze_count() > 0
+    assert gc.get_threshold() == THRESHOLDS
+    cycle: list[object] = []
+    cycle.append(cycle)
+    del cycle
+    assert gc.collect() > 0

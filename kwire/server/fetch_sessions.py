@@ -129,11 +129,11 @@ class FetchSessions:
         self, request: FetchRequest, *, uses_topic_ids: bool, topic_names: Mapping[UUID, str] = _NO_NAMES
     ) -> FetchPlan:
         """What a request fetches. Raises KafkaError when its session is not there or not at its epoch."""
-        named = [
-            ((topic.topic_id if uses_topic_ids else topic.topic, partition.partition), partition)
-            for topic in request.topics
-            for partition in topic.partitions
-        ]
+        named: list[Asked]
+        if uses_topic_ids:
+            named = [((topic.topic_id, each.partition), each) for topic in request.topics for each in topic.partitions]
+        else:
+            named = [((topic.topic, each.partition), each) for topic in request.topics for each in topic.partitions]
         replica_id = max(request.replica_id, request.replica_state.replica_id)
         follower = (replica_id, request.replica_state.replica_epoch) if replica_id >= 0 else None
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
