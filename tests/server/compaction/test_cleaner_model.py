@@ -43,6 +43,8 @@ class CleanerModel(RuleBasedStateMachine):
         self.records: list[tuple[int, bytes, bytes | None]] = []
         self.superseded: set[bytes] = set()
         """Keys whose later values were cut off, after compaction may have removed the earlier ones."""
+        self.cleaned_to = 0
+        """Up to where records may have been removed, though the log's first dirty offset was lowered by a cut since."""
         self.topics = self.starts = 0
         self.now_ms = 0
 
@@ -62,6 +64,7 @@ class CleanerModel(RuleBasedStateMachine):
         self.world.logs.get_or_create(TOPIC, 0, CONFIG, UUID(int=self.topics))
         self.records = []
         self.superseded = set()
+        self.cleaned_to = 0
 
     @property
     def log(self) -> PartitionLog:
@@ -85,10 +88,11 @@ class CleanerModel(RuleBasedStateMachine):
 
         Earlier values of a key may be gone with the later ones then.
         """
-        cleaned_to = self.log.first_dirty_offset
+        cleaned_to = max(self.cleaned_to, self.log.first_dirty_offset)
         self.log.truncate_to(int(self.log.log_end_offset * share))
         end = self.log.log_end_offset
         self.superseded |= {key for offset, key, _ in self.records if end <= offset < cleaned_to}
+        self.cleaned_to = min(cleaned_to, end)
         self.records = [each for each in self.records if each[0] < end]
         self.append(pairs)
         if is_restarted:
