@@ -50,7 +50,7 @@ def no_samples() -> Samples:
 
 
 def order(axes: Iterable[Axis], number: int, brokers: Iterable[str]) -> Iterator[tuple[Axis, int, str]]:
-    """What a round measures. Kafka's costs and an axis's that takes long are measured in the first rounds only."""
+    """Return the costs that a round measures: Kafka's, and those of a slow axis, in the first rounds only."""
     names = list(brokers)
     for axis in axes:
         for size in axis.sizes if number % 2 else reversed(axis.sizes):

@@ -27,7 +27,7 @@ PREFERRED = 0
 ELECT_VERSION, QUORUM_VERSION = 2, 1
 ELECTIONS = 5
 IDLE_SHARE = 0.12
-"""Of a core, for three brokers."""
+"""CPU of three brokers together, as a share of one core."""
 LOOK_SECONDS = 0.01
 
 

@@ -1,4 +1,4 @@
-"""What is measured at each size: a produce and a fetch of one partition, metadata changes, the broker at rest."""
+"""Measurements at each size: produce and fetch of one partition, metadata changes, the broker at rest."""
 
 import atexit
 import shutil
@@ -91,7 +91,7 @@ def write_to_topic(client: RawClient, topic: str, count: int, acks: int = 1) -> 
 
 
 def append_one(client: RawClient, topic: str) -> bool:
-    """Whether the topic's first partition takes a record."""
+    """Return True if the first partition of the topic accepts a record."""
     answer = client.ask(produce_request(topic, fresh_batch(), acks=1), PRODUCE_VERSION)
     code: int = answer.responses[0].partition_responses[0].error_code
     return code == ErrorCode.NONE

@@ -23,7 +23,7 @@ def most_of(request):
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """What is sent. `make` returns (request, version) pairs for a scene."""
+    """One kind of requests; `make` returns (request, version) pairs for a scene."""
 
     name: str
     make: Callable

@@ -38,7 +38,7 @@ class Connection:
         self.left = 0
         """Bytes of the answer that is being received."""
         self.size = bytearray()
-        """What has come of the next answer's size."""
+        """Bytes of the next response's size that have been received."""
 
     def write(self):
         """Send what the socket takes."""

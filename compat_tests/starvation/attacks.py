@@ -40,6 +40,6 @@ def frames_of(attack, scene):
 
 
 def repeated(frames):
-    """What one write sends: the requests, repeated when they are small."""
+    """Return the bytes of one write: the requests, repeated when they are small."""
     once = b"".join(frames)
     return once * max(1, BUFFER_BYTES // len(once))

@@ -43,7 +43,7 @@ from kwire.protocol.messages.write_txn_markers import (
 )
 
 METADATA = "m" * 1000
-"""What an offset is committed with; offset.metadata.max.bytes is 4096."""
+"""Metadata of a committed offset; offset.metadata.max.bytes is 4096."""
 
 
 def list_groups(scene):
@@ -166,7 +166,7 @@ def add_partitions_all(scene):
 
 
 def verify_transactions(scene):
-    """What brokers ask: whether partitions are in transactions."""
+    """The request of a broker that verifies whether partitions are in transactions."""
     topics = [AddPartitionsToTxnTopic(name=FIRST, partitions=[0])]
     transactions = [
         AddPartitionsToTxnTransaction(

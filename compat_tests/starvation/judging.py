@@ -1,4 +1,4 @@
-"""What a case must show: the victim has no error and short latencies, no broker is fenced, and no leader changes."""
+"""Judgement of a case: the victim has no error and short latencies, no broker is fenced, no leader changes."""
 
 import math
 

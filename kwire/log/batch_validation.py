@@ -203,11 +203,9 @@ def ready_batch(
     batch: bytes, config: LogConfig, origin: AppendOrigin, now_ms: int, validated: Validated | None
 ) -> tuple[bytes, BatchHeader]:
     """Return a batch as it is to be appended: as it was validated for this configuration, or validated now."""
-    if validated is None:
-        return validate_batch(batch, check_frame(batch), config, origin, now_ms)
     if isinstance(validated, KafkaError):
         raise validated
-    if validated.config is not config:
+    if validated is None or validated.config is not config:
         return validate_batch(batch, check_frame(batch), config, origin, now_ms)
     return _stamp(validated.batch, validated.header, config, validated.header.max_timestamp, now_ms)
 

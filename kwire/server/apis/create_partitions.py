@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from kwire.chunks import chunks
+from kwire.chunks import CHUNK, chunks
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -33,7 +33,8 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
                 results[topic.name] = _result(topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             else:
                 accepted.append(topic)
-        await asyncio.sleep(0)
+        if len(some) == CHUNK:
+            await asyncio.sleep(0)
     wishes = [
         (
             topic.name,

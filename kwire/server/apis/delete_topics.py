@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from uuid import UUID
 
-from kwire.chunks import chunks
+from kwire.chunks import CHUNK, chunks
 from kwire.cluster.image import TopicImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_topics import (
@@ -36,7 +36,8 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
                 found.append((topic, _find(topic, context, is_repeated=is_repeated)))
             except KafkaError as error:
                 responses.append(_refused(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id), error))
-        await asyncio.sleep(0)
+        if len(some) == CHUNK:
+            await asyncio.sleep(0)
     doomed, twice = _sort(
         found, {topic_id for (name, topic_id), count in repeats.items() if name is None and count > 1}
     )

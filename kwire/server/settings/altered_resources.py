@@ -50,7 +50,7 @@ async def sift(
                 refused.append((resource, error))
             else:
                 accepted.append(resource)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # also behind a few: a resource may name thousands of keys
     return accepted, refused
 
 
