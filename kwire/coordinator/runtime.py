@@ -16,6 +16,7 @@ from kwire.cluster.partition import Partition
 from kwire.coordinator.loading import Loader
 from kwire.coordinator.shard import Machine, Shard, ShardState, Step
 from kwire.coordinator.timers import Timers
+from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
 
@@ -157,8 +158,11 @@ class CoordinatorRuntime(Generic[R, M]):
                 shard.activate()
                 took_ms = self._clock.monotonic_ms() - started_ms
                 logger.info("loaded %d records of %r in %.0f ms", records, shard.partition.log, took_ms)
+        # Whatever it is, the disk or what somebody wrote there: requests are told that this is not their coordinator;
+        # other shards and the broker go on.
+        except (DiskFailure, KafkaError) as error:
+            logger.error("%r cannot be loaded: %s", shard, error)  # noqa: TRY400 the failure says all
+            shard.close()
         except Exception:
-            # Whatever it is, the disk or what somebody wrote there: requests are told that this is not their
-            # coordinator; other shards and the broker go on.
             logger.exception("%r cannot be loaded", shard)
             shard.close()

@@ -12,6 +12,10 @@ class CorruptLogError(KafkaError):
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
+class UncheckedTransactionsError(Exception):
+    """Aborted transactions are being compared with the log, a part at a time: ask again in the loop's next turn."""
+
+
 class LogClosedError(KafkaError):
     """The broker stops and has closed the log: what is appended now would not be durable."""
 

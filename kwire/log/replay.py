@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kwire.log.producer_state import BATCHES_KEPT, CompletedTransaction, ProducerState, StoredBatch
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 Batch = bytes | memoryview
 
+BATCHES_AT_ONCE: Final = 512
+"""Batches that are looked at in one step where others wait for the event loop: some milliseconds."""
 RECALL_BYTES: Final = 64 * 1024
 """How far from the log's end recent batches are looked for: cheap for each of thousands of partitions at start."""
 
@@ -28,10 +31,18 @@ def replay_producers(log: PartitionLog) -> None:
 
 def replay_segment(segment: Segment, producers: ProducerState, start_offset: int) -> None:
     """Take a segment's batches from start_offset on into producers; a log may start inside its first batch."""
-    for position, header in segment.walk(segment.position_of(start_offset)):
+    for _ in replay_in_steps(segment, producers, start_offset):
+        pass
+
+
+def replay_in_steps(segment: Segment, producers: ProducerState, start_offset: int) -> Iterator[None]:
+    """Do what `replay_segment` does, BATCHES_AT_ONCE at a time."""
+    for count, (position, header) in enumerate(segment.walk(segment.position_of(start_offset)), 1):
         if header.next_offset > start_offset and header.producer_id != NO_PRODUCER_ID:
             batch = segment.read_batch(position, header) if header.attributes & CONTROL_FLAG else b""
             replay_batch(header, batch, producers)
+        if count % BATCHES_AT_ONCE == 0:
+            yield
     producers.end_offset = max(producers.end_offset, segment.next_offset())
 
 

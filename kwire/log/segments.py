@@ -17,6 +17,8 @@ class Segments:
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
         self._memory = memory
+        self.changes = 0
+        """How often segments were removed, cut or replaced: who walks over them in steps begins anew."""
         self.before_removal: Callable[[], None] | None = None
         """Called before segments are removed or cut: a compaction that is about to take their place is taken back."""
         for segment in segments[:-1]:
@@ -61,6 +63,7 @@ class Segments:
 
     def take_back_compaction(self) -> None:
         """To be called before a segment is cut."""
+        self.changes += 1
         if self.before_removal is not None:
             self.before_removal()
 
@@ -82,6 +85,7 @@ class Segments:
 
     def replace(self, old: list[Segment], new: Segment) -> None:
         """Let a compacted segment take the place of neighbours; it begins where the first of them does."""
+        self.changes += 1
         index = self._segments.index(old[0])
         assert self._segments[index : index + len(old)] == old
         self._segments[index : index + len(old)] = [new]

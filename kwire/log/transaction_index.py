@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kwire.log.disk import Disk, DiskFile, DiskFullError
@@ -44,6 +45,10 @@ class TransactionIndex:
         """Entries that a full disk did not take."""
         self.is_believed = False
         """Whether what was found in the file was compared with the log; what was appended since needs no comparison."""
+        self.check: Iterator[None] | None = None
+        """The rest of a comparison that has begun."""
+        self.is_held = False
+        """Whether the entries were derived from the log and a full disk did not take them: they are in memory only."""
         self.is_malformed = False
         """Whether the file has something else than whole entries."""
         self.is_doubted = False
@@ -73,12 +78,14 @@ class TransactionIndex:
 
     def unload(self) -> None:
         """Give the memory back, unless a full disk has kept some from the file."""
-        if not self._pending:
+        if not self._pending and not self.is_held:
             self._entries = None
 
     def append(self, transaction: AbortedTransaction) -> None:
         """Note a transaction whose marker was stored; what a full disk keeps from the file is written by write()."""
         self.entries().append(transaction)
+        if self.is_held:
+            return  # the file takes all of them or none
         self._pending += _ENTRY.pack(0, *transaction)
         try:
             self.write()
@@ -96,6 +103,7 @@ class TransactionIndex:
 
     def truncate(self, end_offset: int) -> None:
         """Forget transactions whose marker is at or after end_offset."""
+        self.check = None
         kept = [entry for entry in self.entries() if entry.last_offset < end_offset]
         file = self.file()
         written = file.size if file is not None else 0
@@ -113,7 +121,13 @@ class TransactionIndex:
         self._believe([])
 
     def replace(self, transactions: list[AbortedTransaction]) -> None:
-        """Take what was derived from the log, durably and all of it or nothing. Raises DiskFullError."""
+        """Take what was derived from the log, durably; a full disk leaves the file as it is, and them in memory.
+
+        Raises DiskFullError.
+        """
+        self._entries = transactions
+        self._pending = bytearray()
+        self.is_held = True
         if transactions or self._disk.exists(self.path):
             self.close()
             self._disk.replace(self.path, b"".join(_ENTRY.pack(0, *each) for each in transactions), sync=True)
@@ -123,7 +137,8 @@ class TransactionIndex:
     def _believe(self, transactions: list[AbortedTransaction]) -> None:
         self._entries = transactions
         self._pending = bytearray()
-        self.is_believed, self.is_malformed, self.is_doubted = True, False, False
+        self.check = None
+        self.is_believed, self.is_malformed, self.is_doubted, self.is_held = True, False, False, False
 
     def file(self) -> DiskFile | None:
         """The file, None if there is none."""

@@ -115,7 +115,7 @@ class DelayedFetch:
     def _answer(self, *, may_wait: bool) -> Pieces[FetchResponse | None]:
         """Read again, and return the response; None if it is to wait, as there is too little."""
         fetch = self._fetch
-        answers = (yield from self._read_large()) if fetch.is_large else fetch.read()
+        answers = yield from self._read()
         if may_wait and not self._is_over and not fetch.need_not_wait:
             fetch.will_wait()
             self._scheduled = False
@@ -124,6 +124,14 @@ class DelayedFetch:
                 self.look()
             return None
         return (yield from fetch.conclude_in_pieces(answers))
+
+    def _read(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
+        fetch = self._fetch
+        while True:
+            answers = (yield from self._read_large()) if fetch.is_large else fetch.read()
+            if not fetch.unchecked:
+                return answers
+            yield from fetch.check_in_pieces()
 
     def _read_large(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
         """Read in pieces; what is read for the first time tells of changes from then on."""

@@ -241,6 +241,7 @@ def test_a_log_that_cannot_be_read_closes_its_shard_only(bench: Bench, caplog: p
             bench.runtime.lead(bench.partition)
             await bench.runtime.loaded()
         assert code_of(lambda: bench.runtime.active(0)) is ErrorCode.NOT_COORDINATOR
+        assert [record.exc_info for record in caplog.records] == [None], "one line without a traceback"
         assert "cannot be loaded" in caplog.text
 
     bench.run(main)

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.partition import READ_COMMITTED
+from kwire.log.lookup import end_offset_of
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.protocol.produce_exchange import PRODUCED_ELEMENTS_MAX
 from kwire.protocol.schema import ELEMENTS_MAX, schema_of
 from kwire.server.apis import SERVED
 from kwire.server.dispatch import Api
 from tests.hostile.largest import Known, array_paths, long_request
+from tests.log.support import batch, marker
 from tests.support.compiled import IS_COMPILED
 from tests.support.loop_steps import LoopSteps
 from tests.support.running import RunningBroker
@@ -30,6 +34,8 @@ LINES_PER_ELEMENT = 4
 """What remains of each element in one step, such as a comprehension: 20 ms for the 100,000 that a request may have."""
 LINES_MAX = TURN_LINES + LINES_PER_ELEMENT * ELEMENTS
 PARTITIONS = 500
+ABORTS = 3000
+"""To compare so many at once takes some 400,000 lines."""
 ANSWER_SECONDS = 120.0
 """Counting makes the broker many times slower."""
 
@@ -58,6 +64,38 @@ def test_a_step_does_not_grow_with_the_lists_of_a_request(large: tuple[RunningBr
                 what = "known" if names else "unknown"
                 too_long.append(f"{'.'.join(path)} ({what}): {lines} lines, {culprits[0]}")
     assert not too_long
+
+
+def test_a_step_does_not_grow_with_the_aborted_transactions_of_a_segment(
+    large: tuple[RunningBroker, Known],
+) -> None:
+    """The first reader of committed records after a start waits until they have been compared with the log."""
+    broker, known = large
+    topic = known.topics[1]
+    ends = broker.call(lambda: _abort_many(broker, topic))
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=64 * 1024)
+    request = FetchRequest(
+        isolation_level=READ_COMMITTED, topics=[FetchTopic(topic=topic, partitions=[partition])], max_wait_ms=0
+    )
+    lines, culprits = longest_step(broker, request, 12)
+    assert lines < LINES_MAX, culprits
+    with broker.client() as client:
+        read = client.ask(request, 12).responses[0].partitions[0]
+    expected = range(0, end_offset_of(bytes(read.records)), 2)
+    assert [each.first_offset for each in read.aborted_transactions] == list(expected)
+    assert len(expected) < ends
+
+
+def _abort_many(broker: RunningBroker, topic: str) -> int:
+    """Return the log's end; as after a start, what its transaction index says was not compared with it."""
+    partition = broker.server.services.partitions.find(topic, 0)
+    for number in range(ABORTS):
+        sent = batch(b"v", producer_id=number, producer_epoch=0, sequence=0, transactional=True)
+        partition.append(sent, -1)
+        partition.append_marker(bytes(marker(number, 0, commit=False)), number, 0, transaction_version=0)
+    index = partition.log.segments.active.transaction_index
+    index.is_believed = False
+    return partition.log.log_end_offset
 
 
 def _elements_max(api: Api) -> int:

@@ -12,8 +12,10 @@ import pytest
 from kwire.log import transaction_check
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
+from kwire.log.errors import UncheckedTransactionsError
 from kwire.log.index_memory import IndexMemory
 from kwire.log.partition_log import PartitionLog
+from kwire.log.replay import BATCHES_AT_ONCE
 from tests.log.faults import FaultyDisk, full
 from tests.log.searching import offset_for_timestamp
 from tests.log.support import NOW_MS, batch, marker, open_at, surroundings
@@ -58,6 +60,17 @@ def found(directory: Path, end_offset: int) -> list[Entry]:
     entries = [entry[:3] for entry in log.aborted_transactions(log.log_start_offset, end_offset)]
     log.close(clean=True)
     return entries
+
+
+def ask(log: PartitionLog, end_offset: int) -> tuple[list[Entry], int]:
+    """Return the aborted transactions, and after how many steps they were known."""
+    steps = 0
+    while True:
+        try:
+            entries = log.aborted_transactions(log.log_start_offset, end_offset)
+            return [entry[:3] for entry in entries], steps
+        except UncheckedTransactionsError:
+            steps += 1
 
 
 @pytest.fixture
@@ -129,7 +142,7 @@ def test_a_crash_while_they_are_derived_leaves_what_was_there(across: Path, monk
     assert found(across, 4) == [(7, 0, 3)]
 
 
-def test_without_space_they_are_derived_each_time(across: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_space_they_stay_in_memory(across: Path, caplog: pytest.LogCaptureFixture) -> None:
     index_of(across, 2).unlink()
     for path in across.glob("*.index"):
         path.unlink()
@@ -138,7 +151,10 @@ def test_without_space_they_are_derived_each_time(across: Path, caplog: pytest.L
     log = open_at(across, CONFIG, surroundings(disk), clean=True, recovery_point=4)
     for _ in range(2):
         assert [entry[:3] for entry in log.aborted_transactions(0, 4)] == [(7, 0, 3)]
-    assert caplog.text.count("derived each time") == 2
+    assert caplog.text.count("stay in memory") == 2
+    log.roll()
+    log.segments[1].unload()
+    assert [entry[:3] for entry in log.aborted_transactions(0, 4)] == [(7, 0, 3)]
     disk.fail = lambda operation, path: None
     assert [entry[:3] for entry in log.aborted_transactions(0, 4)] == [(7, 0, 3)]
     log.close(clean=True)
@@ -206,3 +222,86 @@ def test_a_long_segment_is_compared_at_its_begin_only(tmp_path: Path, monkeypatc
     assert found(tmp_path, 9) == [(7, 0, 2), (7, 3, 5), (7, 7, 8)]
     monkeypatch.undo()
     assert found(tmp_path, 9) == [(7, 0, 2), (7, 3, 5), (7, 6, 8)]
+
+
+# --- in steps
+
+MANY = 2 * BATCHES_AT_ONCE
+"""Transactions of a batch and an abort marker each: the n-th has the offsets 2n and 2n + 1."""
+ENTRIES = [(7, 2 * number, 2 * number + 1) for number in range(MANY)]
+
+
+def abort(log: PartitionLog, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        send(log, number)
+        end(log)
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    log = open_at(tmp_path, CONFIG)
+    abort(log, 0, MANY)
+    log.close(clean=True)
+    return tmp_path
+
+
+def open_many(directory: Path, disk: FaultyDisk | None = None) -> PartitionLog:
+    return open_at(directory, CONFIG, surroundings(disk), clean=True, recovery_point=2 * MANY)
+
+
+def test_many_are_compared_in_steps(many: Path) -> None:
+    log = open_many(many)
+    entries, steps = ask(log, 2 * MANY)
+    assert entries == ENTRIES
+    assert steps >= MANY // transaction_check.ENTRIES_AT_ONCE + 2 * MANY // BATCHES_AT_ONCE
+    assert ask(log, 2 * MANY) == (ENTRIES, 0)
+    log.close(clean=True)
+
+
+@pytest.mark.parametrize("derives", [False, True])
+def test_what_comes_between_two_steps_is_known(many: Path, derives: bool) -> None:
+    if derives:
+        write(index_of(many, 0), (7, 2, 1))
+    log = open_many(many)
+    with pytest.raises(UncheckedTransactionsError):
+        log.aborted_transactions(0, 2 * MANY)
+    abort(log, MANY, 10)
+    entries, _ = ask(log, 2 * MANY + 20)
+    assert entries == [*ENTRIES, *((7, 2 * number, 2 * number + 1) for number in range(MANY, MANY + 10))]
+    log.close(clean=True)
+    assert ask(open_at(many, CONFIG, clean=True, recovery_point=2 * MANY + 20), 2 * MANY + 20)[0] == entries
+
+
+@pytest.mark.parametrize("derives", [False, True])
+def test_what_is_cut_between_two_steps_is_unknown(many: Path, derives: bool) -> None:
+    if derives:
+        write(index_of(many, 0), *ENTRIES[:-1])
+    log = open_many(many)
+    with pytest.raises(UncheckedTransactionsError):
+        log.aborted_transactions(0, 2 * MANY)
+    log.truncate_to(2 * MANY - 20)
+    assert ask(log, 2 * MANY - 20)[0] == ENTRIES[:-10]
+    abort(log, MANY - 10, 10)
+    assert ask(log, 2 * MANY)[0] == ENTRIES
+    log.close(clean=True)
+
+
+def test_the_comparison_begins_anew_when_segments_go_that_it_needs(many: Path) -> None:
+    """Without snapshots the transactions of the second segment are derived from the first one's batches."""
+    log = open_many(many)
+    ask(log, 2 * MANY)
+    log.roll()
+    abort(log, MANY, MANY)
+    log.close(clean=True)
+    for path in many.glob("*.snapshot"):
+        path.unlink()
+    index_of(many, 2 * MANY).write_bytes(b"x")
+    log = open_at(many, CONFIG, clean=True, recovery_point=4 * MANY)
+    log.segments[0].transaction_index.is_believed = True
+    with pytest.raises(UncheckedTransactionsError):
+        log.aborted_transactions(2 * MANY, 4 * MANY)
+    log.delete_records_before(2 * MANY)
+    log.apply_retention(NOW_MS, 4 * MANY)
+    assert len(log.segments) == 1
+    assert ask(log, 4 * MANY)[0] == [(7, 2 * number, 2 * number + 1) for number in range(MANY, 2 * MANY)]
+    log.close(clean=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kwire.cluster.partition import READ_COMMITTED
 from kwire.log.lookup import end_offset_of
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kwire.server.apis.fetch import ABORTED_TRANSACTION_BYTES
+from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES
 from tests.log.support import batch, marker
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_topic, fetch

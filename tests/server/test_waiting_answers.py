@@ -135,6 +135,7 @@ class Fetch:
         self.output = SimpleNamespace(promise=lambda size: None, fulfil=lambda size: None)
         self.is_large = False
         self.reads = 0
+        self.unchecked: list[Any] = []
         self.error: Exception | None = None
 
     def will_wait(self) -> None:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from kwire.log.compaction.plan import LastRecord, RoundPlan, SourceSegment
 from kwire.log.disk import DiskFailure
-from kwire.log.errors import CorruptLogError
+from kwire.log.errors import CorruptLogError, UncheckedTransactionsError
 from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kwire.log.segment import Segment
+from kwire.log.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from kwire.log.partition_log import PartitionLog
@@ -37,17 +38,25 @@ class Candidate:
     truncations: int
     """Of the log so far: one more, and what a round makes of it is of no use."""
 
+    def knows_aborted_transactions(self) -> bool:
+        """Return False while they are compared with the log, of which each call does a step; `plan` needs them."""
+        try:
+            self._aborted()
+        except UncheckedTransactionsError:
+            return False
+        return True
+
     def plan(self, now_ms: int, offset_map_bytes: int) -> RoundPlan:
-        """What a round must know of the log."""
+        """Return what a round must know of the log."""
         log, config = self.log, self.log.config
-        segments = [segment for segment in log.segments if segment.base_offset < self.upper_bound_offset]
+        segments = self._segments()
         ends = [*(segment.base_offset for segment in segments[1:]), self.upper_bound_offset]
         return RoundPlan(
             directory=log.directory,
             segments=tuple(_source(segment, end) for segment, end in zip(segments, ends, strict=True)),
             first_dirty_offset=self.first_dirty_offset,
             upper_bound_offset=self.upper_bound_offset,
-            aborted=tuple(log.aborted_transactions(segments[0].base_offset, self.upper_bound_offset)),
+            aborted=tuple(self._aborted()),
             last_records=tuple(
                 LastRecord(
                     producer_id=entry.producer_id,
@@ -63,6 +72,12 @@ class Candidate:
             index_interval_bytes=config.index_interval_bytes,
             offset_map_bytes=offset_map_bytes,
         )
+
+    def _segments(self) -> list[Segment]:
+        return [segment for segment in self.log.segments if segment.base_offset < self.upper_bound_offset]
+
+    def _aborted(self) -> list[AbortedTransaction]:
+        return self.log.aborted_transactions(self._segments()[0].base_offset, self.upper_bound_offset)
 
 
 def _source(segment: Segment, end_offset: int) -> SourceSegment:

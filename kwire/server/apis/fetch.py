@@ -15,12 +15,11 @@ from uuid import UUID
 from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
-from kwire.log.lookup import end_offset_of
+from kwire.log.errors import UncheckedTransactionsError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import NO_SESSION
 from kwire.protocol.framing import encode_response
 from kwire.protocol.messages.fetch import (
-    AbortedTransaction,
     FetchableTopicResponse,
     FetchEpochEndOffset,
     FetchLeaderIdAndEpoch,
@@ -31,6 +30,7 @@ from kwire.protocol.messages.fetch import (
     FetchResponse,
 )
 from kwire.protocol.schema import schema_of
+from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in, is_checked
 from kwire.server.closest_replica import CLIENT_RACKS_SINCE, closer_replica
 from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
@@ -58,8 +58,6 @@ PARTITIONS_AT_ONCE = 256
 ANSWERED_AT_ONCE = 1024
 """Partitions of an answer that are put together in one step."""
 CORRELATION_ID_BYTES = 4
-ABORTED_TRANSACTION_BYTES = 17
-"""Of an answer: producer id, first offset, tagged fields."""
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
@@ -72,26 +70,16 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     fetch = Fetch(request, context, plan)
-    if fetch.is_large:
+    answers = [] if fetch.is_large else fetch.read()
+    if fetch.is_large or fetch.unchecked:
         delayed = DelayedFetch(fetch)
         delayed.read_in_pieces()
         return delayed.future
-    answers = fetch.read()
     if fetch.need_not_wait or not plan.partitions:
         return fetch.conclude(answers)
     delayed = DelayedFetch(fetch)
     delayed.wait()
     return delayed.future
-
-
-def _aborted(partition: Partition, offset: int, batches: bytes) -> list[AbortedTransaction]:
-    """What a consumer has to skip in batches that it reads from an offset on; no more than what they hold."""
-    if not batches:
-        return []
-    return [
-        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-        for aborted in partition.log.aborted_transactions(offset, end_offset_of(batches))
-    ]
 
 
 def _cannot_be_told(request: FetchRequest) -> FetchResponse:
@@ -133,6 +121,7 @@ class Fetch:
         "bytes_min",
         "partitions",
         "replica_id",
+        "unchecked",
     )
 
     def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
@@ -150,6 +139,9 @@ class Fetch:
         self._urgent = False
         """Something was found that the client should hear of at once."""
         self.partitions: list[Partition] = []
+        self.unchecked: list[tuple[Partition, int, bytes]] = []
+        """(partition, offset, batches) read last whose aborted transactions are not known yet: it is to be read again
+        after `check_in_pieces`."""
         services = context.services
         self._bytes_max = min(request.max_bytes, services.config["fetch.max.bytes"])
         if services.quotas.active and self.replica_id < 0:
@@ -205,6 +197,12 @@ class Fetch:
                 return answers
             self._has_committed = False
 
+    def check_in_pieces(self) -> Pieces[None]:
+        """Have the aborted transactions compared with their logs that must be known for what was read."""
+        for partition, offset, batches in self.unchecked:
+            while not is_checked(partition, offset, batches):
+                yield
+
     def _read_all(self) -> list[tuple[Key, FetchPartitionData]]:
         self._begin_reading()
         answers: list[tuple[Key, FetchPartitionData]] = []
@@ -216,6 +214,7 @@ class Fetch:
         self._size = self.answer_bytes = 0
         self._urgent = False
         self.partitions = []
+        self.unchecked = []
 
     def _read_some(self, partitions: list[Asked], remaining: int, answers: list[tuple[Key, FetchPartitionData]]) -> int:
         """Read the next partitions within `remaining` bytes, and return how many are left."""
@@ -396,7 +395,11 @@ class Fetch:
         )
         # Where only the room for the next batch is wanting, Kafka sends null.
         if is_committed and (data.records or max_bytes <= 0 or asked.fetch_offset >= limit):
-            data.aborted_transactions = _aborted(partition, asked.fetch_offset, data.records)
+            try:
+                data.aborted_transactions = aborted_in(partition, asked.fetch_offset, data.records)
+            except UncheckedTransactionsError:
+                self.unchecked.append((partition, asked.fetch_offset, data.records))
+                data.records = b""
         return data
 
     def _read_as_follower(

@@ -13,6 +13,8 @@ import logging
 from collections.abc import Awaitable
 from typing import Any, Final
 
+from librt.strings import read_i32_be
+
 from kwire.chunks import Steps, in_turns
 from kwire.cluster.partition import Partition
 from kwire.cluster.topic_names import INTERNAL_TOPICS
@@ -49,7 +51,7 @@ ABORTABLE_SINCE: Final = 11
 ADDS_TO_TRANSACTION_SINCE: Final = 12
 ATTRIBUTES_LOW_BYTE: Final = 22
 RECORD_COUNT: Final = 57
-"""Where a batch says how many records it has, in four bytes; a constant slice is no index in compiled code."""
+"""Where a batch says how many records it has, in four bytes."""
 _WITHOUT_LOG_START: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -68,7 +70,6 @@ _WITHOUT_LOG_START: Final = frozenset(
 _ACKS: Final = (-1, 0, 1)
 APPENDED_AT_ONCE: Final = 128
 """Batches that are appended in one step of the event loop."""
-_MANY_RECORDS: Final = PLAIN_RECORDS_MAX.to_bytes(4, "big")
 AtGate = tuple[Partition, ProducedPartition, BatchHeader]
 """A batch that begins its transaction in a partition."""
 Appended = tuple[list[Append], list[AtGate]]
@@ -129,7 +130,7 @@ def _takes_long(exchange: ProduceExchange, context: RequestContext) -> bool:
             if records is None or len(records) < BATCH_HEADER_BYTES:
                 continue
             is_candidate = (
-                records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK or records[RECORD_COUNT : RECORD_COUNT + 4] > _MANY_RECORDS
+                records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK or read_i32_be(records, RECORD_COUNT) > PLAIN_RECORDS_MAX
             )
             if is_candidate and _is_long(_partition_of(topic, data, context), data, context.services.clock):
                 return True

@@ -17,7 +17,7 @@ from typing import Final
 
 from kwire.log.checkpoints import CLEANER_FILE
 from kwire.log.compaction.candidates import Candidate, dirtiest
-from kwire.log.compaction.plan import CleanedGroup, RoundEnd
+from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
 from kwire.log.compaction.swap import Swap
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
 from kwire.log.errors import CorruptLogError
@@ -145,7 +145,7 @@ class LogCleaner:
 
     async def _run_round(self, candidate: Candidate) -> None:
         parts, log = self._parts, candidate.log
-        plan = candidate.plan(parts.clock.wall_ms(), self._map_bytes())
+        plan = await self._plan(candidate)
         waiting = {segment.base_offset: segment for segment in log.segments}
         logger.info("Beginning cleaning of log %s-%s", log.topic, log.partition)
         try:
@@ -162,6 +162,15 @@ class LogCleaner:
             if self._is_overtaken(candidate) or not set(waiting.values()).issubset(log.segments):
                 raise _OvertakenError from error  # no wonder that files were not there, or cut
             raise
+
+    async def _plan(self, candidate: Candidate) -> RoundPlan:
+        """The plan, when the aborted transactions have been compared with the log."""
+        changes = candidate.log.segments.changes
+        while not candidate.knows_aborted_transactions():
+            await asyncio.sleep(0)
+            if self._is_overtaken(candidate) or candidate.log.segments.changes != changes:
+                raise _OvertakenError
+        return candidate.plan(self._parts.clock.wall_ms(), self._map_bytes())
 
     def _map_bytes(self) -> int:
         config = self._parts.config

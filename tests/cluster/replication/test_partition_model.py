@@ -21,7 +21,8 @@ from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.list_offsets import CONSUMER, LATEST, ListOffsetsRequest
 from kwire.protocol.records import decode_batch, iterate_headers
-from kwire.server.apis import fetch, list_offsets
+from kwire.server import aborted_lists
+from kwire.server.apis import list_offsets
 from tests.cluster.replication.world import KnownPeers, image, replica
 from tests.log.support import batch, marker
 
@@ -148,7 +149,7 @@ class PartitionModel(RuleBasedStateMachine):
         while offset < limit:
             data = self.leader.log.read(offset, max_bytes, limit_offset=limit)
             end = max(header.next_offset for _, header in iterate_headers(data))
-            named = fetch._aborted(self.leader, offset, data)
+            named = aborted_lists.aborted_in(self.leader, offset, data)
             assert sorted((each.producer_id, each.first_offset) for each in named) == self.aborted(offset, end)
             waiting = sorted(named, key=lambda each: each.first_offset)
             skipped: set[int] = set()
