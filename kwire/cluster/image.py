@@ -1,14 +1,15 @@
 """The metadata image: everything the metadata log says, at one offset, immutable.
 
-`MetadataImage.apply` makes the next image from a batch of records. It copies the maps that the batch changes and shares
-the rest, so that whoever holds an image keeps a consistent view. A record of an unknown kind stops the caller
+`MetadataImage.apply` makes the next image from a batch of records, at the cost of what the batch changes: what may have
+many entries is in persistent maps (persistent_map.py), the other maps are copied. Whoever holds an image keeps a
+consistent view; `changed_keys` tells in what two of them differ. A record of an unknown kind stops the caller
 (UnknownRecord): to skip it would let this node disagree with the others.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -18,7 +19,9 @@ from kwire.cluster.client_quotas import QuotaEntity, make_entity
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.directory_ids import MIGRATING
 from kwire.cluster.features import REGISTERED
+from kwire.cluster.persistent_map import MapDraft, PersistentMap
 from kwire.cluster.scram import ScramCredential, ScramCredentials
+from kwire.cluster.topic_names import collision_key, may_collide
 from kwire.protocol.messages import metadata_records as records
 
 NO_LEADER = -1
@@ -117,15 +120,18 @@ class MetadataImage:
     features: Mapping[str, int] = field(default_factory=_empty)
     brokers: Mapping[int, BrokerRegistration] = field(default_factory=_empty)
     controllers: Mapping[int, ControllerRegistration] = field(default_factory=_empty)
-    topics: Mapping[str, TopicImage] = field(default_factory=_empty)
+    topics: Mapping[str, TopicImage] = field(default_factory=PersistentMap)
     topic_names: Mapping[UUID, str] = field(default_factory=_empty)
-    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=_empty)
-    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=_empty)
-    scram: ScramCredentials = field(default_factory=_empty)
+    """By topic id. It is looked at for each batch that is produced, and copied when topics come and go."""
+    topics_by_collision_key: Mapping[str, tuple[str, ...]] = field(default_factory=PersistentMap)
+    """Topics whose names have a period or an underscore, by what their metrics would be called."""
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=PersistentMap)
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=PersistentMap)
+    scram: ScramCredentials = field(default_factory=PersistentMap)
     next_producer_id: int = 0
-    acls: Mapping[UUID, records.AccessControlEntryRecord] = field(default_factory=_empty)
+    acls: Mapping[UUID, records.AccessControlEntryRecord] = field(default_factory=PersistentMap)
     """Access control entries by id: held for snapshots and for other controllers, not enforced."""
-    delegation_tokens: Mapping[str, records.DelegationTokenRecord] = field(default_factory=_empty)
+    delegation_tokens: Mapping[str, records.DelegationTokenRecord] = field(default_factory=PersistentMap)
     """Delegation tokens by id (KIP-48): held for snapshots and for other controllers, not usable to log in."""
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
@@ -148,7 +154,7 @@ class MetadataImage:
 
 
 class _Delta:
-    """The maps that a batch has changed so far, each copied at its first change."""
+    """The maps that a batch has changed so far, each begun anew or copied at its first change."""
 
     def __init__(self, base: MetadataImage) -> None:
         self.base = base
@@ -172,7 +178,7 @@ class _Delta:
                 self.map(name)[key] = MappingProxyType(values)
             else:
                 self.map(name).pop(key, None)
-        return self.changed
+        return {name: each.finish() if isinstance(each, MapDraft) else each for name, each in self.changed.items()}
 
     def partitions_of(self, topic_id: UUID) -> dict[int, PartitionImage]:
         partitions = self._partitions.get(topic_id)
@@ -184,10 +190,11 @@ class _Delta:
         """The topic is gone, and what was changed of it."""
         self._partitions.pop(topic_id, None)
 
-    def map(self, name: str) -> dict[Any, Any]:
+    def map(self, name: str) -> MutableMapping[Any, Any]:
         if name not in self.changed:
-            self.changed[name] = dict(getattr(self.base, name))
-        changed: dict[Any, Any] = self.changed[name]
+            before = getattr(self.base, name)
+            self.changed[name] = before.draft() if isinstance(before, PersistentMap) else dict(before)
+        changed: MutableMapping[Any, Any] = self.changed[name]
         return changed
 
     def values_of(self, name: str, key: Any) -> dict[Any, Any]:
@@ -225,6 +232,9 @@ def _feature_level(delta: _Delta, record: records.FeatureLevelRecord) -> None:
 def _topic(delta: _Delta, record: records.TopicRecord) -> None:
     delta.map("topics")[record.name] = TopicImage(name=record.name, topic_id=record.topic_id, partitions=())
     delta.map("topic_names")[record.topic_id] = record.name
+    if may_collide(record.name):
+        alike, key = delta.map("topics_by_collision_key"), collision_key(record.name)
+        alike[key] = tuple(dict.fromkeys((*alike.get(key, ()), record.name)))
 
 
 def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
@@ -298,6 +308,11 @@ def _remove_topic(delta: _Delta, record: records.RemoveTopicRecord) -> None:
     delta.forget(record.topic_id)
     name = delta.map("topic_names").pop(record.topic_id)
     del delta.map("topics")[name]
+    if may_collide(name):
+        alike, key = delta.map("topics_by_collision_key"), collision_key(name)
+        alike[key] = tuple(other for other in alike[key] if other != name)
+        if not alike[key]:
+            del alike[key]
     delta.clear_values("configs", (ConfigResourceType.TOPIC, name))
 
 

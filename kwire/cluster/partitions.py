@@ -13,6 +13,7 @@ from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.partition import Partition
+from kwire.cluster.persistent_map import changed_keys
 from kwire.cluster.replication.in_sync import Peers
 from kwire.cluster.topic_configs import log_config
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
@@ -203,15 +204,16 @@ class Partitions:
             # Before who is in sync: what is committed by a new in-sync set has as many replicas as are needed by then.
             self._reconfigure(old, new)
         if old.topics is not new.topics:
+            changed = [(old.topics.get(name), new.topics.get(name)) for name in changed_keys(old.topics, new.topics)]
             deleted = [
-                topic
-                for name, topic in old.topics.items()
-                if (after := new.topics.get(name)) is None or after.topic_id != topic.topic_id
+                before
+                for before, after in changed
+                if before is not None and (after is None or after.topic_id != before.topic_id)
             ]
             self._remove(*deleted)
             room = OPENED_AT_ONCE
-            for name, topic in new.topics.items():
-                if old.topics.get(name) is not topic:
+            for _, topic in changed:
+                if topic is not None:
                     room -= self._follow(topic, new, room=room)
             if self._unopened and self.on_unopened is not None:
                 self.on_unopened()
@@ -364,10 +366,13 @@ class Partitions:
             partition.wake()
 
     def _reconfigure(self, old: MetadataImage, new: MetadataImage) -> None:
-        broker_changed = self._settings_of(old) != self._settings_of(new)
-        for name, partitions in self._by_topic.items():
-            resource = (int(ConfigResourceType.TOPIC), name)
-            if broker_changed or old.configs.get(resource) != new.configs.get(resource):
+        if self._settings_of(old) != self._settings_of(new):
+            names = list(self._by_topic)
+        else:
+            changed = changed_keys(old.configs, new.configs)
+            names = [name for resource_type, name in changed if resource_type == ConfigResourceType.TOPIC]
+        for name in names:
+            if partitions := self._by_topic.get(name):
                 config = self.config_of(name, new)
                 for partition in partitions.values():
                     partition.log.update_config(config)

@@ -36,6 +36,11 @@ def check_topic_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
 
 
+def may_collide(name: str) -> bool:
+    """Return whether another name may have the same collision key."""
+    return "." in name or "_" in name
+
+
 def collision_key(name: str) -> str:
     """Names with one key would share metric names, in which '.' becomes '_'."""
     return name.replace(".", "_")

@@ -114,6 +114,16 @@ def test_a_removed_topic_may_come_back_with_another_id() -> None:
     assert image.topic_by_id(A) is None
 
 
+def test_topics_are_known_by_what_they_collide_with() -> None:
+    names = {"a.b": UUID(int=11), "a_b": UUID(int=12), "plain": UUID(int=13)}
+    image = after(*(records.TopicRecord(name=name, topic_id=topic_id) for name, topic_id in names.items()))
+    assert dict(image.topics_by_collision_key) == {"a_b": ("a.b", "a_b")}
+    image = after(records.RemoveTopicRecord(topic_id=names["a.b"]), base=image)
+    assert dict(image.topics_by_collision_key) == {"a_b": ("a_b",)}
+    image = after(*(records.RemoveTopicRecord(topic_id=names[name]) for name in ("a_b", "plain")), base=image)
+    assert not image.topics_by_collision_key
+
+
 def test_configs_are_set_and_taken_away() -> None:
     def config(name: str, value: str | None) -> records.ConfigRecord:
         return records.ConfigRecord(resource_type=2, resource_name="t", name=name, value=value)

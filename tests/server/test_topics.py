@@ -69,6 +69,17 @@ def test_one_bad_wish_leaves_the_others_alone(client: RawClient) -> None:
     assert all(answer.error_message for answer in answers if answer.error_code)
 
 
+def test_a_name_that_collides_is_refused_until_the_other_is_gone(client: RawClient) -> None:
+    """Their metrics would have the same name."""
+    name, _ = create_topic(client, name=f"{unique()}.x")
+    other = name.replace(".", "_")
+    refused = client.ask(create_request(other), 7).topics[0]
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert refused.error_message == f"Topic '{other}' collides with existing topic: {name}"
+    client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=1000), 6)
+    assert client.ask(create_request(other), 7).topics[0].error_code == 0
+
+
 def test_validate_only_makes_nothing(client: RawClient) -> None:
     name = unique()
     request = create_request(name, 2)

@@ -17,7 +17,7 @@ from kwire.cluster.directory_ids import default_directory
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.placement import place
 from kwire.cluster.topic_configs import check_topic_configs
-from kwire.cluster.topic_names import METADATA_TOPIC, check_topic_name, collision_key
+from kwire.cluster.topic_names import METADATA_TOPIC, check_topic_name, collision_key, may_collide
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from kwire.seams import Chance
@@ -139,11 +139,8 @@ def plan_removal(image: MetadataImage, topic: TopicImage) -> list[Any]:
 
 
 def _check_collision(image: MetadataImage, name: str) -> None:
-    if "." not in name and "_" not in name:
-        return
-    key = collision_key(name)
-    for other in image.topics:
-        if other != name and collision_key(other) == key:
+    for other in image.topics_by_collision_key.get(collision_key(name), ()) if may_collide(name) else ():
+        if other != name:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 

@@ -1,0 +1,178 @@
+"""A mapping that never changes, of which the next one is made at the cost of what changes.
+
+Keys have places, in the order in which they came. The index of places only grows; a map shares it with all that are
+made of it. Values are kept in blocks, each at its key's place. The next map shares every block in which nothing has
+changed: what two maps differ in is found by comparing blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, Final, Generic, TypeVar, cast
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+BLOCK_BITS: Final = 6
+BLOCK: Final = 1 << BLOCK_BITS
+"""Values in a block, all of which are copied when one changes."""
+UNUSED_MAX: Final = 1024
+"""Places of keys that are gone, besides as many as there are keys; with more, the next map gets an index of its own."""
+
+
+class _Nothing:
+    """Stands at the place of a key that a map does not have."""
+
+
+_NOTHING: Final = _Nothing()
+Block = tuple[Any, ...]
+
+
+class _Index(Generic[K]):
+    """The places of keys."""
+
+    __slots__ = ("keys", "places")
+
+    def __init__(self) -> None:
+        self.places: dict[K, int] = {}
+        self.keys: list[K] = []
+
+    def place_of(self, key: K) -> int:
+        place = self.places.get(key)
+        if place is None:
+            place = self.places[key] = len(self.keys)
+            self.keys.append(key)
+        return place
+
+
+class PersistentMap(Mapping[K, V]):
+    """Iterates in the order in which keys first came, as a dict does but for keys that come back."""
+
+    __slots__ = ("_count", "blocks", "index")
+
+    def __init__(self, index: _Index[K] | None = None, blocks: tuple[Block, ...] = (), count: int = 0) -> None:
+        self.index: _Index[K] = _Index() if index is None else index
+        self.blocks = blocks
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[K]:
+        keys = self.index.keys
+        for number, block in enumerate(self.blocks):
+            for place, value in enumerate(block, number << BLOCK_BITS):
+                if value is not _NOTHING:
+                    yield keys[place]
+
+    def __getitem__(self, key: K) -> V:
+        value = self._at(key)
+        if value is _NOTHING:
+            raise KeyError(key)
+        return cast("V", value)
+
+    def __contains__(self, key: object) -> bool:
+        return self._at(key) is not _NOTHING
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        value = self._at(key)
+        return default if value is _NOTHING else value
+
+    def _at(self, key: Any) -> Any:
+        place = self.index.places.get(key)
+        if place is None or place >> BLOCK_BITS >= len(self.blocks):
+            return _NOTHING
+        return self.blocks[place >> BLOCK_BITS][place & BLOCK - 1]
+
+    def draft(self) -> MapDraft[K, V]:
+        """Begin the next map."""
+        return MapDraft(self.index, self.blocks, self._count)
+
+
+class MapDraft(MutableMapping[K, V]):
+    """The next map while it is made: changes go to copies of the blocks that they concern."""
+
+    __slots__ = ("_copied", "_count", "blocks", "index")
+
+    def __init__(self, index: _Index[K], blocks: tuple[Block, ...], count: int) -> None:
+        self.index = index
+        self.blocks: list[Block | list[Any]] = list(blocks)
+        self._copied: dict[int, list[Any]] = {}
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[K]:
+        keys = self.index.keys
+        for number, block in enumerate(self.blocks):
+            for place, value in enumerate(block, number << BLOCK_BITS):
+                if value is not _NOTHING:
+                    yield keys[place]
+
+    def __getitem__(self, key: K) -> V:
+        place = self.index.places.get(key)
+        if place is None or place >> BLOCK_BITS >= len(self.blocks):
+            raise KeyError(key)
+        value = self.blocks[place >> BLOCK_BITS][place & BLOCK - 1]
+        if value is _NOTHING:
+            raise KeyError(key)
+        return cast("V", value)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._count += key not in self
+        place = self.index.place_of(key)
+        while place >> BLOCK_BITS >= len(self.blocks):
+            self.blocks.append((_NOTHING,) * BLOCK)
+        self._copy(place >> BLOCK_BITS)[place & BLOCK - 1] = value
+
+    def __delitem__(self, key: K) -> None:
+        if key not in self:
+            raise KeyError(key)
+        place = self.index.places[key]
+        self._copy(place >> BLOCK_BITS)[place & BLOCK - 1] = _NOTHING
+        self._count -= 1
+
+    def _copy(self, number: int) -> list[Any]:
+        copied = self._copied.get(number)
+        if copied is None:
+            copied = self._copied[number] = self.blocks[number] = list(self.blocks[number])
+        return copied
+
+    def finish(self) -> PersistentMap[K, V]:
+        """Return the map. The draft is of no use any more."""
+        if len(self.index.keys) > 2 * self._count + UNUSED_MAX:
+            return persistent(self)
+        for number, block in self._copied.items():
+            self.blocks[number] = tuple(block)
+        return PersistentMap(self.index, tuple(cast("list[Block]", self.blocks)), self._count)
+
+
+def persistent(mapping: Mapping[K, V]) -> PersistentMap[K, V]:
+    """Return a map of the same keys and values that shares nothing with another."""
+    draft: MapDraft[K, V] = MapDraft(_Index(), (), 0)
+    draft.update(mapping)
+    return draft.finish()
+
+
+def changed_keys(old: Mapping[K, V], new: Mapping[K, V]) -> list[K]:
+    """Return the keys whose values are not the same object in both, those that one of them lacks among them."""
+    if old is new:
+        return []
+    if isinstance(old, PersistentMap) and isinstance(new, PersistentMap) and old.index is new.index:
+        return list(_changed(old, new))
+    missing = object()
+    keys = dict.fromkeys([*old, *new])
+    return [key for key in keys if old.get(key, cast("Any", missing)) is not new.get(key, cast("Any", missing))]
+
+
+def _changed(old: PersistentMap[K, V], new: PersistentMap[K, V]) -> Iterator[K]:
+    keys = old.index.keys
+    nothing = (_NOTHING,) * BLOCK
+    for number in range(max(len(old.blocks), len(new.blocks))):
+        before = old.blocks[number] if number < len(old.blocks) else nothing
+        after = new.blocks[number] if number < len(new.blocks) else nothing
+        if before is not after:
+            for place, (was, is_now) in enumerate(zip(before, after, strict=True), number << BLOCK_BITS):
+                if was is not is_now:
+                    yield keys[place]
