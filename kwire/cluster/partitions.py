@@ -27,9 +27,9 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 logger = logging.getLogger("kwire.cluster.partitions")
 
-OPENED_AT_ONCE: Final = 64
+OPENED_AT_ONCE: Final = 8
 """New partitions that are opened as soon as the metadata tell of them."""
-OPENED_IN_TURN: Final = 16
+OPENED_IN_TURN: Final = 8
 """Those beyond that are opened so many at a time: a device may take milliseconds for each, and holds all else up."""
 _NO_LIMIT: Final = 2**62
 
