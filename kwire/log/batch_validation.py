@@ -15,7 +15,15 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from crc32c import crc32c
 
-from kwire.log.batch_opening import AT_ONCE_BYTES_MAX, must_open, open_body, open_small_body, pack, target_codec
+from kwire.log.batch_opening import (
+    OPENED_AT_ONCE_BYTES_MAX,
+    PACKED_AT_ONCE_BYTES_MAX,
+    must_open,
+    open_body,
+    open_small_body,
+    pack,
+    target_codec,
+)
 from kwire.log.config import INT64_MAX, LogConfig
 from kwire.log.large_batches import LargeBatches
 from kwire.log.record_walk import (
@@ -195,18 +203,23 @@ def validate_in_steps(batch: bytes, config: LogConfig, now_ms: int, large_batche
         _check_header(batch, header, config, _CLIENT)
         batch, header = yield from _look_inside(batch, header, config, now_ms, large_batches)
     except KafkaError as error:
-        return error
+        return error.anew()
     return ValidatedBatch(batch, header, config)
 
 
 def ready_batch(
     batch: bytes, config: LogConfig, origin: AppendOrigin, now_ms: int, validated: Validated | None
 ) -> tuple[bytes, BatchHeader]:
-    """Return a batch as it is to be appended: as it was validated for this configuration, or validated now."""
+    """Return a batch as it is to be appended: as it was validated, or validated now.
+
+    Raises KafkaError REQUEST_TIMED_OUT, which producers retry, if it was validated for another configuration.
+    """
     if isinstance(validated, KafkaError):
-        raise validated
-    if validated is None or validated.config is not config:
+        raise validated.anew()
+    if validated is None:
         return validate_batch(batch, check_frame(batch), config, origin, now_ms)
+    if validated.config is not config:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the topic's configuration changed meanwhile")
     return _stamp(validated.batch, validated.header, config, validated.header.max_timestamp, now_ms)
 
 
@@ -345,33 +358,43 @@ def _look_inside(
 
     Without these nothing is waited for, and all is done in the steps themselves.
     """
-    keeps_codec = header.codec is target_codec(header, config)
-    body: bytes | None = batch[BATCH_HEADER_BYTES:]
-    if header.codec is not Codec.NONE:
-        body = open_small_body(batch, header) if large_batches is not None else open_body(batch, header, config)
-    if large_batches is None or _is_small(body, header, keeps_codec=keeps_codec):
+    target = target_codec(header, config)
+    packed: bytes | None = None
+    body = _small_body(batch, header, target) if large_batches is not None else _body(batch, header, config)
+    if body is not None or large_batches is None:
         assert body is not None
         max_timestamp = yield from _check_records(body, header, config, now_ms)
-        packed = None if keeps_codec else pack(body, target_codec(header, config), config)
+        if header.codec is not target:
+            packed = pack(body, target, config)
     else:
         yield large_batches.enter()
         try:
-            if body is None:
-                body = yield large_batches.unpack(partial(open_body, batch, header, config))
+            # Not before: what waits for the place would be held in no account of memory.
+            if header.codec is Codec.NONE:
+                body = batch[BATCH_HEADER_BYTES:]
+            else:
+                body = yield large_batches.unpack(partial(_body, batch, header, config))
             max_timestamp = yield from _check_records(body, header, config, now_ms)
-            packed = None
-            if not keeps_codec:
-                packed = yield large_batches.unpack(partial(pack, body, target_codec(header, config), config))
+            if header.codec is not target:
+                packed = yield large_batches.unpack(partial(pack, body, target, config))
         finally:
             large_batches.leave()
     if packed is not None:
-        batch, header = _packed(batch, packed, config, target_codec(header, config))
+        batch, header = _packed(batch, packed, config, target)
     return _stamp(batch, header, config, max_timestamp, now_ms)
 
 
-def _is_small(body: bytes | None, header: BatchHeader, *, keeps_codec: bool) -> bool:
-    is_quickly_packed = body is not None and (keeps_codec or len(body) <= AT_ONCE_BYTES_MAX)
-    return is_quickly_packed and header.record_count <= PLAIN_RECORDS_MAX
+def _body(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:
+    return batch[BATCH_HEADER_BYTES:] if header.codec is Codec.NONE else open_body(batch, header, config)
+
+
+def _small_body(batch: bytes, header: BatchHeader, target: Codec) -> bytes | None:
+    """Return the records as plain bytes if they are checked, and packed, within some milliseconds."""
+    if header.record_count > PLAIN_RECORDS_MAX:
+        return None
+    body = batch[BATCH_HEADER_BYTES:] if header.codec is Codec.NONE else open_small_body(batch, header)
+    bytes_max = OPENED_AT_ONCE_BYTES_MAX if header.codec is target else PACKED_AT_ONCE_BYTES_MAX
+    return body if body is not None and len(body) <= bytes_max else None
 
 
 def _packed(batch: bytes, packed: bytes, config: LogConfig, codec: Codec) -> tuple[bytes, BatchHeader]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kwire.log.batch_opening import AT_ONCE_BYTES_MAX
+from kwire.log.batch_opening import OPENED_AT_ONCE_BYTES_MAX
 from kwire.log.config import INT64_MAX
 from kwire.log.large_batches import LargeBatches
 from kwire.protocol.compression import DecompressedTooLargeError
@@ -94,7 +94,7 @@ class TimestampSearch:
         if is_large:
             body = yield self._large_batches.unpack(partial(batch_body, batch, 0, header))
         else:
-            body = batch_body(batch, 0, header, AT_ONCE_BYTES_MAX)
+            body = batch_body(batch, 0, header, OPENED_AT_ONCE_BYTES_MAX)
         times = RecordTimes(header, low, high, start_offset if is_exact else header.base_offset)
         found = yield from times.search(body)
         return header, found

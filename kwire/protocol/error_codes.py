@@ -208,3 +208,7 @@ class KafkaError(Exception):
         self.code = code
         self.message = message
         self.record_errors = record_errors
+
+    def anew(self) -> "KafkaError":
+        """Return the same outcome without a traceback: one that is kept would keep the locals of all its frames."""
+        return KafkaError(self.code, self.message, record_errors=self.record_errors)

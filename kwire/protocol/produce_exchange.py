@@ -13,7 +13,7 @@ tests hold the two against each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be, write_i64_be
 
@@ -50,14 +50,11 @@ class ProducedPartition:
         "log_start_offset",
         "record_errors",
         "records",
-        "validated",
     )
 
     def __init__(self, index: int, records: bytes | None) -> None:
         self.index = index
         self.records = records
-        self.validated: Any = None
-        """What a validation in steps, before the append, came to (kwire.log.batch_validation.Validated)."""
         self.error_code = 0
         self.base_offset = -1
         self.log_append_time_ms = -1

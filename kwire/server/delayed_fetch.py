@@ -30,6 +30,7 @@ class DelayedFetch:
         "_is_over",
         "_is_watched",
         "_missing",
+        "_promised",
         "_scheduled",
         "_timer",
         "_waiters",
@@ -41,6 +42,8 @@ class DelayedFetch:
         fetch.will_wait()
         self._fetch = fetch
         self._missing = 0
+        self._promised = 0
+        """Bytes that have been read for the answer, in pieces, and are counted as output already."""
         self._scheduled = False
         """Whether partitions are being read, or will be soon."""
         self._has_changed = False
@@ -143,6 +146,7 @@ class DelayedFetch:
                 answers: list[tuple[Key, FetchPartitionData]] = end.value
                 self._is_watched = True
                 return answers
+            self._promise()
             if not self._is_watched:
                 self._watch(self._fetch.partitions[len(self._waiters) :])
             yield
@@ -156,17 +160,24 @@ class DelayedFetch:
             partition.wait(waiter, for_tail=is_follower)
 
     def _settle(self, response: FetchResponse) -> None:
-        size = self._fetch.answer_bytes
-        self._fetch.output.promise(size)
+        self._promise()
+        size, self._promised = self._promised, 0
         # Behind the connection's own callback, which writes, or begins to.
         self.future.add_done_callback(lambda _: self._fetch.when_written(size))
         self.future.set_result(response)
 
+    def _promise(self) -> None:
+        size = self._fetch.answer_bytes
+        self._fetch.output.promise(size - self._promised)
+        self._promised = size
+
     def _stop(self, _: asyncio.Future[FetchResponse]) -> None:
+        self._fetch.output.fulfil(self._promised)  # of what is not answered
         if self._timer is not None:
             self._timer.cancel()
         for partition, waiter in self._waiters:
             partition.stop_waiting(waiter)
+        self._waiters = []  # else this object, the answer with it, would stay until cycles are collected
 
 
 class _StableWaiter:

@@ -23,6 +23,7 @@ from kwire.server.authorization import ACCESS
 from kwire.server.context import RequestContext
 from kwire.server.network.connection import Connection
 from kwire.server.network.pending import Answered, CloseConnection, Outcome, Pending, Pieces
+from kwire.server.quotas.counted_steps import CountedSteps
 
 if TYPE_CHECKING:
     from kwire.server.services import NodeServices
@@ -181,12 +182,16 @@ class Dispatcher:
                 return self._in_pieces(outcome, route, context, len(frame), spent_ms)
             if outcome.__class__ is route.response or outcome is None:
                 return self._answer(route, context, len(frame), outcome)
+        # A coroutine has work left to do, which later requests must not come before.
+        is_future = isinstance(outcome, asyncio.Future)
         spent_ms = quotas.spent_ms() if quotas.active else 0.0
+        counted = CountedSteps(outcome, quotas) if quotas.active and not is_future else None
         return Pending(
-            outcome,
-            lambda response: self._answer_later(route, context, len(frame), response, spent_ms),
-            # A coroutine has work left to do, which later requests must not come before.
-            pipelined=route.pipelined and isinstance(outcome, asyncio.Future),
+            counted or outcome,
+            lambda response: self._answer_later(
+                route, context, len(frame), response, spent_ms if counted is None else counted.spent_ms
+            ),
+            pipelined=route.pipelined and is_future,
         )
 
     def _find(self, key: int, version: int) -> Route:

@@ -82,9 +82,17 @@ class FetchSession:
     last_used_ms: float
     partitions: OrderedDict[Key, SessionPartition] = field(default_factory=OrderedDict)
 
+    to_come: int = 0
+    """Partitions that it is yet to be given, while it is opened in pieces."""
+
     @property
     def is_follower(self) -> bool:
         return self.follower is not None
+
+    @property
+    def size(self) -> int:
+        """How many partitions count as remembered for it."""
+        return len(self.partitions) + self.to_come
 
 
 @dataclass(slots=True, kw_only=True)
@@ -179,7 +187,7 @@ class FetchSessions:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
     def _partition_count(self) -> int:
-        return sum(len(session.partitions) for session in self._sessions.values())
+        return sum(session.size for session in self._sessions.values())
 
     def _checked(self, request: FetchRequest, *, uses_topic_ids: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
@@ -246,6 +254,7 @@ class FetchSessions:
             follower=plan.follower,
             created_ms=now_ms,
             last_used_ms=now_ms,
+            to_come=len(answers),
         )
         requests = dict(plan.partitions)
         self._sessions[session.session_id] = session
@@ -253,6 +262,7 @@ class FetchSessions:
             known = SessionPartition(request=requests[key], topic=_name(key, topic_names))
             known.tell(data)
             session.partitions[key] = known
+            session.to_come -= 1
             if number % CONCLUDED_AT_ONCE == 0:
                 yield
         return session.session_id
@@ -275,9 +285,9 @@ class FetchSessions:
             if yielding is None:
                 return False
         # What stays when all has given way that may: nothing is given up for one that does not fit even so.
-        staying = self._partition_count() - (0 if yielding is None else len(yielding.partitions))
+        staying = self._partition_count() - (0 if yielding is None else yielding.size)
         if is_follower:
-            staying -= sum(len(each.partitions) for each in self._consumers() if each is not yielding)
+            staying -= sum(each.size for each in self._consumers() if each is not yielding)
         if staying + size > PARTITIONS_MAX:
             return False
         if yielding is not None:
@@ -298,7 +308,7 @@ class FetchSessions:
         for session in self._sessions.values():
             is_old = session.last_used_ms - session.created_ms > EVICTION_MS
             may_yield = is_old or (is_follower and not session.is_follower)
-            its_worth = session.is_follower, len(session.partitions)
+            its_worth = session.is_follower, session.size
             if may_yield and its_worth < worth:
                 yielding, worth = session, its_worth
         return yielding
@@ -309,12 +319,12 @@ class FetchSessions:
         if excess <= 0:
             return
         consumers = self._consumers()
-        if sum(len(session.partitions) for session in consumers) < excess:
+        if sum(session.size for session in consumers) < excess:
             return  # followers alone have too many
-        for session in sorted(consumers, key=lambda each: -len(each.partitions)):
+        for session in sorted(consumers, key=lambda each: -each.size):
             if excess <= 0:
                 return
-            excess -= len(session.partitions)
+            excess -= session.size
             del self._sessions[session.session_id]
 
     def _consumers(self) -> list[FetchSession]:

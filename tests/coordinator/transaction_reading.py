@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from kwire.cluster.partition import READ_COMMITTED, Partition
 from kwire.protocol.records import BatchHeader, decode_batch, iterate_headers
+from tests.log.searching import aborted_transactions
 
 
 def committed_values(partition: Partition) -> list[bytes]:
     """As the consumer works it out: by the list of aborted transactions that a fetch answers."""
     log = partition.log
     end = partition.end_offset(READ_COMMITTED)
-    aborted = log.aborted_transactions(log.log_start_offset, end)
+    aborted = aborted_transactions(log, log.log_start_offset, end)
     values: list[bytes] = []
     offset = log.log_start_offset
     while offset < end:

@@ -74,6 +74,7 @@ from kwire.server.apis import (
 )
 from kwire.server.network.pending import CloseConnection
 from tests.coordinator.transaction_world import TransactionWorld
+from tests.log.searching import aborted_transactions
 from tests.log.support import batch
 
 Options = dict[str, str]
@@ -339,7 +340,7 @@ class ScriptRunner:
             partition = self.world.partition(name)
             log = partition.log
             text = f"{name}: end {log.log_end_offset} stable {partition.end_offset(1)}"
-            for each in log.aborted_transactions(0, log.log_end_offset):
+            for each in aborted_transactions(log, 0, log.log_end_offset):
                 text += f" aborted {each.producer_id} {each.first_offset}..{each.last_offset}"
             self._see(text)
 

@@ -9,7 +9,7 @@ from kwire.log.files import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from kwire.log.partition_log import PartitionLog
 from tests.crash.disk import RecordingDisk
 from tests.crash.ledger import Branch, Expectation, Life
-from tests.log.searching import offset_for_timestamp
+from tests.log.searching import aborted_transactions, offset_for_timestamp
 
 
 def problems_of(log: PartitionLog | None, expected: Expectation, disk: RecordingDisk, *, probe: int) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _derivations(log: PartitionLog, life: Life, branch: Branch, first: int, coun
     first_base = branch.batches[first].base if count > first else log.log_end_offset
     aborted = [each for each in model.aborted if each[2] >= start and each[1] >= first_base]
     served = [
-        tuple(each) for each in log.aborted_transactions(start, log.log_end_offset) if each.first_offset >= first_base
+        tuple(each) for each in aborted_transactions(log, start, log.log_end_offset) if each.first_offset >= first_base
     ]
     if _that_matter(served, branch, start, is_cut=is_cut) != _that_matter(aborted, branch, start, is_cut=is_cut):
         yield f"S8: aborted transactions are {served}, should be {aborted}"

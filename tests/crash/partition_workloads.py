@@ -19,6 +19,7 @@ from kwire.seams import SystemChance
 from tests.crash.checks import files_of, problems_of
 from tests.crash.disk import RecordingDisk, Tree
 from tests.crash.ledger import Ledger
+from tests.log.searching import aborted_transactions
 from tests.log.support import NOW_MS, ManualClock, retain
 
 DIRECTORY = "/kafka"
@@ -326,7 +327,7 @@ def picture(log: PartitionLog, disk: RecordingDisk) -> dict[str, object]:
             for entry in log.producers.entries.values()
             if entry.last_data_offset >= log.log_start_offset
         ),
-        "aborted": log.aborted_transactions(0, log.log_end_offset),
+        "aborted": aborted_transactions(log, 0, log.log_end_offset),
     }
 
 

@@ -11,17 +11,29 @@ import pytest
 from kwire.cluster.partition import READ_COMMITTED
 from kwire.log.lookup import end_offset_of
 from kwire.protocol.api_keys import ApiKey
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from kwire.protocol.produce_exchange import PRODUCED_ELEMENTS_MAX
+from kwire.protocol.records import Record, encode_batch
 from kwire.protocol.schema import ELEMENTS_MAX, schema_of
 from kwire.server.apis import SERVED
 from kwire.server.dispatch import Api
 from tests.hostile.largest import Known, array_paths, long_request
-from tests.log.support import batch, marker
+from tests.log.support import NOW_MS, batch, marker
 from tests.support.compiled import IS_COMPILED
 from tests.support.loop_steps import LoopSteps
 from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines")
 
@@ -84,6 +96,40 @@ def test_a_step_does_not_grow_with_the_aborted_transactions_of_a_segment(
     expected = range(0, end_offset_of(bytes(read.records)), 2)
     assert [each.first_offset for each in read.aborted_transactions] == list(expected)
     assert len(expected) < ends
+
+
+def test_a_step_does_not_grow_with_the_records_of_many_batches(large: tuple[RunningBroker, Known]) -> None:
+    """None of the batches is long by itself, and each is walked over."""
+    broker, known = large
+    records = [Record(key=b"k" * (number % 7), value=b"v", timestamp=NOW_MS + number % 3) for number in range(1000)]
+    produced = [PartitionProduceData(index=index, records=bytes(encode_batch(records))) for index in range(60)]
+    request = ProduceRequest(
+        acks=1, timeout_ms=1000, topic_data=[TopicProduceData(name=known.topics[0], partition_data=produced)]
+    )
+    lines, culprits = longest_step(broker, request, 9)
+    assert lines < LINES_MAX, culprits
+
+
+def test_a_step_does_not_grow_with_the_offsets_of_a_transaction(large: tuple[RunningBroker, Known]) -> None:
+    """All of them are accepted: what is refused is soon answered."""
+    broker, known = large
+    with broker.client() as client:
+        begin = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+        client.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
+        client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+        while (begun := client.ask(begin, 4)).error_code:
+            assert begun.error_code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        producer = {"producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
+        add = AddOffsetsToTxnRequest(transactional_id="x", group_id="g", **producer)
+        eventually(lambda: client.ask(add, 3).error_code == 0, "the group is in the transaction")
+    partitions = [TxnOffsetCommitRequestPartition(partition_index=index) for index in range(PARTITIONS)]
+    topics = [TxnOffsetCommitRequestTopic(name=known.topics[0], partitions=partitions)] * (ELEMENTS // PARTITIONS)
+    request = TxnOffsetCommitRequest(transactional_id="x", group_id="g", topics=topics, **producer)
+    lines, culprits = longest_step(broker, request, 3)
+    assert lines < LINES_MAX, culprits
+    with broker.client() as client:
+        answer = client.ask(request, 3)
+        assert {each.error_code for topic in answer.topics for each in topic.partitions} == {0}
 
 
 def _abort_many(broker: RunningBroker, topic: str) -> int:

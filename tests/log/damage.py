@@ -26,7 +26,7 @@ from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import CONTROL_FLAG, MAGIC_POSITION, TRANSACTIONAL_FLAG, decode_all, iterate_headers
 from tests.log.random_directories import KINDS, LAST_EPOCH, Writer, random_config
-from tests.log.searching import max_timestamp_offset, offset_for_timestamp
+from tests.log.searching import aborted_transactions, max_timestamp_offset, offset_for_timestamp
 from tests.log.support import ManualClock, batch, surroundings
 
 REFUSED: Final = "refused"
@@ -226,7 +226,7 @@ def _committed(log: PartitionLog, start: int, end: int) -> list[int]:
     headers = [header for _, header in iterate_headers(data)]
     if not headers:
         return []
-    waiting = sorted(log.aborted_transactions(start, headers[-1].next_offset), key=lambda each: each.first_offset)
+    waiting = sorted(aborted_transactions(log, start, headers[-1].next_offset), key=lambda each: each.first_offset)
     aborted: set[int] = set()
     seen: list[int] = []
     for position, header in iterate_headers(data):

@@ -4,8 +4,10 @@ from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 from kwire.chunks import Steps
+from kwire.log.errors import UncheckedTransactionsError
 from kwire.log.partition_log import PartitionLog
 from kwire.log.timestamp_search import TimestampOffset, TimestampSearch
+from kwire.log.transaction_index import AbortedTransaction
 
 T = TypeVar("T")
 
@@ -48,6 +50,15 @@ def offset_for_timestamp(log: PartitionLog, timestamp: int) -> TimestampOffset |
 def max_timestamp_offset(log: PartitionLog) -> TimestampOffset | None:
     """The first record with the largest timestamp."""
     return through(TimestampSearch(lambda: log, InPlace()).largest())
+
+
+def aborted_transactions(log: PartitionLog, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+    """The aborted transactions, when they have been compared with the log."""
+    while True:
+        try:
+            return log.aborted_transactions(start_offset, end_offset)
+        except UncheckedTransactionsError:
+            pass
 
 
 def through(steps: Steps[T], *, after_each: Callable[[], None] = lambda: None) -> T:

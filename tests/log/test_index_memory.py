@@ -16,7 +16,7 @@ from kwire.log.index_memory import IndexMemory
 from kwire.log.partition_log import PartitionLog
 from kwire.log.positions import POSITIONS_KEPT, Positions
 from kwire.log.recovery import Surroundings
-from tests.log.searching import max_timestamp_offset, offset_for_timestamp
+from tests.log.searching import aborted_transactions, max_timestamp_offset, offset_for_timestamp
 from tests.log.support import NOW_MS, batch, headers, marker, open_at, surroundings
 from tests.support.compiled import replaces_methods
 
@@ -103,7 +103,7 @@ def test_aborted_transactions_are_unloaded_as_well(tmp_path: Path) -> None:
             log = open_at(tmp_path, LogConfig(segment_bytes=10_000), world, clean=True, recovery_point=800)
         assert len(log.segments) > 5
         for number in range(400):
-            (found,) = log.aborted_transactions(2 * number, 2 * number + 1)
+            (found,) = aborted_transactions(log, 2 * number, 2 * number + 1)
             assert (found.first_offset, found.last_offset) == (2 * number, 2 * number + 1)
             assert loaded_bytes(log) <= 20_000
         assert any(not segment.transaction_index.memory_bytes for segment in log.segments)

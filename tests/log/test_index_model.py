@@ -18,7 +18,7 @@ from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.compression import Codec
 from kwire.protocol.control_records import ControlRecordType, control_record_type
 from kwire.protocol.records import BatchHeader, Record, decode_batch, encode_batch, iterate_headers
-from tests.log.searching import max_timestamp_offset, offset_for_timestamp
+from tests.log.searching import aborted_transactions, max_timestamp_offset, offset_for_timestamp
 from tests.log.support import NOW_MS, ManualClock, marker, open_at, surroundings
 
 Scanned = tuple[int, int, BatchHeader, list[Record]]
@@ -90,7 +90,7 @@ class IndexModel(RuleBasedStateMachine):
     @rule(back=st.one_of(st.integers(0, 5), st.integers(0, 50)))
     def truncate(self, back: int) -> None:
         self.log.truncate_to(max(0, self.log.log_end_offset - back))
-        assert self.log.aborted_transactions(0, self.log.log_end_offset) == self.aborted()
+        assert aborted_transactions(self.log, 0, self.log.log_end_offset) == self.aborted()
 
     @rule(clean=st.booleans())
     def reopen(self, clean: bool) -> None:
@@ -162,7 +162,7 @@ class IndexModel(RuleBasedStateMachine):
         start = data.draw(st.sampled_from(offsets))
         for until in [offset for offset in offsets if offset >= start]:
             expected = [entry for entry in aborted if entry.last_offset >= start and entry.first_offset < until]
-            assert self.log.aborted_transactions(start, until) == expected
+            assert aborted_transactions(self.log, start, until) == expected
 
     def aborted(self) -> list[AbortedTransaction]:
         found: list[AbortedTransaction] = []

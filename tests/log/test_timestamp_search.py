@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.log.batch_opening import AT_ONCE_BYTES_MAX
+from kwire.log.batch_opening import OPENED_AT_ONCE_BYTES_MAX
 from kwire.log.config import LogConfig
 from kwire.log.lookup import HEADERS_AT_ONCE
 from kwire.log.partition_log import PartitionLog
@@ -54,7 +54,7 @@ def stored(directory: Path, *batches: bytes) -> PartitionLog:
 def test_the_records_of_a_large_batch_are_looked_at_a_few_at_a_time(tmp_path: Path) -> None:
     body = b"".join(record(index, index) for index in range(COUNT))
     large = packed(body, COUNT, max_timestamp=NOW_MS + COUNT - 1)
-    assert len(body) > AT_ONCE_BYTES_MAX
+    assert len(body) > OPENED_AT_ONCE_BYTES_MAX
     log = stored(tmp_path, plain(b"v", timestamp=NOW_MS - 5), large)
     place = InPlace()
     steps = TimestampSearch(lambda: log, place).first(NOW_MS + COUNT - 2)

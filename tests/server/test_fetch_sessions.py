@@ -269,6 +269,23 @@ def test_partitions_are_bounded_over_all_sessions(monkeypatch: pytest.MonkeyPatc
     assert sessions.plan(request("", (second, 1)), uses_topic_ids=False).partitions[0][0] == ("b", 0)
 
 
+def test_a_session_that_is_being_opened_counts_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces, between which others are opened."""
+    monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 3000)
+    monkeypatch.setattr("kwire.server.fetch_sessions.CONCLUDED_AT_ONCE", 10)
+    sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
+    asked = request("a", FULL)
+    asked.topics[0].partitions = [replace(asked.topics[0].partitions[0], partition=index) for index in range(2000)]
+    plan = sessions.plan(asked, uses_topic_ids=False)
+    answers = [(key, FetchPartitionData(partition_index=key[1])) for key, _ in plan.partitions]
+    opening = sessions.conclude(plan, answers, uses_topic_ids=False)
+    next(opening)
+    assert open_one(sessions, "b", size=2000) == 0
+    session_id, _ = at_once(opening)
+    assert lives(sessions, session_id)
+    assert sessions._partition_count() == 2000
+
+
 def test_no_slots_no_sessions() -> None:
     sessions = FetchSessions(slots=0, chance=SystemChance(1), clock=ManualClock())
     assert open_one(sessions, "a") == 0

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Self
 
 import pytest
 
-from kwire.log.batch_validation import ValidatedBatch, takes_long, validate_in_steps
+from kwire.log.batch_opening import PACKED_AT_ONCE_BYTES_MAX
+from kwire.log.batch_validation import AppendOrigin, ValidatedBatch, ready_batch, takes_long, validate_in_steps
 from kwire.log.config import LogConfig
 from kwire.log.record_walk import PLAIN_RECORDS_MAX, RECORDS_AT_ONCE
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.log.searching import InPlace, through
+from tests.support.compiled import IS_COMPILED
 from tests.support.raw_client import RawClient
 from tests.support.requests import NOW_MS, batch, create_topic, fetch, produce, produce_request, values_in
 from tests.support.running import RunningBroker
@@ -107,3 +113,82 @@ def test_the_time_of_the_append_is_stamped_behind_the_look(client: RawClient) ->
     answer = produce(client, topic, many_records(codec=Codec.GZIP))
     assert answer.error_code == 0
     assert answer.log_append_time_ms > NOW_MS
+
+
+class Place:
+    """Holds the one place for large batches in a broker."""
+
+    def __init__(self, broker: RunningBroker) -> None:
+        self._broker = broker
+        self._batches: Any = broker.server.services.large_batches
+
+    def __enter__(self) -> Self:
+        self._broker.start(self._batches.enter()).result(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._broker.call(self._batches.leave)
+
+    def wait_for_one(self) -> None:
+        eventually(lambda: self._broker.call(lambda: len(self._batches._place._waiters or ())) == 1, "a batch waits")
+
+
+def test_a_topic_made_anew_does_not_get_what_was_sent_to_the_one_before(
+    broker: RunningBroker, client: RawClient
+) -> None:
+    topic, topic_id = create_topic(client, cleanup_policy="compact")
+    request = produce_request("", many_records(), topic_id=topic_id)
+    with broker.client() as other:
+        with Place(broker) as place:
+            other.send_bytes(other.frame(request, 13))
+            place.wait_for_one()
+            client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000), 6)
+            _, new_id = create_topic(client, name=topic)
+            assert new_id != topic_id
+        answer = other.receive(request, 13).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert fetch(client, topic).high_watermark == 0
+
+
+def test_a_batch_is_looked_at_again_when_its_configuration_changed_meanwhile(
+    broker: RunningBroker, client: RawClient
+) -> None:
+    """At once it would hold the event loop."""
+    topic, _ = create_topic(client)
+    request = produce_request(topic, many_records(key=None))
+    with broker.client() as other:
+        with Place(broker) as place:
+            other.send_bytes(other.frame(request, 9))
+            place.wait_for_one()
+            partition = broker.server.services.partitions.find(topic, 0)
+            config = replace(partition.log.config, cleanup_policy=("compact",))
+            broker.call(lambda: partition.log.update_config(config))
+        answer = other.receive(request, 9).responses[0].partition_responses[0]
+    # The first look found nothing: it is the second one that knows of keys.
+    assert (answer.error_code, len(answer.record_errors)) == (ErrorCode.INVALID_RECORD, 100)
+
+
+def test_what_was_looked_at_for_another_configuration_is_not_stored() -> None:
+    validated = through(validate_in_steps(many_records(), COMPACTED, NOW_MS, InPlace()))
+    with pytest.raises(KafkaError) as refusal:
+        ready_batch(many_records(), LogConfig(), AppendOrigin.CLIENT, NOW_MS, validated)
+    assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.skipif(IS_COMPILED, reason="compiled generators do not show their locals")
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_what_waits_for_its_place_is_not_unpacked_yet(codec: Codec) -> None:
+    steps: Any = validate_in_steps(many_records(codec=codec), COMPACTED, NOW_MS, InPlace())
+    assert next(steps) is not None, "it waits for the place"
+    assert inspect.getgeneratorlocals(steps.gi_yieldfrom)["body"] is None
+    steps.close()
+
+
+def test_a_plain_batch_is_packed_elsewhere(broker: RunningBroker, client: RawClient) -> None:
+    topic, _ = create_topic(client, compression_type="gzip")
+    request = produce_request(topic, batch(bytes(2 * PACKED_AT_ONCE_BYTES_MAX)))
+    with broker.client() as other:
+        with Place(broker) as place:
+            other.send_bytes(other.frame(request, 9))
+            place.wait_for_one()
+        assert other.receive(request, 9).responses[0].partition_responses[0].error_code == 0

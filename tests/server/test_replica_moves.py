@@ -36,6 +36,7 @@ from kwire.protocol.messages.offset_fetch import (
 )
 from kwire.server.replica_moves import RATE
 from tests.log.faults import FaultyDisk, broken, full
+from tests.log.searching import aborted_transactions
 from tests.log.support import batch as transactional_batch
 from tests.log.support import marker
 from tests.support.raw_client import RawClient
@@ -209,7 +210,7 @@ def test_producers_transactions_and_epochs_are_the_same_afterwards(
         log = broker.server.services.partitions.find(topic, 0).log
         entries = {entry.producer_id: entry for entry in log.active_producers()}
         return (
-            log.aborted_transactions(0, log.log_end_offset),
+            aborted_transactions(log, 0, log.log_end_offset),
             [(key, entry.producer_epoch, list(entry.batches)) for key, entry in sorted(entries.items())],
             log.leader_epochs.entries(),
             (log.log_start_offset, log.log_end_offset, log.last_stable_offset(log.log_end_offset)),

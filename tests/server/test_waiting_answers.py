@@ -132,11 +132,18 @@ class Fetch:
         self.request = SimpleNamespace(isolation_level=READ_COMMITTED, max_wait_ms=60_000)
         self.replica_id = -1
         self.bytes_min, self.size, self.answer_bytes = 1, 0, 100
-        self.output = SimpleNamespace(promise=lambda size: None, fulfil=lambda size: None)
+        self.promised = 0
+        self.output = SimpleNamespace(promise=self.promise, fulfil=lambda size: self.promise(-size))
         self.is_large = False
         self.reads = 0
         self.unchecked: list[Any] = []
         self.error: Exception | None = None
+
+    def promise(self, size: int) -> None:
+        self.promised += size
+
+    def when_written(self, size: int) -> None:
+        self.promise(-size)
 
     def will_wait(self) -> None:
         pass
@@ -268,5 +275,24 @@ def test_a_fetch_whose_time_ends_while_it_reads_is_answered() -> None:
         waiting._time_is_up()
         await waiting.future
         assert fetch.reads == 2
+
+    play(act)
+
+
+@replaces_methods
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_is_read_in_pieces_counts_as_output_at_once(leaves: bool) -> None:
+    """Others are answered between two pieces, from the same room."""
+
+    async def act() -> None:
+        fetch, waiting = large(Partition())
+        fetch.size = 1
+        await asyncio.sleep(0)
+        assert fetch.promised == fetch.answer_bytes == 100
+        if leaves:
+            waiting.future.cancel()
+        await settle()
+        assert waiting.future.cancelled() == leaves
+        assert fetch.promised == 0
 
     play(act)

@@ -190,7 +190,8 @@ class Fetch:
             answers: list[tuple[Key, FetchPartitionData]] = []
             remaining = min(self._bytes_max, self.output.room())
             for some in chunks(self._plan.partitions, PARTITIONS_AT_ONCE):
-                remaining = self._read_some(some, remaining, answers)
+                # Others are answered between two pieces, and take their part of the room.
+                remaining = min(self._read_some(some, remaining, answers), self.output.room())
                 yield
             self._is_first_read = False
             if not self._has_committed or self.need_not_wait:

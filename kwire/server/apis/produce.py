@@ -9,8 +9,9 @@ instead, which is all that such a client can be told.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from librt.strings import read_i32_be
@@ -20,7 +21,8 @@ from kwire.cluster.partition import Partition
 from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.coordinator.transaction.gate import Entry, Visa
 from kwire.coordinator.transaction.initialising import Producer
-from kwire.log.batch_validation import check_frame, takes_long, validate_in_steps
+from kwire.log.batch_opening import PACKED_AT_ONCE_BYTES_MAX
+from kwire.log.batch_validation import Validated, ValidatedBatch, check_frame, takes_long, validate_in_steps
 from kwire.log.disk import DiskFailure
 from kwire.log.record_walk import PLAIN_RECORDS_MAX
 from kwire.protocol.compression import Codec
@@ -69,9 +71,11 @@ _WITHOUT_LOG_START: Final = frozenset(
 """Refusals that Kafka answers without the start of the log; with all others of an existing partition it comes."""
 _ACKS: Final = (-1, 0, 1)
 APPENDED_AT_ONCE: Final = 128
-"""Batches that are appended in one step of the event loop."""
-AtGate = tuple[Partition, ProducedPartition, BatchHeader]
-"""A batch that begins its transaction in a partition."""
+"""Batches that are appended in one step of the event loop; 2**RECORDS_AS_BATCH_BITS plain records count as one more."""
+RECORDS_AS_BATCH_BITS: Final = 5
+"""To walk over 32 plain records takes about as long as to append a batch."""
+AtGate = tuple[Partition, ProducedPartition, BatchHeader, Validated | None]
+"""A batch that begins its transaction in a partition, and what its validation in steps came to."""
 Appended = tuple[list[Append], list[AtGate]]
 """What is left to be done when the batches of a request are appended."""
 
@@ -120,21 +124,31 @@ def _answer(
 
 
 def _takes_long(exchange: ProduceExchange, context: RequestContext) -> bool:
-    """Return True if a batch must be looked into, record by record, or if there are many."""
-    count = 0
+    """Return True if a batch must be looked into, record by record, or if there is much in all."""
+    work = 0
     for topic in exchange.topics:
-        partitions = topic.partitions
-        count += len(partitions)
-        for data in partitions:
+        for data in topic.partitions:
             records = data.records
             if records is None or len(records) < BATCH_HEADER_BYTES:
+                work += 1
                 continue
+            work += _work(records)
             is_candidate = (
-                records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK or read_i32_be(records, RECORD_COUNT) > PLAIN_RECORDS_MAX
+                len(records) > PACKED_AT_ONCE_BYTES_MAX
+                or records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK
+                or read_i32_be(records, RECORD_COUNT) > PLAIN_RECORDS_MAX
             )
             if is_candidate and _is_long(_partition_of(topic, data, context), data, context.services.clock):
                 return True
-    return count > APPENDED_AT_ONCE
+    return work > APPENDED_AT_ONCE
+
+
+def _work(records: bytes) -> int:
+    """Return as how many batches one counts that is not looked into; plain records are walked over."""
+    if records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
+        return 1
+    record_count: int = read_i32_be(records, RECORD_COUNT)
+    return 1 + max(0, record_count >> RECORDS_AS_BATCH_BITS)
 
 
 def _is_long(partition: Partition | None, data: ProducedPartition, clock: Clock) -> bool:
@@ -176,26 +190,52 @@ def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Step
     """Append every batch in order; one that takes long is validated before."""
     waiting: list[Append] = []
     at_gate: list[AtGate] = []
-    clock = context.services.clock
-    count = 0
+    work = 0
     for topic in exchange.topics:
-        name, why = _resolve(topic, context, None)
         for data in topic.partitions:
-            count += 1
-            if count % APPENDED_AT_ONCE == 0:
+            if work >= APPENDED_AT_ONCE:
+                work = 0
                 yield None
+            name, why = _resolve(topic, context, None)
+            validated = None
+            if why is None:
+                validated = yield from _validate(topic, data, context)
+                if validated is not None:  # the topic may have been deleted, or made again, meanwhile
+                    name, why = _resolve(topic, context, None)
             if why is not None:
                 _refuse(data, why)
                 continue
-            partition = context.services.partitions.get(name, data.index)
-            if _is_long(partition, data, clock):
-                assert partition is not None
-                assert data.records is not None
-                data.validated = yield from validate_in_steps(
-                    data.records, partition.log.config, clock.wall_ms(), context.services.large_batches
-                )
-            _append(name, data, exchange, context, waiting, at_gate)
+            _append(name, data, exchange, context, waiting, at_gate, validated)
+            if validated is not None:
+                if at_gate and at_gate[-1][1] is data and _is_converted(validated, data):
+                    # At the gate it would be held in no account of memory: one of each request at a time.
+                    yield _pass_gate(at_gate.pop(), exchange, waiting, context)
+                work = APPENDED_AT_ONCE
+            elif data.records is not None and len(data.records) >= BATCH_HEADER_BYTES:
+                work += _work(data.records)
+            else:
+                work += 1
     return waiting, at_gate
+
+
+def _validate(topic: ProducedTopic, data: ProducedPartition, context: RequestContext) -> Steps[Validated | None]:
+    """Validate a batch if that takes long, for the configuration that its topic has afterwards."""
+    services = context.services
+    while True:
+        partition = _partition_of(topic, data, context)
+        if not _is_long(partition, data, services.clock):
+            return None
+        assert partition is not None
+        assert data.records is not None
+        config = partition.log.config
+        validated = yield from validate_in_steps(data.records, config, services.clock.wall_ms(), services.large_batches)
+        partition = _partition_of(topic, data, context)
+        if partition is None or partition.log.config is config:
+            return validated
+
+
+def _is_converted(validated: Validated, data: ProducedPartition) -> bool:
+    return isinstance(validated, ValidatedBatch) and validated.batch is not data.records
 
 
 def _enter(
@@ -205,34 +245,57 @@ def _enter(
     context: RequestContext,
 ) -> Awaitable[ProduceExchange] | None:
     """Append what begins a transaction in its partition when its coordinator knows of it (KIP-890)."""
-    assert exchange.transactional_id is not None
     admission = Admission(exchange, waiting, len(at_gate), context.services.partitions)
+    visa = _visa(exchange, context)
+    entries = [_entry(each, exchange, waiting, visa, admission.settled) for each in at_gate]
+    context.services.gate.enter(visa, entries)
+    return admission.answer()
 
-    visa = Visa(
+
+def _pass_gate(
+    at_gate: AtGate, exchange: ProduceExchange, waiting: list[Append], context: RequestContext
+) -> asyncio.Future[None]:
+    """Append one of them; the future is resolved when it is appended or refused."""
+    passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def settled() -> None:
+        if not passed.done():
+            passed.set_result(None)
+
+    visa = _visa(exchange, context)
+    context.services.gate.enter(visa, [_entry(at_gate, exchange, waiting, visa, settled)])
+    return passed
+
+
+def _visa(exchange: ProduceExchange, context: RequestContext) -> Visa:
+    assert exchange.transactional_id is not None
+    return Visa(
         transactional_id=exchange.transactional_id,
         adds=context.version >= ADDS_TO_TRANSACTION_SINCE,
         knows_abortable=context.version >= ABORTABLE_SINCE,
     )
 
-    def entry(partition: Partition, data: ProducedPartition, header: BatchHeader) -> Entry:
-        def entered(error: KafkaError | None) -> None:
-            if error is not None and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                _refuse_in(partition, data, error)
-            elif error is not None:
-                _refuse(data, error)
-            elif partition.is_removed:
-                _refuse(data, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            elif not partition.is_led:
-                _refuse(data, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-            else:
-                _store(partition, data, exchange.acks, waiting, begins=header if visa.adds else None)
-            admission.settled()
 
-        producer = Producer(header.producer_id, header.producer_epoch)
-        return Entry(partition, producer, header.base_sequence, entered)
+def _entry(
+    at_gate: AtGate, exchange: ProduceExchange, waiting: list[Append], visa: Visa, settled: Callable[[], None]
+) -> Entry:
+    partition, data, header, validated = at_gate
 
-    context.services.gate.enter(visa, [entry(*each) for each in at_gate])
-    return admission.answer()
+    def entered(error: KafkaError | None) -> None:
+        if error is not None and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            _refuse_in(partition, data, error)
+        elif error is not None:
+            _refuse(data, error)
+        elif partition.is_removed:
+            _refuse(data, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        elif not partition.is_led:
+            _refuse(data, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        else:
+            _store(partition, data, exchange.acks, waiting, validated, begins=header if visa.adds else None)
+        settled()
+
+    producer = Producer(header.producer_id, header.producer_epoch)
+    return Entry(partition, producer, header.base_sequence, entered)
 
 
 async def _unanswered(answer: Awaitable[ProduceExchange]) -> None:
@@ -279,6 +342,7 @@ def _append(
     context: RequestContext,
     waiting: list[Append],
     at_gate: list[AtGate],
+    validated: Validated | None = None,
 ) -> None:
     """Append one batch, unless it begins a transaction in its partition: then it is put on the list at the gate."""
     partition = None
@@ -298,7 +362,7 @@ def _append(
         if attributes & TRANSACTIONAL_FLAG:
             header = check_frame(records)
             if not _is_through(partition, header, context):
-                at_gate.append((partition, data, header))
+                at_gate.append((partition, data, header, validated))
                 return
     except _FencedError as fenced:
         _refuse(data, fenced)
@@ -308,7 +372,7 @@ def _append(
         if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _name_leader(name, data, exchange, context)
         return
-    _store(partition, data, exchange.acks, waiting)
+    _store(partition, data, exchange.acks, waiting, validated)
 
 
 def _name_leader(name: str, data: ProducedPartition, exchange: ProduceExchange, context: RequestContext) -> None:
@@ -337,6 +401,7 @@ def _store(
     data: ProducedPartition,
     acks: int,
     waiting: list[Append],
+    validated: Validated | None,
     begins: BatchHeader | None = None,
 ) -> None:
     """Append a batch. What is stored and not durable, though it should be, is put on the list of those that wait.
@@ -347,7 +412,7 @@ def _store(
     try:
         if begins is not None:
             partition.log.producers.check_begins(begins)
-        result = partition.append(data.records, acks, validated=data.validated)
+        result = partition.append(data.records, acks, validated=validated)
     except KafkaError as error:
         _refuse_in(partition, data, error)
     except DiskFailure as failure:

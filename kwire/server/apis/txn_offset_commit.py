@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kwire.chunks import Pieces, slices
-from kwire.coordinator.answers import Answer, when_all_answered, when_answered
+from kwire.chunks import slices, whole
+from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.errors import coordinator_error
 from kwire.coordinator.group_coordinator import refused_transactional_commit
 from kwire.coordinator.transaction.gate import Entry, Visa
@@ -36,22 +36,20 @@ COMMITTED_AT_ONCE = 256
 Topics = list[TxnOffsetCommitResponseTopic]
 
 
-def handle(
-    request: TxnOffsetCommitRequest, context: RequestContext
-) -> Answer[TxnOffsetCommitResponse] | Pieces[Answer[TxnOffsetCommitResponse]]:
+def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Answer[TxnOffsetCommitResponse]:
     if sum([len(topic.partitions) or 1 for topic in request.topics]) > COMMITTED_AT_ONCE:
-        return _in_pieces(request, context)
+        return _in_slices(request, context)
     answer = _commit(request, request.topics, context)
     return when_answered(answer, lambda topics: TxnOffsetCommitResponse(topics=topics))
 
 
-def _in_pieces(request: TxnOffsetCommitRequest, context: RequestContext) -> Pieces[Answer[TxnOffsetCommitResponse]]:
-    """Each slice is a commit of its own: the answer has a code for each partition."""
-    answers = []
+async def _in_slices(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+    """Each slice is a commit of its own, begun in a turn of its own: the answer has a code for each partition."""
+    begun = []
     for some in slices(request.topics, lambda topic: topic.partitions, _part, COMMITTED_AT_ONCE):
-        answers.append(_commit(request, some, context))
-        yield
-    return when_all_answered(answers, lambda parts: TxnOffsetCommitResponse(topics=joined(parts)))
+        begun.append(asyncio.ensure_future(whole(_commit(request, some, context))))
+        await asyncio.sleep(0)
+    return TxnOffsetCommitResponse(topics=joined([await each for each in begun]))
 
 
 def _part(topic: TxnOffsetCommitRequestTopic, partitions: Sequence[Any]) -> TxnOffsetCommitRequestTopic:

@@ -40,7 +40,7 @@ class OutputMemory:
         return max(ANSWER_BYTES_LEAST, (self.limit_bytes - self.used_bytes - self.promised_bytes) // PART)
 
     def promise(self, size: int) -> None:
-        """An answer of this size is made and not written yet: others are made meanwhile."""
+        """An answer grows by so much, or shrinks, that is not written yet: others are made meanwhile."""
         self.promised_bytes += size
 
     def fulfil(self, size: int) -> None:

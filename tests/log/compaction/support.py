@@ -55,6 +55,8 @@ def compact(
     if candidate is None:
         return None
     disk = disk or RealDisk()
+    while not candidate.knows_aborted_transactions():
+        pass
     plan = RoundPlan.from_json(candidate.plan(now_ms, map_bytes).to_json())
     for report in run_round(disk, plan):
         if isinstance(report, CleanedGroup):

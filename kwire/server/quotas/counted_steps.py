@@ -1,0 +1,37 @@
+"""The time that a request takes on the event loop after it has waited, for quotas of request_percentage."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
+from typing import Any
+
+from kwire.server.quotas.manager import ClientQuotaManager
+
+
+class CountedSteps:
+    """Runs a handler's coroutine; what it waits for counts for nobody."""
+
+    __slots__ = ("_awaitable", "_quotas", "spent_ms")
+
+    def __init__(self, awaitable: Awaitable[Any], quotas: ClientQuotaManager) -> None:
+        self._awaitable = awaitable
+        self._quotas = quotas
+        self.spent_ms = quotas.spent_ms()
+        """By the request so far."""
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps: Any = self._awaitable.__await__()
+        step: Callable[[], Any] = partial(next, steps)
+        while True:
+            self._quotas.begin(self.spent_ms)
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                return end.value
+            finally:
+                self.spent_ms = self._quotas.spent_ms()
+            try:
+                step = partial(steps.send, (yield waits_for))
+            except BaseException as error:  # noqa: BLE001 the handler's own business
+                step = partial(steps.throw, error)

@@ -1,0 +1,82 @@
+"""The time of a coroutine's steps counts for its request, what it waits for does not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from kwire.server.quotas.counted_steps import CountedSteps
+from tests.virtual_loop import virtual_loop
+
+
+class Quotas:
+    """Counts as the manager of quotas does, by a clock that tests move."""
+
+    def __init__(self) -> None:
+        self.now_ms = self.began_ms = 0.0
+
+    def begin(self, spent_ms: float = 0.0) -> None:
+        self.began_ms = self.now_ms - spent_ms
+
+    def spent_ms(self) -> float:
+        return self.now_ms - self.began_ms
+
+
+def test_each_step_counts_and_no_wait() -> None:
+    quotas = Quotas()
+
+    async def handler() -> str:
+        quotas.now_ms += 3
+        await asyncio.sleep(1)
+        quotas.now_ms += 4
+        with pytest.raises(ValueError, match="no"):
+            await refusing()
+        quotas.now_ms += 5
+        return "answer"
+
+    async def refusing() -> None:
+        await asyncio.sleep(1)
+        raise ValueError("no")
+
+    async def other() -> None:
+        for _ in range(5):
+            quotas.begin()
+            quotas.now_ms += 1000
+            await asyncio.sleep(0.5)
+
+    with virtual_loop() as loop:
+
+        async def main() -> None:
+            quotas.begin()
+            quotas.now_ms += 2
+            counted = CountedSteps(handler(), cast("Any", quotas))
+            answer, _ = await asyncio.gather(counted, other())
+            assert answer == "answer"
+            assert counted.spent_ms == 2 + 3 + 4 + 5
+
+        loop.run_until_complete(main())
+
+
+def test_a_cancelled_one_is_cancelled() -> None:
+    ended: list[str] = []
+
+    async def handler() -> None:
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    with virtual_loop() as loop:
+
+        async def main() -> None:
+            task = asyncio.ensure_future(CountedSteps(handler(), cast("Any", Quotas())))
+            await asyncio.sleep(1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        loop.run_until_complete(main())
+    assert ended == ["cancelled"]
