@@ -22,6 +22,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_state import ProducerState
 from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.messages.fetch import AbortedTransaction as NamedTransaction
+from kwire.server import aborted_lists
 from kwire.server.apis import fetch
 from kwire.server.apis.fetch import Fetch
 from tests.planted.bug import Catalogue, Plant, always, nothing
@@ -322,7 +323,8 @@ def aborted_transactions_are_listed_up_to_the_last_stable_offset(patch: pytest.M
         found = partition.log.aborted_transactions(offset, partition.end_offset(1)) if batches else []
         return [NamedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
 
-    patch.setattr(fetch, "_aborted", aborted)
+    for module in (aborted_lists, fetch):
+        patch.setattr(module, "aborted_in", aborted)
 
 
 @_bug("M1")
