@@ -42,6 +42,7 @@ COMPILED = [
     "kwire/server/network/pending.py",
     "kwire/server/network/request_memory.py",
     "kwire/server/network/turns.py",
+    "kwire/server/session_watch.py",
 ]
 INTERPRETED = {
     "__init__.py",

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final
 from uuid import UUID
 
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import PartitionImage
 from kwire.cluster.replication.divergence import EpochEnd, truncation_offset
 from kwire.cluster.replication.in_sync import InSync, Peers
+from kwire.cluster.verification import Verification
+from kwire.cluster.waiters import Waiter, Watcher
 from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin, Validated
 from kwire.log.partition_log import PartitionLog
@@ -35,28 +37,7 @@ NO_EPOCH = -1
 ACKS_ALL = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
-
-
-class Waiter(Protocol):
-    """A fetch that waits for data, an append that waits to be durable or committed."""
-
-    def more_data(self, size: int) -> None:
-        """Bytes came to what it waits for in one of its partitions; size 0: something else changed, look again."""
-
-
-class Verification:
-    """Batches of one producer and epoch that wait until they are known to be part of its transaction."""
-
-    __slots__ = ("question", "refusal", "waiting")
-
-    def __init__(self, question: object) -> None:
-        self.question = question
-        """What is asked for all who wait."""
-        self.waiting: list[tuple[int, Callable[[KafkaError | None], None]]] = []
-        """(sequence, told what came of it), in the order in which they came."""
-        self.refusal: KafkaError | None = None
-        """Why nothing of it is stored, whatever its coordinator says: the transaction, or the leader epoch, has ended
-        meanwhile."""
+_NOBODY: Final[dict[Watcher, None]] = {}  # watches most partitions; never changed
 
 
 class Partition:
@@ -69,6 +50,7 @@ class Partition:
         "_tail_waiters",
         "_unflushed_bytes",
         "_waiters",
+        "_watchers",
         "high_watermark",
         "image",
         "in_sync",
@@ -120,6 +102,7 @@ class Partition:
         log.producers.replicated(self.high_watermark)
         self._waiters: dict[Waiter, None] = {}
         self._tail_waiters: dict[Waiter, None] = {}
+        self._watchers = _NOBODY
         self._group_commit = group_commit
         self._peers = peers
         self._unflushed_bytes = 0
@@ -276,6 +259,8 @@ class Partition:
         if self._waiters:
             for waiter in list(self._waiters):
                 waiter.more_data(size)
+        for watcher in self._watchers:
+            watcher.moved(size)
 
     # --- followers, as their leader sees them
 
@@ -343,6 +328,7 @@ class Partition:
         self._take_high_watermark(high_watermark)
         if self.log.log_start_offset < log_start_offset <= self.high_watermark:
             log.delete_records_before(log_start_offset)
+            self.log_start_moved()
 
     def _begin_with_whole_batch(self, batches: bytes | bytearray | memoryview) -> None:
         """Let an empty log begin where the leader's first batch does: the leader's log start may be inside of it."""
@@ -392,6 +378,8 @@ class Partition:
         self.log.producers.replicated(self.high_watermark)
         if self.log.recovery_point == self.log.log_end_offset:
             self._unflushed_bytes = 0
+        for watcher in self._watchers:
+            watcher.moved(0)
 
     # --- reading
 
@@ -416,6 +404,20 @@ class Partition:
     def stop_waiting(self, waiter: Waiter) -> None:
         self._waiters.pop(waiter, None)
         self._tail_waiters.pop(waiter, None)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell the watcher of everything from now on. It must not come or go while it is told."""
+        if self._watchers is _NOBODY:
+            self._watchers = {}
+        self._watchers[watcher] = None
+
+    def stop_watching(self, watcher: Watcher) -> None:
+        self._watchers.pop(watcher, None)
+
+    def log_start_moved(self) -> None:
+        """Retention has deleted records."""
+        for watcher in self._watchers:
+            watcher.log_start_moved()
 
     # --- changes
 
@@ -494,3 +496,5 @@ class Partition:
         """Let everybody who waits look again: the partition changed or is gone."""
         for waiter in [*self._waiters, *self._tail_waiters]:
             waiter.more_data(0)
+        for watcher in self._watchers:
+            watcher.moved(0)

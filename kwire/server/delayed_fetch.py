@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kwire.chunks import Pieces
-from kwire.cluster.partition import READ_COMMITTED, Partition, Waiter
+from kwire.cluster.partition import READ_COMMITTED, Partition
+from kwire.cluster.waiters import Waiter
 from kwire.protocol.messages.fetch import FetchPartitionData, FetchResponse
-from kwire.server.fetch_sessions import Key
+from kwire.server.session_watch import Key, StableWaiter
 
 if TYPE_CHECKING:
     from kwire.server.apis.fetch import Fetch
@@ -131,6 +132,7 @@ class DelayedFetch:
     def _read(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
         fetch = self._fetch
         while True:
+            fetch.refresh()
             answers = (yield from self._read_large()) if fetch.is_large else fetch.read()
             if not fetch.unchecked:
                 return answers
@@ -152,10 +154,13 @@ class DelayedFetch:
             yield
 
     def _watch(self, partitions: Sequence[Partition]) -> None:
+        if (session := self._fetch.watching_session) is not None:
+            session.waiter = self
+            return
         is_follower = self._fetch.replica_id >= 0
         is_committed = self._fetch.request.isolation_level == READ_COMMITTED and not is_follower
         for partition in partitions:
-            waiter: Waiter = _StableWaiter(self, partition) if is_committed else self
+            waiter: Waiter = StableWaiter(self, partition) if is_committed else self
             self._waiters.append((partition, waiter))
             partition.wait(waiter, for_tail=is_follower)
 
@@ -175,27 +180,8 @@ class DelayedFetch:
         self._fetch.output.fulfil(self._promised)  # of what is not answered
         if self._timer is not None:
             self._timer.cancel()
+        if (session := self._fetch.watching_session) is not None and session.waiter is self:
+            session.waiter = None
         for partition, waiter in self._waiters:
             partition.stop_waiting(waiter)
         self._waiters = []  # else this object, the answer with it, would stay until cycles are collected
-
-
-class _StableWaiter:
-    """Tells a read of committed records of what it may see: nothing while a transaction is open, then all at once."""
-
-    __slots__ = ("_delayed", "_hides", "_partition", "_seen")
-
-    def __init__(self, delayed: DelayedFetch, partition: Partition) -> None:
-        self._delayed = delayed
-        self._partition = partition
-        self._seen = partition.end_offset(READ_COMMITTED)
-        self._hides = self._seen < partition.high_watermark
-
-    def more_data(self, size: int) -> None:
-        end = self._partition.end_offset(READ_COMMITTED)
-        has_moved, self._seen = end != self._seen, end
-        hid, self._hides = self._hides, end < self._partition.high_watermark
-        if size == 0 or not (hid or self._hides):
-            self._delayed.more_data(size)
-        elif has_moved:
-            self._delayed.look()

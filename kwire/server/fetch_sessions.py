@@ -11,6 +11,9 @@ A request names a session and an epoch:
                       the session has are fetched; the answer has those with data, an error, or a high watermark or
                       log start that moved
 
+An incremental fetch of a consumer looks only at the partitions of its session that it names, that have moved since it
+was last told of them (session_watch.py), or of which it was not told all.
+
 When there is no room, a session gives way that was idle for long; else one that a new one is worth more than, as in
 Kafka: any of a consumer to a follower, and whoever has been here for long to one with more partitions. A follower's
 never gives way to a consumer: without it, each of its fetches would name all that it follows.
@@ -18,29 +21,32 @@ never gives way to a consumer: without it, each of its fetches would name all th
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import asyncio
+from collections import OrderedDict, deque
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from uuid import UUID
 
 from kwire.chunks import Pieces
+from kwire.cluster.partition import READ_COMMITTED, Partition
 from kwire.cluster.topic_names import NAME_LENGTH_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, SESSION_ID_MAX, next_epoch
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData, FetchRequest
 from kwire.seams import Chance, Clock
+from kwire.server.session_watch import Key, SessionWaiter, SessionWatch
 
 PARTITIONS_MAX = 200_000
-"""Partitions remembered over all sessions: about 300 bytes each."""
+"""Partitions remembered over all sessions: about 300 bytes each, of a consumer 700."""
 EVICTION_MS = 120_000
 """A session idle for longer may be dropped for any new one; one in use that was opened longer ago, for a larger one."""
 
-Key = tuple[str | UUID, int]
-"""(topic name, or topic id from version 13 on; partition index)"""
 Asked = tuple[Key, FetchPartition]
 CONCLUDED_AT_ONCE = 1024
 """Partitions of an answer that a session takes note of in one step."""
+UNWATCHED_AT_ONCE = 512
+"""Partitions of an ended session that forget it in one step."""
 _NO_NAMES: Mapping[UUID, str] = MappingProxyType({})
 
 
@@ -49,6 +55,8 @@ class SessionPartition:
     """What a session knows of a partition: what the client asked for and what it was last told."""
 
     request: FetchPartition
+    watch: SessionWatch | None = None
+    """Of a partition that an incremental fetch of a consumer has looked at."""
     topic: str | None = None
     """The name that a topic id had when it was first asked for; stays when the topic is deleted."""
     high_watermark: int = -1
@@ -59,6 +67,18 @@ class SessionPartition:
         news = bool(data.records) or data.error_code != ErrorCode.NONE or data.diverging_epoch.end_offset >= 0
         news = news or data.preferred_read_replica >= 0
         return news or self.high_watermark != data.high_watermark or self.log_start_offset != data.log_start_offset
+
+    def has_all(self, data: FetchPartitionData, *, is_committed: bool) -> bool:
+        """Return whether an answer says all that there is: nothing new is to be told before the partition moves."""
+        end = data.last_stable_offset if is_committed else data.high_watermark
+        is_plain = data.error_code == ErrorCode.NONE and data.diverging_epoch.end_offset < 0
+        return is_plain and data.preferred_read_replica < 0 and not data.records and self.request.fetch_offset >= end
+
+    def unwatch(self) -> None:
+        """The session has it no more, or looks at it in another way."""
+        if self.watch is not None:
+            self.watch.partition.stop_watching(self.watch)
+            self.watch = None
 
     def tell(self, data: FetchPartitionData) -> bool:
         """Whether an answer must carry this partition; remembers what it says."""
@@ -81,6 +101,12 @@ class FetchSession:
     created_ms: float
     last_used_ms: float
     partitions: OrderedDict[Key, SessionPartition] = field(default_factory=OrderedDict)
+    is_committed: bool = False
+    """How its last fetch read."""
+    unsettled: dict[Key, bool] = field(default_factory=dict)
+    """Of a consumer: what its next fetch looks at, and whether that has moved since it was last looked at."""
+    waiter: SessionWaiter | None = None
+    """A fetch that waits for one of them to move."""
 
     to_come: int = 0
     """Partitions that it is yet to be given, while it is opened in pieces."""
@@ -88,6 +114,36 @@ class FetchSession:
     @property
     def is_follower(self) -> bool:
         return self.follower is not None
+
+    def look_at(self, key: Key, partition: Partition) -> None:
+        """Note that a partition is read now: what happens to it from now on unsettles it again."""
+        self.unsettled[key] = False
+        known = self.partitions.get(key)
+        if known is None or (known.watch is not None and known.watch.is_of(partition, self.is_committed)):
+            return
+        known.unwatch()
+        known.watch = SessionWatch(self, key, partition, is_committed=self.is_committed)
+        partition.watch(known.watch)
+
+    def unsettle(self, key: Key) -> None:
+        self.unsettled[key] = True
+
+    def more_data(self, size: int) -> None:
+        if self.waiter is not None:
+            self.waiter.more_data(size)
+
+    def look(self) -> None:
+        if self.waiter is not None:
+            self.waiter.look()
+
+    def told(self, key: Key, known: SessionPartition, data: FetchPartitionData) -> None:
+        """Note what an answer has told of a partition. One with records goes behind the others."""
+        if data.records:
+            self.partitions.move_to_end(key)
+            if key in self.unsettled:
+                self.unsettled[key] = self.unsettled.pop(key)
+        elif self.unsettled.get(key) is False and known.has_all(data, is_committed=self.is_committed):
+            del self.unsettled[key]
 
     @property
     def size(self) -> int:
@@ -105,6 +161,20 @@ class FetchPlan:
     follower: tuple[int, int] | None = None
     named: Container[Key] = ()
     """What an incremental request names: the rest is fetched as before."""
+    is_selective: bool = False
+    """Whether only those partitions of the session are fetched that may have something new."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return not self.partitions and self.session is None
+
+    def refresh(self) -> None:
+        """Take those in that have moved meanwhile."""
+        if self.is_selective:
+            assert self.session is not None
+            known = self.session.partitions
+            self.partitions = [(key, known[key].request) for key in self.session.unsettled if key in known]
 
     def name_before(self, key: Key) -> str | None:
         """The name by which the session knows a topic id that is unknown by now."""
@@ -121,6 +191,12 @@ def _may_be_kept(request: FetchRequest) -> bool:
     return all(len(topic.topic) <= NAME_LENGTH_MAX for topic in request.topics)
 
 
+def _forget(session: FetchSession, key: Key) -> None:
+    session.unsettled.pop(key, None)
+    if (known := session.partitions.pop(key, None)) is not None:
+        known.unwatch()
+
+
 class FetchSessions:
     """All sessions of a broker, the least recently used first."""
 
@@ -129,6 +205,8 @@ class FetchSessions:
         self._chance = chance
         self._clock = clock
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._ended: deque[FetchSession] = deque()
+        """Those that partitions still tell."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -145,45 +223,54 @@ class FetchSessions:
         replica_id = max(request.replica_id, request.replica_state.replica_id)
         follower = (replica_id, request.replica_state.replica_epoch) if replica_id >= 0 else None
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._end(request.session_id)
             unique = list(dict(named).items())
             wants_session = request.session_epoch == INITIAL_EPOCH and _may_be_kept(request)
             return FetchPlan(partitions=unique, wants_session=wants_session, follower=follower)
         session = self._checked(request, uses_topic_ids=uses_topic_ids)
         if not _may_be_kept(request):
-            del self._sessions[session.session_id]
+            self._end(session.session_id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         for key, partition in named:
             known = session.partitions.get(key)
+            if not session.is_follower:
+                session.unsettle(key)
             if known is None:
                 session.partitions[key] = SessionPartition(request=partition, topic=_name(key, topic_names))
             else:
                 known.request = partition
-                if follower is not None:  # it may have cut its log back, and dropped what the last answer said
+                if session.is_follower:  # it may have cut its log back, and dropped what the last answer said
                     known.high_watermark = -1
         if named:
             self._check_size(session)
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
-                session.partitions.pop((topic.topic_id if uses_topic_ids else topic.topic, index), None)
+                _forget(session, (topic.topic_id if uses_topic_ids else topic.topic, index))
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._end(session.session_id)
             return FetchPlan(partitions=list(dict(named).items()))
         session.epoch = next_epoch(session.epoch)
         session.last_used_ms = self._clock.monotonic_ms()
         self._sessions.move_to_end(session.session_id)
-        return FetchPlan(
-            partitions=[(key, known.request) for key, known in session.partitions.items()],
-            session=session,
-            named={key for key, _ in named},
-        )
+        plan = FetchPlan(partitions=[], session=session, named={key for key, _ in named})
+        # Which replica is closest to a consumer may change without a change of the partition here.
+        plan.is_selective = not (session.is_follower or request.rack_id)
+        if plan.is_selective:
+            is_committed = request.isolation_level == READ_COMMITTED
+            if session.is_committed != is_committed:
+                session.is_committed = is_committed
+                session.unsettled = dict.fromkeys(session.partitions, True)
+            plan.refresh()
+        else:
+            plan.partitions = [(key, known.request) for key, known in session.partitions.items()]
+        return plan
 
     def _check_size(self, session: FetchSession) -> None:
         """A session that grew too large is dropped: its client begins anew, without one."""
         if session.is_follower:
             self._crowd_out_consumers(0)
         if self._partition_count() > PARTITIONS_MAX:
-            del self._sessions[session.session_id]
+            self._end(session.session_id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
     def _partition_count(self) -> int:
@@ -218,10 +305,10 @@ class FetchSessions:
         news = []
         for number, (key, data) in enumerate(answers, 1):
             known = session.partitions.get(key)
-            if known is not None and known.tell(data):
-                news.append((key, data))
-                if data.records:
-                    session.partitions.move_to_end(key)
+            if known is not None:
+                if known.tell(data):
+                    news.append((key, data))
+                session.told(key, known, data)
             if number % CONCLUDED_AT_ONCE == 0:
                 yield
         return session.session_id, news
@@ -262,6 +349,8 @@ class FetchSessions:
             known = SessionPartition(request=requests[key], topic=_name(key, topic_names))
             known.tell(data)
             session.partitions[key] = known
+            if not session.is_follower:
+                session.unsettle(key)
             session.to_come -= 1
             if number % CONCLUDED_AT_ONCE == 0:
                 yield
@@ -275,7 +364,7 @@ class FetchSessions:
             if session.follower is not None and session.follower[0] == broker_id and session.follower[1] < broker_epoch
         ]
         for session_id in ended:
-            del self._sessions[session_id]
+            self._end(session_id)
 
     def _make_room(self, size: int, *, is_follower: bool) -> bool:
         """Have a slot, and room for so many partitions; False if too little gives way."""
@@ -291,7 +380,7 @@ class FetchSessions:
         if staying + size > PARTITIONS_MAX:
             return False
         if yielding is not None:
-            del self._sessions[yielding.session_id]
+            self._end(yielding.session_id)
         if is_follower:
             self._crowd_out_consumers(size)
         return True
@@ -325,7 +414,29 @@ class FetchSessions:
             if excess <= 0:
                 return
             excess -= session.size
-            del self._sessions[session.session_id]
+            self._end(session.session_id)
+
+    def _end(self, session_id: int) -> None:
+        """Forget a session, if there is one. A fetch that waits is answered with what it has."""
+        session = self._sessions.pop(session_id, None)
+        if session is None:
+            return
+        session.more_data(0)
+        if any(known.watch is not None for known in session.partitions.values()):
+            self._ended.append(session)
+            if len(self._ended) == 1:
+                asyncio.get_running_loop().call_soon(self._unwatch_some)
+
+    def _unwatch_some(self) -> None:
+        """Take ended sessions apart, in turns with others."""
+        for _ in range(UNWATCHED_AT_ONCE):
+            while self._ended and not self._ended[0].partitions:
+                self._ended.popleft()
+            if not self._ended:
+                return
+            _, known = self._ended[0].partitions.popitem()
+            known.unwatch()
+        asyncio.get_running_loop().call_soon(self._unwatch_some)
 
     def _consumers(self) -> list[FetchSession]:
         return [session for session in self._sessions.values() if not session.is_follower]

@@ -85,7 +85,11 @@ class Housekeeping:
             await asyncio.sleep(interval_ms / 1000.0)
 
     def _apply_retention(self, log: PartitionLog) -> None:
+        before = log.log_start_offset
         self._logs.apply_retention(log, self._high_watermark_of(log))
+        partition = self._partitions.get(log.topic, log.partition)
+        if partition is not None and log.log_start_offset != before:
+            partition.log_start_moved()
 
     def _high_watermark_of(self, log: PartitionLog) -> int:
         partition = self._partitions.get(log.topic, log.partition)

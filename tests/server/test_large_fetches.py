@@ -63,8 +63,6 @@ def test_others_have_their_turn_between_large_fetches(data_dir: Path, monkeypatc
 
     with RunningBroker(data_dir) as broker, broker.client() as client:
         topic, _ = create_topic(client, COUNT)
-        session_id = client.ask(large(topic, (0, 0)), 12).session_id
-        assert session_id
 
         def count() -> None:
             nonlocal turn
@@ -74,7 +72,7 @@ def test_others_have_their_turn_between_large_fetches(data_dir: Path, monkeypatc
 
         monkeypatch.setattr(FetchSessions, "conclude", noted)
         broker.call(count)
-        requests = [large("", (session_id, epoch), count=0) for epoch in range(1, 21)]
+        requests = [large(topic) for _ in range(20)]
         first = client.correlation_id + 1
         client.send_bytes(b"".join(client.frame(request, 12) for request in requests))
         for number, request in enumerate(requests, first):

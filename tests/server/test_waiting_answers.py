@@ -135,6 +135,7 @@ class Fetch:
         self.promised = 0
         self.output = SimpleNamespace(promise=self.promise, fulfil=lambda size: self.promise(-size))
         self.is_large = False
+        self.watching_session = None
         self.reads = 0
         self.unchecked: list[Any] = []
         self.error: Exception | None = None
@@ -148,7 +149,7 @@ class Fetch:
     def will_wait(self) -> None:
         pass
 
-    goes_on = will_wait
+    goes_on = refresh = will_wait
 
     @property
     def need_not_wait(self) -> bool:

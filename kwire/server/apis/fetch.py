@@ -36,9 +36,10 @@ from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
 from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
-from kwire.server.fetch_sessions import Asked, FetchPlan, Key
+from kwire.server.fetch_sessions import Asked, FetchPlan, FetchSession
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
+from kwire.server.session_watch import Key
 
 logger = logging.getLogger("kwire.server.fetch")
 
@@ -75,7 +76,7 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
         delayed = DelayedFetch(fetch)
         delayed.read_in_pieces()
         return delayed.future
-    if fetch.need_not_wait or not plan.partitions:
+    if fetch.need_not_wait or plan.is_empty:
         return fetch.conclude(answers)
     delayed = DelayedFetch(fetch)
     delayed.wait()
@@ -157,6 +158,15 @@ class Fetch:
     def is_large(self) -> bool:
         """Whether it is read in pieces."""
         return len(self._plan.partitions) > PARTITIONS_AT_ONCE
+
+    @property
+    def watching_session(self) -> FetchSession | None:
+        """The session that hears of its partitions, so that the fetch need not."""
+        return self._plan.session if self._plan.is_selective else None
+
+    def refresh(self) -> None:
+        """Take in what has moved since the last look."""
+        self._plan.refresh()
 
     @property
     def output(self) -> OutputMemory:
@@ -307,6 +317,9 @@ class Fetch:
         try:
             partition = self._find(key)
             self.partitions.append(partition)
+            if self._plan.is_selective:
+                assert self._plan.session is not None
+                self._plan.session.look_at(key, partition)
             partition.check_epoch(asked.current_leader_epoch)
             return self._read_partition(partition, asked, remaining)
         except KafkaError as error:

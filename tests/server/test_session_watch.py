@@ -1,0 +1,282 @@
+"""An incremental fetch looks at what has moved only, and tells what one tells that looks at everything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartition, FetchRequest, FetchTopic
+from tests.log.support import batch as transactional_batch
+from tests.log.support import marker
+from tests.support.raw_client import RawClient
+from tests.support.requests import batch, create_topic, produce, unique
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
+
+VERSION = 12
+COUNT = 5
+
+
+class Consumer:
+    """One session over a connection of its own. With a rack it is told of closer replicas, and all is looked at."""
+
+    def __init__(self, client: RawClient, *, rack_id: str = "") -> None:
+        self.client = client
+        self.rack_id = rack_id
+        self.session_id = self.epoch = 0
+
+    def request(
+        self,
+        offsets: dict[tuple[str, int], int],
+        *,
+        forgotten: list[tuple[str, int]] = [],  # noqa: B006 not changed
+        isolation_level: int = READ_UNCOMMITTED,
+        max_wait_ms: int = 0,
+        max_bytes: int = 1 << 26,
+    ) -> FetchRequest:
+        return FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=isolation_level,
+            session_id=self.session_id,
+            session_epoch=self.epoch,
+            topics=[
+                FetchTopic(
+                    topic=topic,
+                    partitions=[FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)],
+                )
+                for (topic, index), offset in offsets.items()
+            ],
+            forgotten_topics_data=[FetchForgottenTopic(topic=topic, partitions=[index]) for topic, index in forgotten],
+            rack_id=self.rack_id,
+        )
+
+    def take(self, request: FetchRequest) -> dict[tuple[str, int], Any]:
+        answer = self.client.receive(request, VERSION)
+        assert answer.error_code == 0
+        self.session_id, self.epoch = answer.session_id, self.epoch + 1
+        return {(topic.topic, each.partition_index): each for topic in answer.responses for each in topic.partitions}
+
+    def fetch(self, offsets: dict[tuple[str, int], int], **more: Any) -> dict[tuple[str, int], Any]:
+        request = self.request(offsets, **more)
+        self.client.send_bytes(self.client.frame(request, VERSION))
+        return self.take(request)
+
+
+class World:
+    """A broker whose partitions change in every way that a consumer may hear of, by chance."""
+
+    def __init__(self, broker: RunningBroker, client: RawClient, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.broker = broker
+        self.client = client
+        self.topics = [create_topic(client, 2, name=unique())[0] for _ in range(COUNT)]
+        self.open: dict[tuple[str, int], int] = {}
+        self.producers = 1000 * seed
+
+    def key(self) -> tuple[str, int]:
+        return self.chance.choice(self.topics), self.chance.randrange(2)
+
+    def partition(self, key: tuple[str, int]) -> Any:
+        return self.broker.server.services.partitions.get(*key)
+
+    def change(self) -> None:
+        what = self.chance.choice([self.write, self.write, self.begin, self.end, self.cut, self.retain, self.make_anew])
+        what()
+
+    def write(self) -> None:
+        produce(self.client, self.key()[0], batch(b"v"), partition=self.chance.randrange(2))
+
+    def begin(self) -> None:
+        key = self.key()
+        if key not in self.open:
+            self.producers += 1
+            self.open[key] = self.producers
+            sent = transactional_batch(
+                b"t", producer_id=self.producers, producer_epoch=0, sequence=0, transactional=True
+            )
+            self.broker.call(lambda: self.partition(key).append(sent, -1))
+
+    def end(self) -> None:
+        if self.open:
+            key = self.chance.choice(list(self.open))
+            producer_id = self.open.pop(key)
+            ending = bytes(marker(producer_id, 0, commit=self.chance.random() < 0.5))
+            self.broker.call(lambda: self.partition(key).append_marker(ending, producer_id, 0, transaction_version=0))
+
+    def cut(self) -> None:
+        """As DeleteRecords does."""
+        key = self.key()
+        self.broker.call(lambda: self.partition(key).delete_records_before(-1))
+
+    def retain(self) -> None:
+        """As retention does: nobody is told at once."""
+        key = self.key()
+
+        def move() -> None:
+            partition = self.partition(key)
+            log = partition.log
+            log.delete_records_before(min(log.log_start_offset + 1, partition.high_watermark))
+            partition.log_start_moved()
+
+        self.broker.call(move)
+
+    def make_anew(self) -> None:
+        """Its name stays; clients of this version know no ids."""
+        if self.chance.random() < 0.3:
+            topic = self.chance.choice(self.topics)
+            self.client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000), 6)
+            self.open = {key: producer for key, producer in self.open.items() if key[0] != topic}
+            if self.chance.random() < 0.7:
+                create_topic(self.client, 2, name=topic)
+            else:
+                self.topics[self.topics.index(topic)] = create_topic(self.client, 2, name=unique())[0]
+
+
+@pytest.fixture
+def two(broker: RunningBroker) -> Iterator[tuple[Consumer, Consumer]]:
+    with broker.client() as one, broker.client() as other:
+        yield Consumer(one), Consumer(other, rack_id="a-rack")
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_it_tells_what_one_tells_that_looks_at_everything(
+    broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer], seed: int
+) -> None:
+    world = World(broker, client, seed)
+    chance = world.chance
+    offsets = {(topic, index): 0 for topic in world.topics for index in range(2)}
+    news: dict[tuple[str, int], int] = dict(offsets)
+    isolation_level = READ_UNCOMMITTED
+    told = 0
+    for _ in range(150):
+        for _ in range(chance.randrange(3)):
+            world.change()
+        if chance.random() < 0.1:
+            isolation_level = READ_COMMITTED - isolation_level
+        forgotten = [key for key in offsets if chance.random() < 0.02]
+        for key in forgotten:
+            del offsets[key]
+            news.pop(key, None)
+        if chance.random() < 0.1:
+            key = world.key()
+            offsets[key] = news[key] = 0
+        if not offsets:
+            continue
+        answers = [each.fetch(news, forgotten=forgotten, isolation_level=isolation_level) for each in two]
+        assert answers[0] == answers[1]
+        told += len(answers[0])
+        news = {}
+        for key, data in answers[0].items():
+            partition = world.partition(key)
+            if data.error_code == 0 and data.records and chance.random() < 0.8 and partition is not None:
+                offsets[key] = news[key] = min(data.high_watermark, data.last_stable_offset)
+            elif data.error_code and chance.random() < 0.5:
+                offsets[key] = news[key] = max(data.log_start_offset, 0)
+    assert told > 100
+
+
+def unsettled(broker: RunningBroker, consumer: Consumer) -> set[Any]:
+    sessions = broker.server.services.fetch_sessions
+    return broker.call(lambda: set[Any](sessions._sessions[consumer.session_id].unsettled))
+
+
+def watchers(broker: RunningBroker, topic: str) -> int:
+    partitions = broker.server.services.partitions
+    return broker.call(lambda: sum(len(partitions.find(topic, index)._watchers) for index in range(COUNT)))
+
+
+def opened(consumer: Consumer, topic: str) -> dict[tuple[str, int], int]:
+    """Its second fetch has looked at all, and found nothing new."""
+    offsets = {(topic, index): 0 for index in range(COUNT)}
+    consumer.fetch(offsets)
+    assert consumer.fetch({}) == {}
+    return offsets
+
+
+def test_nothing_is_looked_at_but_what_has_moved(
+    broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
+) -> None:
+    topic, _ = create_topic(client, COUNT)
+    consumer = two[0]
+    opened(consumer, topic)
+    assert unsettled(broker, consumer) == set()
+    produce(client, topic, batch(b"v"), partition=3)
+    assert unsettled(broker, consumer) == {(topic, 3)}
+    assert set(consumer.fetch({})) == {(topic, 3)}
+    assert set(consumer.fetch({})) == {(topic, 3)}, "as long as the offset stays, so does the data"
+    assert consumer.fetch({(topic, 3): 1}) == {}
+    assert unsettled(broker, consumer) == set()
+
+
+def test_what_had_no_room_is_looked_at_again(client: RawClient, two: tuple[Consumer, Consumer]) -> None:
+    topic, _ = create_topic(client, COUNT)
+    consumer = two[0]
+    opened(consumer, topic)
+    for index in range(COUNT):
+        for _ in range(3):
+            produce(client, topic, batch(bytes(1000)), partition=index)
+    news: dict[tuple[str, int], int] = {}
+    got = dict.fromkeys(range(COUNT), 0)
+    for _ in range(3 * COUNT):
+        answer = consumer.fetch(news, max_bytes=1500)
+        news = {}
+        for (_, index), data in answer.items():
+            if data.records:
+                got[index] += 1
+                news[topic, index] = got[index]
+    assert got == dict.fromkeys(range(COUNT), 3), "each had its turn"
+
+
+@pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
+def test_a_waiting_fetch_hears_of_any_of_them(
+    broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer], isolation_level: int
+) -> None:
+    topic, _ = create_topic(client, COUNT)
+    consumer = two[0]
+    consumer.fetch({(topic, index): 0 for index in range(COUNT)}, isolation_level=isolation_level)
+    consumer.fetch({}, isolation_level=isolation_level)
+    session = broker.server.services.fetch_sessions._sessions[consumer.session_id]
+    for index in (4, 0):
+        request = consumer.request({}, isolation_level=isolation_level, max_wait_ms=600_000)
+        consumer.client.send_bytes(consumer.client.frame(request, VERSION))
+        eventually(lambda: broker.call(lambda: session.waiter is not None), "the fetch waits")
+        produce(client, topic, batch(b"v"), partition=index)
+        assert set(consumer.take(request)) == {(topic, index)}
+        assert broker.call(lambda: session.waiter is None)
+        consumer.fetch({(topic, index): 1}, isolation_level=isolation_level)
+
+
+def test_partitions_forget_a_session_that_ended_or_has_them_no_more(
+    broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
+) -> None:
+    topic, _ = create_topic(client, COUNT)
+    consumer = two[0]
+    opened(consumer, topic)
+    assert watchers(broker, topic) == COUNT
+    consumer.fetch({}, forgotten=[(topic, 2)])
+    assert watchers(broker, topic) == COUNT - 1
+    consumer.epoch = -1
+    consumer.fetch({(topic, 0): 0})
+    eventually(lambda: watchers(broker, topic) == 0, "no partition tells the session")
+
+
+def test_a_fetch_that_waits_in_a_session_that_ends_is_answered(
+    broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
+) -> None:
+    topic, _ = create_topic(client, COUNT)
+    consumer, other = two
+    opened(consumer, topic)
+    request = consumer.request({}, max_wait_ms=600_000)
+    consumer.client.send_bytes(consumer.client.frame(request, VERSION))
+    session = broker.server.services.fetch_sessions._sessions[consumer.session_id]
+    eventually(lambda: broker.call(lambda: session.waiter is not None), "the fetch waits")
+    other.session_id, other.epoch = consumer.session_id, -1
+    other.fetch({(topic, 0): 0})
+    assert consumer.take(request) == {}
