@@ -36,7 +36,7 @@ def begin_flush(log: PartitionLog) -> FlushJob | None:
     """
     log.segments.active.finish()
     log.take_snapshot()
-    return log.begin_flush() if log.has_unsynced else None
+    return log.begin_flush(pins=False) if log.has_unsynced else None
 
 
 def release_files(log: PartitionLog) -> None:

@@ -365,7 +365,7 @@ class PartitionLog:
             or self.leader_epochs.version != self.leader_epochs.durable_version
         )
 
-    def begin_flush(self) -> FlushJob:
+    def begin_flush(self, *, pins: bool = True) -> FlushJob:
         """Write what is only in memory; the job's run() may be called on a worker, finish_flush() must follow it.
 
         Raises DiskFullError if the disk is full: all stays as it was, and a later flush may find space.
@@ -373,7 +373,7 @@ class PartitionLog:
         if self.failure is not None:
             raise self._offline()
         try:
-            return flushing.begin(self)
+            return flushing.begin(self, pins=pins)
         except DiskFullError:
             raise
         except DiskFailure as error:

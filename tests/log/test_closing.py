@@ -2,6 +2,7 @@
 
 import pytest
 
+from kwire.log.disk import RealDisk
 from kwire.log.errors import CorruptLogError, LogClosedError
 from kwire.log.jobs import run_here
 from kwire.log.log_manager import LogManager
@@ -145,6 +146,24 @@ def test_no_log_is_made_from_the_beginning_of_a_close_on(opened, tmp_path):
     with pytest.raises(LogClosedError, match="t-9 is not opened: the broker stops"):
         manager.get_or_create("t", 9, CONFIG, None)
     assert not (tmp_path / "d" / "t-9").exists()
+
+
+def test_a_close_needs_no_more_descriptors_than_the_disk_may_have(opened, tmp_path):
+    disk = RealDisk(open_files_max=4)
+    manager = LogManager([str(tmp_path / "d")], surroundings(disk))
+    log = filled(manager).get("t", 0)
+    for _ in range(10):
+        log.roll()
+        log.append(batch(b"a"), leader_epoch=0)
+    for stage in closing(manager):
+        jobs = list(stage)  # all at the same time
+        assert disk.open_files <= 4
+        for job in jobs:
+            job.run()
+            job.finish()
+    assert (tmp_path / "d" / MARKER).exists()
+    manager.close(clean=False)
+    assert values(opened().get("t", 0)) == [b"a"] * 11
 
 
 def reasons(caplog):
