@@ -132,9 +132,11 @@ class LogManager:
         run_here(loading.stages())
         return loading.opened
 
-    def loading(self, config_of: Callable[[str], LogConfig], topic_id_of: TopicIdOf | None = None) -> LogLoading:
-        """The stages that open every partition that is on disk."""
-        return LogLoading(self, self._surroundings, config_of, topic_id_of)
+    def loading(
+        self, config_of: Callable[[str], LogConfig], topic_id_of: TopicIdOf | None = None, *, at_once: int = 1
+    ) -> LogLoading:
+        """The stages that open every partition that is on disk, `at_once` of them at the same time."""
+        return LogLoading(self, self._surroundings, config_of, topic_id_of, at_once)
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         for directory in self.directories:
