@@ -171,10 +171,13 @@ class Partitions:
         for topic_image in image.topics.values():
             self._follow(topic_image, image, may_be_new=not (is_directory_lost or self._logs.any_offline))
 
-    def loading(self, image: MetadataImage) -> Iterator[Stage]:
-        """The stages that open the logs on disk, before start(). The metadata may go on meanwhile."""
+    def loading(self, image: MetadataImage, *, at_once: int = 1) -> Iterator[Stage]:
+        """The stages that open the logs on disk, before start(), `at_once` of them at the same time.
+
+        The metadata may go on meanwhile.
+        """
         config_of = cache(partial(self.config_of, image=image))
-        return self._logs.loading(config_of, partial(_topic_id, image)).stages()
+        return self._logs.loading(config_of, partial(_topic_id, image), at_once=at_once).stages()
 
     def _set_aside(self, log: PartitionLog) -> None:
         place, why = f"{log.topic}-{log.partition}", "not a replica of this broker by the metadata"

@@ -1,8 +1,9 @@
 """Closing logs: one by itself, and all of a broker. A clean close makes them durable, then says so in a file.
 
 Everything that a clean shutdown marker vouches for is durable before the marker is written: first the logs, several at
-once, then the names of their directories, then the checkpoints. A log directory whose disk fails on the way, or in
-which a log could not be flushed, gets no marker, and its next start recovers it.
+once, then the names of their directories, then the checkpoints. All logs refuse appends from the beginning: a request
+that is still under way writes nothing behind a flush. A log directory whose disk fails on the way, or in which a log
+could not be flushed, gets no marker; one line of the log says why, and the next start recovers it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def begin_flush(log: PartitionLog) -> FlushJob | None:
     """
     log.segments.active.finish()
     log.take_snapshot()
-    return log.begin_flush() if log.has_unsynced else None
+    return log.begin_flush(pins=False) if log.has_unsynced else None
 
 
 def release_files(log: PartitionLog) -> None:
@@ -69,8 +70,8 @@ class CloseJob:
         try:
             if self._flush is not None:
                 log.finish_flush(self._flush)
-            if log.log_end_offset > log.recovery_point:  # a request that was under way has written meanwhile
-                closing.leave_unclean(self._directory)
+            if log.log_end_offset > log.recovery_point:  # not all of it was flushed
+                closing.leave_unclean(self._directory, log, f"durable up to {log.recovery_point} only")
         except DiskFailure as failure:
             closing.failed(self._directory, log, failure)
         finally:
@@ -163,20 +164,26 @@ class LogClosing:
         self._clean = clean
         self._broker_epoch = broker_epoch
         self._high_watermarks = high_watermarks
-        self._unclean: set[str] = set()
-        """Paths of log directories that get no marker."""
+        self._unclean: dict[str, str] = {}
+        """By path of a log directory that gets no marker, the first reason."""
         self._names: dict[str, dict[str, None]] = {}
         """By log directory, the directories outside of logs that hold names of new logs and are not synced."""
         self._progress: dict[str, Progress] = {}
 
     def stages(self) -> Iterator[Stage]:
         """Flushes and closes; if the close is clean, then names, checkpoints and markers."""
+        self._manager.is_closing = True
+        for log in self._manager.logs():
+            log.is_closing = True
         for directory in self._manager.directories:
             for future in directory.futures.values():
                 future.close(clean=False)
             if not self._clean:
                 for log in directory.logs.values():
                     log.close(clean=False)
+                if directory.logs:
+                    self._unclean[directory.path] = "the broker failed, or did not start"
+                    self._tell_of_no_marker(directory)
         if self._clean:
             yield self._logs()
             yield self._sync_names()
@@ -199,7 +206,7 @@ class LogClosing:
     def begins(self, directory: LogDirectory, log: PartitionLog) -> bool:
         """Return whether a log can be flushed. A name that it shares with others is synced once for all of them."""
         if log.failure is not None:
-            self._unclean.add(directory.path)
+            self.leave_unclean(directory, log, f"offline: {log.failure}")
             return False
         parent = log.directory.rpartition("/")[0] or "/"
         if parent in log.unsynced_paths:
@@ -209,13 +216,13 @@ class LogClosing:
 
     def failed(self, directory: LogDirectory, log: PartitionLog, failure: DiskFailure) -> None:
         """Note that a log could not be made durable. Unless the disk is full, its directory is offline and says why."""
-        self.leave_unclean(directory)
+        self.leave_unclean(directory, log, f"not flushed: {failure}")
         if isinstance(failure, DiskFullError):
             logger.error("%s-%s is not closed cleanly: %s", log.topic, log.partition, failure)
 
-    def leave_unclean(self, directory: LogDirectory) -> None:
+    def leave_unclean(self, directory: LogDirectory, log: PartitionLog, why: str) -> None:
         """Write no marker into this log directory."""
-        self._unclean.add(directory.path)
+        self._unclean.setdefault(directory.path, f"{log.topic}-{log.partition} is {why}")
 
     def one_more(self, directory: LogDirectory) -> None:
         """Count a log that is closed."""
@@ -235,6 +242,13 @@ class LogClosing:
         for directory in self._manager.directories:
             if self.is_clean(directory):
                 yield MarkerJob(directory, self._disk, self._broker_epoch)
+            else:
+                self._tell_of_no_marker(directory)
+
+    def _tell_of_no_marker(self, directory: LogDirectory) -> None:
+        """Say why the next start recovers this log directory."""
+        why = f"it is offline: {directory.failure}" if directory.is_offline else self._unclean[directory.path]
+        logger.warning("%s gets no clean shutdown marker, and the next start recovers it: %s", directory.path, why)
 
     def is_clean(self, directory: LogDirectory) -> bool:
         """Return whether all that a marker vouches for is durable."""

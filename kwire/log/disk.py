@@ -5,7 +5,7 @@ Everything that the log keeps goes through a Disk, so that a faulty disk can sta
 - append either stores all bytes at the end of the file or leaves the file at its old size and raises;
 - a failed sync is final: the file's pages may be gone, and trying again would prove nothing;
 - replace leaves either the old or the new content behind, whatever happens;
-- DiskFullError says that the device is full and the file is as before; DiskFailure anything else.
+- DiskFullError says that there is no space, or no descriptor, and the file is as before; DiskFailure anything else.
 
 Calls are made on the event loop's thread. A worker may call sync() of a pinned file, whole-file calls (replace, unlink,
 remove_directory, sync_file, sync_directory), and everything of a part() that it was given.
@@ -29,9 +29,10 @@ Data = bytes | bytearray | memoryview
 
 OPEN_FILES_MAX: int = 10_000
 """Upper bound of the default: half of the descriptors of a usual machine, the rest is for connections."""
-OPEN_FILES_LEAST: int = 16
-PARTS_MAX: int = 32
-"""Parts of a disk that are used at the same time, about: each may have this fraction of the open files."""
+PART_FILES_LEAST: int = 4
+"""Open files of one part of a disk: a log has three for each segment."""
+PARTS_MAX: int = 64
+"""Parts of a disk that are used at the same time, whatever the number of open files."""
 
 
 class DiskFailure(Exception):  # noqa: N818 a failure is what it is called everywhere
@@ -45,7 +46,7 @@ class DiskFailure(Exception):  # noqa: N818 a failure is what it is called every
 
 
 class DiskFullError(DiskFailure):
-    """The device is full; the file is as it was before the call."""
+    """The device is full, or no descriptor is left; the file is as it was before the call, which may be tried again."""
 
 
 class DiskFile(Protocol):
@@ -86,8 +87,11 @@ class DiskLock(Protocol):
 class Disk(Protocol):
     """A file system."""
 
-    def part(self) -> Disk:
-        """Return a disk of the same files for one worker: no other thread closes the files that it opens."""
+    def part(self, count: int) -> Disk:
+        """Return a disk of the same files for one worker: no other thread closes the files that it opens.
+
+        `count` parts are used at the same time: together they may have half of the open files.
+        """
 
     def adopt(self, part: Disk) -> None:
         """Make one of this disk and a part, which only this disk's thread uses from now on."""
@@ -139,6 +143,11 @@ def open_files_default() -> int:
     """Descriptors that a process may spend on segments: half of what it may have."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(64, min(OPEN_FILES_MAX, soft // 2 if soft > 0 else OPEN_FILES_MAX))
+
+
+def parts_default() -> int:
+    """Return how many parts of a disk may be used at the same time: each needs some of the open files."""
+    return min(PARTS_MAX, open_files_default() // 2 // PART_FILES_LEAST)
 
 
 class RealFile:
@@ -244,16 +253,26 @@ class RealDisk:
     def __init__(self, open_files_max: int | None = None) -> None:
         self.open_files_max = open_files_default() if open_files_max is None else open_files_max
         self._open: OrderedDict[RealFile, None] = OrderedDict()
+        self._parts_files = 0
+        """Open files that parts may have."""
 
-    def part(self) -> RealDisk:
-        return RealDisk(max(OPEN_FILES_LEAST, self.open_files_max // PARTS_MAX))
+    def part(self, count: int) -> RealDisk:
+        part = RealDisk(max(PART_FILES_LEAST, self.open_files_max // 2 // count))
+        self._parts_files += part.open_files_max
+        return part
 
     def adopt(self, part: Disk) -> None:
         assert isinstance(part, RealDisk)
+        self._parts_files -= part.open_files_max
         self._open.update(part._open)  # noqa: SLF001 the class is its own
         part._open = self._open  # noqa: SLF001
         part.open_files_max = self.open_files_max
-        self._make_room(self.open_files_max + 1)
+        self._make_room(self._own_files_max + 1)
+
+    @property
+    def _own_files_max(self) -> int:
+        """Open files besides those that parts may have."""
+        return max(1, self.open_files_max - self._parts_files)
 
     @property
     def open_files(self) -> int:
@@ -272,7 +291,7 @@ class RealDisk:
 
     def descriptor(self, path: str, flags: int) -> int:
         """Open a file, after room was made for its descriptor."""
-        self._make_room(self.open_files_max)
+        self._make_room(self._own_files_max)
         while True:
             try:
                 return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -316,7 +335,7 @@ class RealDisk:
         try:
             return sorted(os.listdir(directory))
         except OSError as error:
-            raise DiskFailure("list", directory, error) from error
+            raise _failure("list", directory, error) from error
 
     def size(self, path: str) -> int:
         try:
@@ -465,5 +484,5 @@ def _is_held_here(path: str) -> bool:
 
 
 def _failure(operation: str, path: str, error: OSError) -> DiskFailure:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return (DiskFullError if full else DiskFailure)(operation, path, error)
+    may_be_tried_again = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+    return (DiskFullError if may_be_tried_again else DiskFailure)(operation, path, error)

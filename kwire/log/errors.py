@@ -17,7 +17,7 @@ class UncheckedTransactionsError(Exception):
 
 
 class LogClosedError(KafkaError):
-    """The broker stops and has closed the log: what is appended now would not be durable."""
+    """The broker stops and has closed the log, or does not open it: what is appended now would not be durable."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)

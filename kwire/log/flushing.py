@@ -68,8 +68,15 @@ class FlushJob:
         self.epochs_version = epochs_version
         self.truncations = truncations
         self.failure: DiskFailure | None = None
-        for file in files:
-            file.pin()
+        pinned = 0
+        try:
+            for file in files:
+                file.pin()
+                pinned += 1
+        except DiskFailure:
+            for file in files[:pinned]:
+                file.unpin()
+            raise
 
     def run(self) -> None:
         """Sync everything; the first failure ends it and is kept: repeating a failed fsync would prove nothing."""
@@ -90,8 +97,12 @@ class FlushJob:
         self._files = ()
 
 
-def begin(log: PartitionLog) -> FlushJob:
-    """Write what is only in memory and name all that must be synced. Raises DiskFullError, DiskFailure."""
+def begin(log: PartitionLog, *, pins: bool) -> FlushJob:
+    """Write what is only in memory and name all that must be synced. Raises DiskFullError, DiskFailure.
+
+    Files may be renamed or removed during a flush, and are pinned: with several for each segment, they may be many. A
+    log that is being closed keeps its files, and opens one at a time.
+    """
     files: list[DiskFile] = []
     # Names that are not synced: the segments are new, or a recovery may have changed their indexes.
     is_behind = log.log_end_offset > log.recovery_point or log.directory in log.unsynced_paths
@@ -113,6 +124,9 @@ def begin(log: PartitionLog) -> FlushJob:
         paths.append(epochs.path)
     if paths or unsynced:
         paths.append(log.directory)  # last: a name must not become durable before what it stands for
+    if not pins:
+        paths = [*(file.path for file in files), *paths]
+        files = []
     return FlushJob(log.disk, files, paths, number, log.log_end_offset, epochs.version, log.truncations)
 
 

@@ -47,10 +47,9 @@ class OpenJob:
         self._directory = directory
         self._key = key
         world = loading.surroundings
-        self._disk = world.disk.part()
-        own = Surroundings(
-            disk=self._disk, clock=world.clock, chance=world.chance, indexes=IndexMemory(INDEX_BYTES_MAX // 8)
-        )
+        self._disk = world.disk.part(loading.at_once)
+        indexes = IndexMemory(INDEX_BYTES_MAX // max(8, loading.at_once))
+        own = Surroundings(disk=self._disk, clock=world.clock, chance=world.chance, indexes=indexes)
         self._open = directory.opening(key, config, own)
         self._log: PartitionLog | None = None
         self._failure: DiskFailure | KafkaError | None = None
@@ -82,8 +81,11 @@ class LogLoading:
         surroundings: Surroundings,
         config_of: Callable[[str], LogConfig],
         topic_id_of: TopicIdOf | None,
+        at_once: int,
     ) -> None:
         self._manager = manager
+        self.at_once = at_once
+        """How many logs are opened at the same time."""
         self.surroundings = surroundings
         self._config_of = config_of
         self._topic_id_of = topic_id_of

@@ -34,7 +34,7 @@ from kwire.log.closed_logs import ClosedLogs
 from kwire.log.closing import LogClosing
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError, DiskLock
-from kwire.log.errors import CorruptLogError
+from kwire.log.errors import CorruptLogError, LogClosedError
 from kwire.log.files import PendingDeletion
 from kwire.log.flushing import FlushJob
 from kwire.log.future_logs import FutureLogs
@@ -71,6 +71,8 @@ class LogManager:
         self._disk = surroundings.disk
         self._pending: list[tuple[float, list[str]]] = []
         self.directories: list[LogDirectory] = []
+        self.is_closing = False
+        """Whether the broker stops: no log is made or opened any more."""
         self.callbacks: dict[str, tuple[Callable[[DiskFailure], None], Callable[[bool], None]]] = {}
         """By directory, what its logs call when they fail and before they are truncated: one pair for all of them."""
         self.futures = FutureLogs(self, surroundings)
@@ -130,9 +132,11 @@ class LogManager:
         run_here(loading.stages())
         return loading.opened
 
-    def loading(self, config_of: Callable[[str], LogConfig], topic_id_of: TopicIdOf | None = None) -> LogLoading:
-        """The stages that open every partition that is on disk."""
-        return LogLoading(self, self._surroundings, config_of, topic_id_of)
+    def loading(
+        self, config_of: Callable[[str], LogConfig], topic_id_of: TopicIdOf | None = None, *, at_once: int = 1
+    ) -> LogLoading:
+        """The stages that open every partition that is on disk, `at_once` of them at the same time."""
+        return LogLoading(self, self._surroundings, config_of, topic_id_of, at_once)
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         for directory in self.directories:
@@ -162,6 +166,8 @@ class LogManager:
     def _open_somewhere(
         self, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None
     ) -> PartitionLog:
+        if self.is_closing:  # it would not be flushed
+            raise LogClosedError(f"the log of {topic}-{partition} is not opened: the broker stops")
         online = [directory for directory in self.directories if not directory.is_offline]
         if not online:
             raise LogDirectoryError("log.dirs: every log directory is offline")

@@ -100,6 +100,8 @@ class PartitionLog:
         self.last_flush_ms = clock.monotonic_ms()
         self.failure: DiskFailure | CorruptLogError | LogClosedError | None = None
         """Why the log is offline; set once."""
+        self.is_closing = False
+        """Whether the broker stops: appends are refused, flushes are not."""
         self.on_failure: Callable[[DiskFailure], None] | None = None
         """Told once when the log goes offline: its directory goes with it."""
         self.lacks_space = False
@@ -137,7 +139,7 @@ class PartitionLog:
 
         Raises KafkaError with the code that Kafka answers, or DiskFailure; nothing is stored then.
         """
-        if self.failure is not None:
+        if self.failure is not None or self.is_closing:
             raise self._offline()
         if origin in _WITH_OFFSETS:
             return self._append_given_offsets(memoryview(batches), leader_epoch, origin)
@@ -363,7 +365,7 @@ class PartitionLog:
             or self.leader_epochs.version != self.leader_epochs.durable_version
         )
 
-    def begin_flush(self) -> FlushJob:
+    def begin_flush(self, *, pins: bool = True) -> FlushJob:
         """Write what is only in memory; the job's run() may be called on a worker, finish_flush() must follow it.
 
         Raises DiskFullError if the disk is full: all stays as it was, and a later flush may find space.
@@ -371,7 +373,7 @@ class PartitionLog:
         if self.failure is not None:
             raise self._offline()
         try:
-            return flushing.begin(self)
+            return flushing.begin(self, pins=pins)
         except DiskFullError:
             raise
         except DiskFailure as error:
@@ -458,10 +460,7 @@ class PartitionLog:
         self.leader_epochs.begin(epoch, offset)
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
-        """Write partition.metadata; it becomes durable with the first flush, as the data does.
-
-        Of a full disk the one who opens the log tells: it is tried again every second.
-        """
+        """Write partition.metadata, durable with the first flush; the caller logs a full disk, and tries again."""
         path = f"{self.directory}/{PARTITION_METADATA_FILE}"
         self._guard(lambda: self.disk.replace(path, format_partition_metadata(topic_id), sync=False), tells=False)
         self.unsynced_paths.add(path)
@@ -537,4 +536,5 @@ class PartitionLog:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
 
     def _offline(self) -> KafkaError:
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.partition} is offline")
+        state = "closed" if self.is_closing else "offline"
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.partition} is {state}")

@@ -182,11 +182,9 @@ class BrokerServer:
             peers=peers,
             settings_of=node.dynamic_configs.settings_of,
         )
-        await run_stages(
-            self._partitions.loading(self._image()),
-            node.recovery_workers(),
-            at_once=self.config["num.recovery.threads.per.data.dir"],
-        )
+        at_once = recovery_threads(self.config, directories=1)  # they are loaded one after another
+        loading = self._partitions.loading(self._image(), at_once=at_once)
+        await run_stages(loading, node.recovery_workers(at_once), at_once=at_once)
         absent = self._absent({*lost, *self._named_directories()})
         self._tell_of_absent(absent)
         self._partitions.start(node.metadata_log.image, is_directory_lost=bool(absent))
@@ -404,7 +402,8 @@ class BrokerServer:
             broker_epoch=self._lifecycle.broker_epoch,
             high_watermarks=self._housekeeping.high_watermarks(),
         )
-        await run_stages(stages, node.recovery_workers(), at_once=recovery_threads(self.config))
+        at_once = recovery_threads(self.config, directories=len(self.config.log_dirs))
+        await run_stages(stages, node.recovery_workers(at_once), at_once=at_once)
 
 
 def _routable(address: ListenerAddress) -> str:

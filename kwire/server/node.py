@@ -11,7 +11,7 @@ from uuid import UUID
 
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.snapshotting import Snapshotting
-from kwire.log.disk import Disk, RealDisk
+from kwire.log.disk import Disk, RealDisk, parts_default
 from kwire.log.recovery import Surroundings
 from kwire.loop_monitor import LoopMonitor
 from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
@@ -140,14 +140,17 @@ class Node:
         for workers in (self._metadata_workers, self.workers, *self._recovery_workers):
             workers.close()
 
-    def recovery_workers(self) -> Workers:
-        """Workers that open the logs at start, or close them at stop, as many as the configuration says by then."""
-        workers = self._shared_workers or ThreadWorkers(recovery_threads(self.config))
+    def recovery_workers(self, threads: int) -> Workers:
+        """Workers that open the logs at start, or close them at stop."""
+        workers = self._shared_workers or ThreadWorkers(threads)
         self._recovery_workers.append(workers)
         return workers
 
 
-def recovery_threads(config: BrokerConfig) -> int:
-    """Return how many logs are opened or closed at the same time."""
+def recovery_threads(config: BrokerConfig, *, directories: int) -> int:
+    """Return how many logs of so many directories are opened or closed at the same time.
+
+    It is as many as the configuration says by now, but no more than there are descriptors for, and at most PARTS_MAX.
+    """
     per_directory: int = config["num.recovery.threads.per.data.dir"]
-    return per_directory * len(config.log_dirs)
+    return min(per_directory * directories, parts_default())

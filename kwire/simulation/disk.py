@@ -137,7 +137,7 @@ class SimulatedDisk:
             raise failure(operation, path, errno.ENOENT if node is None else errno.ENOTDIR)
         return node
 
-    def part(self) -> SimulatedDisk:
+    def part(self, count: int) -> SimulatedDisk:
         return self
 
     def adopt(self, part: Disk) -> None:

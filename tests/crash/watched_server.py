@@ -43,7 +43,7 @@ class WatchedFile(RealFile):
 class WatchedDisk(RealDisk):
     """Tells of what it changes, call for call of the system."""
 
-    def part(self) -> WatchedDisk:
+    def part(self, count: int) -> WatchedDisk:
         return self
 
     def adopt(self, part: object) -> None:

@@ -16,7 +16,7 @@ class FaultyDisk(RealDisk):
         self.operations: list[tuple[str, str]] = []
         self.fail: Callable[[str, str], DiskFailure | None] = lambda operation, path: None
 
-    def part(self) -> FaultyDisk:
+    def part(self, count: int) -> FaultyDisk:
         return self
 
     def adopt(self, part: object) -> None:

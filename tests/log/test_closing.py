@@ -2,6 +2,8 @@
 
 import pytest
 
+from kwire.log.disk import RealDisk
+from kwire.log.errors import CorruptLogError, LogClosedError
 from kwire.log.jobs import run_here
 from kwire.log.log_manager import LogManager
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -119,18 +121,80 @@ def test_a_log_that_is_closed_takes_no_more_records(opened):
     assert [values(log) for log in opened().logs()] == [[b"a"]] * COUNT
 
 
-def test_what_is_written_while_its_log_is_flushed_keeps_the_marker_away(opened, tmp_path):
+def test_no_log_takes_records_from_the_beginning_of_a_close_on(opened, tmp_path):
+    """A request that is still under way would write behind the flush."""
     manager = filled(opened())
+    refused = []
     for stage in closing(manager):
         for job in stage:
+            for log in manager.logs():  # closed already, being flushed, or not yet begun
+                with pytest.raises(KafkaError, match="is closed") as caught:
+                    log.append(batch(b"late"), leader_epoch=0)
+                refused.append(caught.value.code)
             job.run()
-            log = manager.get("t", 2)
-            if log.failure is None and log.recovery_point == 0:
-                log.append(batch(b"late"), leader_epoch=0)
             job.finish()
-    assert not (tmp_path / "d" / MARKER).exists()
+    assert set(refused) == {ErrorCode.KAFKA_STORAGE_ERROR}
+    assert (tmp_path / "d" / MARKER).exists()
     manager.close(clean=False)
-    assert values(opened().get("t", 2))[0] == b"a"
+    assert [values(log) for log in opened().logs()] == [[b"a"]] * COUNT
+
+
+def test_no_log_is_made_from_the_beginning_of_a_close_on(opened, tmp_path):
+    manager = filled(opened())
+    stages = closing(manager)
+    next(stages)
+    with pytest.raises(LogClosedError, match="t-9 is not opened: the broker stops"):
+        manager.get_or_create("t", 9, CONFIG, None)
+    assert not (tmp_path / "d" / "t-9").exists()
+
+
+def test_a_close_needs_no_more_descriptors_than_the_disk_may_have(opened, tmp_path):
+    disk = RealDisk(open_files_max=4)
+    manager = LogManager([str(tmp_path / "d")], surroundings(disk))
+    log = filled(manager).get("t", 0)
+    for _ in range(10):
+        log.roll()
+        log.append(batch(b"a"), leader_epoch=0)
+    for stage in closing(manager):
+        jobs = list(stage)  # all at the same time
+        assert disk.open_files <= 4
+        for job in jobs:
+            job.run()
+            job.finish()
+    assert (tmp_path / "d" / MARKER).exists()
+    manager.close(clean=False)
+    assert values(opened().get("t", 0)) == [b"a"] * 11
+
+
+def reasons(caplog):
+    """What the log says of directories without a marker."""
+    said = [record.getMessage() for record in caplog.records]
+    return [each for each in said if "gets no clean shutdown marker" in each]
+
+
+def test_the_log_says_once_why_a_directory_gets_no_marker(disk, opened, caplog):
+    manager = filled(opened())
+    root = manager.directories[0].path
+    for partition in (1, 2):
+        manager.get("t", partition).damaged(CorruptLogError("odd bytes"))
+    manager.close(clean=True)
+    (reason,) = reasons(caplog)
+    assert reason.startswith(f"{root} gets no clean shutdown marker, and the next start recovers it: t-1 is offline: ")
+
+
+def test_the_log_says_why_an_offline_directory_gets_no_marker(disk, opened, caplog):
+    manager = filled(opened())
+    root = manager.directories[0].path
+    disk.fail = lambda what, path: broken(what, path) if what == "fsync" and "/t-2/" in path else None
+    manager.close(clean=True)
+    (reason,) = reasons(caplog)
+    assert reason.startswith(f"{root} gets no clean shutdown marker, and the next start recovers it: it is offline: ")
+
+
+def test_the_log_says_that_a_close_without_flushes_leaves_no_marker(opened, caplog):
+    manager = filled(opened())
+    manager.close(clean=False)
+    assert len(reasons(caplog)) == 1
 
 
 def test_a_close_says_its_progress(opened, caplog):

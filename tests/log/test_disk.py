@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kwire.log.disk import DiskFailure, DiskFullError, RealDisk
+from kwire.log.disk import DiskFailure, DiskFullError, RealDisk, parts_default
+from kwire.log.flushing import FlushJob
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.log.faults import FaultyDisk, broken, full
 from tests.log.support import batch, open_at, surroundings, values
@@ -91,6 +92,34 @@ def test_where_others_took_all_descriptors_files_give_theirs_back(tmp_path, monk
     assert disk.open_files == 0
 
 
+def test_a_disk_and_its_parts_have_no_more_descriptors_together_than_it_alone(tmp_path):
+    count = 8
+    disk = RealDisk(open_files_max=64)
+
+    def fill(filled, name):
+        for number in range(64):
+            filled.open(str(tmp_path / f"{name}-{number}"), create=True)
+
+    fill(disk, "before")
+    parts = [disk.part(count) for _ in range(count)]
+    fill(disk, "own")
+    for index, part in enumerate(parts):
+        fill(part, f"part{index}")
+    assert [part.open_files for part in parts] == [4] * count
+    assert disk.open_files + sum(part.open_files for part in parts) == 64
+    for part in parts:
+        disk.adopt(part)
+    fill(disk, "after")
+    assert disk.open_files == 64
+
+
+@pytest.mark.parametrize(("limit", "count"), [(100_000, 64), (256, 16), (20, 8)])
+def test_where_descriptors_are_few_fewer_parts_are_used_at_once(monkeypatch, limit, count):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
+    assert parts_default() == count
+    assert RealDisk().part(count).open_files_max * count <= RealDisk().open_files_max // 2
+
+
 def test_pinned_files_stay_open(tmp_path):
     disk = RealDisk(open_files_max=2)
     pinned = disk.open(str(tmp_path / "pinned"), create=True)
@@ -103,6 +132,23 @@ def test_pinned_files_stay_open(tmp_path):
     pinned.unpin()
     pinned.close()
     assert pinned._descriptor == -1
+
+
+def test_a_flush_that_finds_no_descriptor_leaves_no_file_pinned(tmp_path, monkeypatch):
+    disk = RealDisk()
+    files = [disk.open(str(tmp_path / name), create=True) for name in "ab"]
+    files[1].close()
+
+    def used_up(*_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.open", used_up)
+        files[0].pin()  # or it would be closed for the other one
+        with pytest.raises(DiskFullError, match="Too many open files"):
+            FlushJob(disk, files, [], 1, 0, 0, 0)
+        files[0].unpin()
+    assert [file.pins for file in files] == [0, 0]
 
 
 def test_replace_is_all_or_nothing(tmp_path, monkeypatch):

@@ -1,5 +1,8 @@
 """Opening all logs at start, by workers: what a recovery writes, and what is shared afterwards."""
 
+import errno
+import os
+
 import pytest
 
 from kwire.log.disk import RealDisk
@@ -112,7 +115,7 @@ def test_files_that_a_worker_has_opened_are_counted_with_all_others(opened):
 
 def test_a_part_of_a_disk_keeps_its_files_until_it_is_adopted(tmp_path):
     disk = RealDisk(open_files_max=1)
-    part = disk.part()
+    part = disk.part(1)
     files = [part.open(str(tmp_path / name), create=True) for name in "ab"]
     disk.open(str(tmp_path / "c"), create=True)
     assert (disk.open_files, part.open_files) == (1, 2)
@@ -140,6 +143,24 @@ def test_a_device_that_fails_while_logs_are_opened_takes_all_of_them_offline(dis
     manager = opened()
     assert manager.directories[0].is_offline
     assert all(log.failure is not None for log in manager.logs())
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_log_that_finds_no_descriptor_stays_closed_until_there_is_one(opened, tmp_path, monkeypatch, number):
+    killed(filled(opened()))
+    bad, real = str(tmp_path / "d" / "t-2"), os.open
+
+    def scarce(path, *flags_and_mode):
+        if str(path).startswith(bad):
+            raise OSError(number, os.strerror(number))
+        return real(path, *flags_and_mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.open", scarce)
+        manager = opened(RealDisk())
+    assert not manager.directories[0].is_offline
+    assert [log.partition for log in manager.logs()] == [0, 1, 3]
+    assert values(manager.get_or_create("t", 2, CONFIG, None)) == [b"a"]
 
 
 def test_what_is_loaded_is_not_opened_again(disk, opened):

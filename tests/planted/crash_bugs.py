@@ -48,8 +48,8 @@ def _begin_unnoted(log: PartitionLog, base_offset: int) -> None:
 _BEGIN = flushing.begin
 
 
-def _begin_with_the_active_segment(log: PartitionLog) -> flushing.FlushJob:
-    job = _BEGIN(log)
+def _begin_with_the_active_segment(log: PartitionLog, *, pins: bool) -> flushing.FlushJob:
+    job = _BEGIN(log, pins=True)
     active = log.segments.active.file
     for file in job._files:
         if file is not active:
@@ -58,10 +58,10 @@ def _begin_with_the_active_segment(log: PartitionLog) -> flushing.FlushJob:
     return job
 
 
-def _begin_without_new_names(log: PartitionLog) -> flushing.FlushJob:
+def _begin_without_new_names(log: PartitionLog, *, pins: bool) -> flushing.FlushJob:
     for segment in log.segments.from_offset(0):
         segment.transaction_index.has_new_name = False
-    return _BEGIN(log)
+    return _BEGIN(log, pins=pins)
 
 
 def _make_without_sync(disk: Any, directory: str) -> None:

@@ -6,13 +6,15 @@ import threading
 from pathlib import Path
 
 from kwire.cluster.config_keys import ConfigResourceType
+from kwire.log.large_batches import LargeBatches
+from kwire.protocol.compression import Codec
 from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterableConfig,
     IncrementalAlterConfigsAlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from tests.log.faults import FaultyDisk
-from tests.support.requests import batch, create_topic, produce
+from tests.support.requests import batch, create_topic, produce, produce_request
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
 
@@ -74,6 +76,39 @@ def test_the_quorum_goes_on_while_logs_are_flushed(tmp_path: Path) -> None:
     finally:
         disk.may_sync.set()
         stopping.join()
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+async def enter(large_batches: LargeBatches) -> None:
+    """Take the place of another large batch."""
+    await large_batches.enter()
+
+
+def test_a_request_that_is_under_way_writes_nothing_behind_the_flush_of_a_stop(tmp_path: Path) -> None:
+    """It goes on though its connection was closed, and is not answered: its records are refused."""
+    disk = ThreadNotingDisk()
+    running = RunningBroker(tmp_path / "data", disk=disk)
+    services = running.server.services
+    with running.client() as client:
+        create_topic(client, 1, name="orders", cleanup_policy="compact")
+        assert produce(client, "orders", batch(b"first", key=b"k")).error_code == 0
+        running.start(enter(services.large_batches)).result(30)
+        late = batch(bytes(3 << 20), key=b"k", codec=Codec.GZIP)
+        client.send_bytes(client.frame(produce_request("orders", late), 9))
+        eventually(lambda: running.memory_used > 0, "the batch waits for its turn")
+        log = running.call(lambda: services.partitions.find("orders", 0).log)
+        disk.may_sync.clear()
+        disk.syncs.clear()
+        stopping = threading.Thread(target=running.stop)
+        stopping.start()
+        try:
+            eventually(lambda: any("/orders-" in path for _, path in disk.syncs), "a worker syncs")
+            running.call(services.large_batches.leave)
+            eventually(lambda: running.memory_used == 0, "the request has ended")
+        finally:
+            disk.may_sync.set()
+            stopping.join()
+    assert log.log_end_offset == 1
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 

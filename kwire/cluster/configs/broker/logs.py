@@ -226,7 +226,7 @@ KEYS = (
         default="2",
         check=POSITIVE,
         update=Update.CLUSTER_WIDE,
-        doc="Threads that open and recover logs at start, and flush them at stop.",
+        doc="Threads that open and recover logs at start, and flush them at stop; never more than 64 in all.",
     ),
     ConfigKey(
         name="min.insync.replicas",

@@ -1,0 +1,43 @@
+"""num.recovery.threads.per.data.dir: how many logs are opened at a start, and closed at a stop, at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from kwire.cluster.jobs import run_stages
+from kwire.log.disk import PARTS_MAX
+from kwire.log.jobs import Stage
+from kwire.seams import Workers
+from kwire.server.node import recovery_threads
+from kwire.server.settings.config import make_config
+from tests.support.running import RunningBroker
+
+SETTING = "num.recovery.threads.per.data.dir"
+
+
+@pytest.mark.parametrize(("setting", "directories", "threads"), [(1, 1, 1), (2, 3, 6), (2**31 - 1, 3, PARTS_MAX)])
+def test_they_are_bounded_whatever_is_set(
+    monkeypatch: pytest.MonkeyPatch, setting: int, directories: int, threads: int
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (100_000, 100_000))
+    assert recovery_threads(make_config({SETTING: str(setting)}), directories=directories) == threads
+
+
+def test_a_start_and_a_stop_use_as_many_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lanes: list[int] = []
+
+    async def noted(stages: Iterable[Stage], workers: Workers, *, at_once: int) -> None:
+        lanes.append(at_once)
+        await run_stages(stages, workers, at_once=min(at_once, PARTS_MAX))
+
+    monkeypatch.setattr("kwire.server.broker.run_stages", noted)
+    monkeypatch.setattr("resource.getrlimit", lambda _: (100_000, 100_000))
+    directories = ",".join(str(tmp_path / name) for name in "ab")
+    RunningBroker(tmp_path, {SETTING: "40", "log.dirs": directories}).stop()
+    assert lanes == [40, PARTS_MAX]
+    lanes.clear()
+    RunningBroker(tmp_path, {SETTING: "1000000", "log.dirs": directories}).stop()
+    assert lanes == [PARTS_MAX, PARTS_MAX]
