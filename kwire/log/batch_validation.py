@@ -214,10 +214,10 @@ def ready_batch(
 
     Raises KafkaError REQUEST_TIMED_OUT, which producers retry, if it was validated for another configuration.
     """
-    if isinstance(validated, KafkaError):
-        raise validated.anew()
     if validated is None:
         return validate_batch(batch, check_frame(batch), config, origin, now_ms)
+    if isinstance(validated, KafkaError):
+        raise validated.anew()
     if validated.config is not config:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the topic's configuration changed meanwhile")
     return _stamp(validated.batch, validated.header, config, validated.header.max_timestamp, now_ms)

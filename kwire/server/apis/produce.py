@@ -24,7 +24,6 @@ from kwire.coordinator.transaction.initialising import Producer
 from kwire.log.batch_opening import PACKED_AT_ONCE_BYTES_MAX
 from kwire.log.batch_validation import Validated, ValidatedBatch, check_frame, takes_long, validate_in_steps
 from kwire.log.disk import DiskFailure
-from kwire.log.record_walk import PLAIN_RECORDS_MAX
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -71,9 +70,9 @@ _WITHOUT_LOG_START: Final = frozenset(
 """Refusals that Kafka answers without the start of the log; with all others of an existing partition it comes."""
 _ACKS: Final = (-1, 0, 1)
 APPENDED_AT_ONCE: Final = 128
-"""Batches that are appended in one step of the event loop; 2**RECORDS_AS_BATCH_BITS plain records count as one more."""
-RECORDS_AS_BATCH_BITS: Final = 5
-"""To walk over 32 plain records takes about as long as to append a batch."""
+"""Batches that are appended in one step of the event loop."""
+RECORDS_AS_BATCH: Final = 32
+"""Plain records that count as one more: to walk over them takes about as long as to append a batch."""
 AtGate = tuple[Partition, ProducedPartition, BatchHeader, Validated | None]
 """A batch that begins its transaction in a partition, and what its validation in steps came to."""
 Appended = tuple[list[Append], list[AtGate]]
@@ -132,23 +131,19 @@ def _takes_long(exchange: ProduceExchange, context: RequestContext) -> bool:
             if records is None or len(records) < BATCH_HEADER_BYTES:
                 work += 1
                 continue
-            work += _work(records)
-            is_candidate = (
-                len(records) > PACKED_AT_ONCE_BYTES_MAX
-                or records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK
-                or read_i32_be(records, RECORD_COUNT) > PLAIN_RECORDS_MAX
-            )
+            is_candidate = records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK or len(records) > PACKED_AT_ONCE_BYTES_MAX
             if is_candidate and _is_long(_partition_of(topic, data, context), data, context.services.clock):
                 return True
+            work += _work(records)  # too much for plain records that are too many
     return work > APPENDED_AT_ONCE
 
 
 def _work(records: bytes) -> int:
     """Return as how many batches one counts that is not looked into; plain records are walked over."""
-    if records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
-        return 1
     record_count: int = read_i32_be(records, RECORD_COUNT)
-    return 1 + max(0, record_count >> RECORDS_AS_BATCH_BITS)
+    if record_count < RECORDS_AS_BATCH or records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
+        return 1
+    return 1 + record_count // RECORDS_AS_BATCH
 
 
 def _is_long(partition: Partition | None, data: ProducedPartition, clock: Clock) -> bool:
