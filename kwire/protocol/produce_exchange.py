@@ -12,14 +12,14 @@ tests hold the two against each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be, write_i64_be
 
 from kwire.protocol.codec import Decoder
 from kwire.protocol.error_codes import EncodeError, ProtocolError
-from kwire.protocol.framing import Framer
+from kwire.protocol.framing import Framer, PiecesFramer
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.wire import STRING_BYTES_MAX, read_rest, read_string_length, skip_tags, uuid_from
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 PRODUCED_ELEMENTS_MAX: Final = 10_000
 """Topics and partitions of a request: they are read in one step."""
+FRAMED_AT_ONCE: Final = 128
+"""Partitions of an answer that are written in one step, where it is made in pieces."""
 LOG_START_SINCE: Final = 5
 RECORD_ERRORS_SINCE: Final = 8
 FLEXIBLE_SINCE: Final = 9
@@ -231,44 +233,108 @@ def _count_elements(count: int, smallest: int, rest: int, elements: int) -> int:
     return elements + count
 
 
+def exchange_pieces_framer(version: int) -> PiecesFramer:
+    """What frames the answers of a version in pieces."""
+
+    def frame(correlation_id: int, exchange: ProduceExchange) -> Generator[None, None, list[Buffer]]:
+        out = _begun(correlation_id, exchange, version)
+        for topic in exchange.topics:
+            _begin_topic(out, topic, version)
+            for number, partition in enumerate(topic.partitions, 1):
+                _append_partition(out, partition, version)
+                if number % FRAMED_AT_ONCE == 0:
+                    yield
+            _end_topic(out, version)
+            yield
+        return [_finished(out, exchange, version)]
+
+    return frame
+
+
 def frame_exchange(correlation_id: int, exchange: ProduceExchange, version: int) -> bytes:
     """The answer with its size and header."""
+    out = _begun(correlation_id, exchange, version)
+    for topic in exchange.topics:
+        _begin_topic(out, topic, version)
+        for partition in topic.partitions:
+            _append_partition(out, partition, version)
+        _end_topic(out, version)
+    return _finished(out, exchange, version)
+
+
+def _begun(correlation_id: int, exchange: ProduceExchange, version: int) -> BytesWriter:
+    """The header, and how many topics come."""
     out = BytesWriter()
     write_i32_be(out, 0)  # the size, when it is known
     write_i32_be(out, correlation_id)
     if version < FLEXIBLE_SINCE:
-        _encode(out, exchange, version)
+        write_i32_be(out, len(exchange.topics))
     else:
         out.append(0)
-        _encode_flexible(out, exchange, version)
-    size = len(out) - 4
-    out[0], out[1], out[2], out[3] = size >> 24 & 255, size >> 16 & 255, size >> 8 & 255, size & 255
-    return out.getvalue()
+        _append_varint(out, len(exchange.topics) + 1)
+    return out
 
 
-def _encode(out: BytesWriter, exchange: ProduceExchange, version: int) -> None:
-    write_i32_be(out, len(exchange.topics))
-    for topic in exchange.topics:
+def _begin_topic(out: BytesWriter, topic: ProducedTopic, version: int) -> None:
+    if version >= TOPIC_IDS_SINCE:
+        assert topic.topic_id is not None
+        out.write(topic.topic_id.bytes)
+    elif version >= FLEXIBLE_SINCE:
+        _append_compact_string(out, topic.name)
+    else:
         _append_string(out, topic.name)
+    if version < FLEXIBLE_SINCE:
         write_i32_be(out, len(topic.partitions))
-        for partition in topic.partitions:
-            _append_outcome(out, partition, version)
-            if version >= RECORD_ERRORS_SINCE:
-                write_i32_be(out, len(partition.record_errors))
-                for index, message in partition.record_errors:
-                    write_i32_be(out, index)
-                    _append_string(out, message)
-                _append_string(out, partition.error_message)
-    write_i32_be(out, exchange.throttle_time_ms)
+    else:
+        _append_varint(out, len(topic.partitions) + 1)
 
 
-def _append_outcome(out: BytesWriter, partition: ProducedPartition, version: int) -> None:
+def _append_partition(out: BytesWriter, partition: ProducedPartition, version: int) -> None:
     write_i32_be(out, partition.index)
     write_i16_be(out, partition.error_code)
     write_i64_be(out, partition.base_offset)
     write_i64_be(out, partition.log_append_time_ms)
     if version >= LOG_START_SINCE:
         write_i64_be(out, partition.log_start_offset)
+    if version >= FLEXIBLE_SINCE:
+        _append_errors_flexible(out, partition, version)
+    elif version >= RECORD_ERRORS_SINCE:
+        write_i32_be(out, len(partition.record_errors))
+        for index, message in partition.record_errors:
+            write_i32_be(out, index)
+            _append_string(out, message)
+        _append_string(out, partition.error_message)
+
+
+def _append_errors_flexible(out: BytesWriter, partition: ProducedPartition, version: int) -> None:
+    _append_varint(out, len(partition.record_errors) + 1)
+    for index, message in partition.record_errors:
+        write_i32_be(out, index)
+        _append_compact_string(out, message)
+        out.append(0)
+    _append_compact_string(out, partition.error_message)
+    if partition.current_leader is None or version < LEADERS_SINCE:
+        out.append(0)
+    else:
+        _append_leader(out, partition.current_leader)
+
+
+def _end_topic(out: BytesWriter, version: int) -> None:
+    if version >= FLEXIBLE_SINCE:
+        out.append(0)
+
+
+def _finished(out: BytesWriter, exchange: ProduceExchange, version: int) -> bytes:
+    """The end, and the size in front."""
+    write_i32_be(out, exchange.throttle_time_ms)
+    if version >= FLEXIBLE_SINCE:
+        if not exchange.node_endpoints or version < LEADERS_SINCE:
+            out.append(0)
+        else:
+            _append_endpoints(out, exchange.node_endpoints)
+    size = len(out) - 4
+    out[0], out[1], out[2], out[3] = size >> 24 & 255, size >> 16 & 255, size >> 8 & 255, size & 255
+    return out.getvalue()
 
 
 def _append_string(out: BytesWriter, text: str | None) -> None:
@@ -280,35 +346,6 @@ def _append_string(out: BytesWriter, text: str | None) -> None:
         raise EncodeError(f"a string has {len(data)} bytes")
     write_i16_be(out, len(data))
     out.write(data)
-
-
-def _encode_flexible(out: BytesWriter, exchange: ProduceExchange, version: int) -> None:
-    _append_varint(out, len(exchange.topics) + 1)
-    for topic in exchange.topics:
-        if version >= TOPIC_IDS_SINCE:
-            assert topic.topic_id is not None
-            out.write(topic.topic_id.bytes)
-        else:
-            _append_compact_string(out, topic.name)
-        _append_varint(out, len(topic.partitions) + 1)
-        for partition in topic.partitions:
-            _append_outcome(out, partition, version)
-            _append_varint(out, len(partition.record_errors) + 1)
-            for index, message in partition.record_errors:
-                write_i32_be(out, index)
-                _append_compact_string(out, message)
-                out.append(0)
-            _append_compact_string(out, partition.error_message)
-            if partition.current_leader is None or version < LEADERS_SINCE:
-                out.append(0)
-            else:
-                _append_leader(out, partition.current_leader)
-        out.append(0)
-    write_i32_be(out, exchange.throttle_time_ms)
-    if not exchange.node_endpoints or version < LEADERS_SINCE:
-        out.append(0)
-    else:
-        _append_endpoints(out, exchange.node_endpoints)
 
 
 def _append_leader(out: BytesWriter, leader: tuple[int, int]) -> None:

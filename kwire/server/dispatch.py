@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kwire.chunks import at_once, is_in_pieces
@@ -40,12 +41,17 @@ LARGE_BYTES: Final = 8 * 1024
 """A larger request is read, and answered, in pieces."""
 
 
+ENCODED_AT_ONCE: Final = 512
+"""Elements of an answer that are encoded in one step: some milliseconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class HandWrittenCodec:
     """How an API is read and written that has a codec of its own: both are made per version."""
 
     decoder: Callable[[int], Decoder[Any]]
     framer: Callable[[int], Framer]
+    pieces_framer: Callable[[int], PiecesFramer]
     response: type
     """What the handler returns."""
 
@@ -65,6 +71,8 @@ class Api:
     """The highest version served, where the newest declared one is not stable in 4.3.1."""
     pipelined: bool = False
     """Whether later requests of the connection may start while a future of this one waits for its answer."""
+    elements_of: Callable[[Any], int] | None = None
+    """Counts what an answer lists, if a small request may be answered late with much: then it is encoded in pieces."""
     codec: HandWrittenCodec | None = None
     """What reads and writes bodies in place of the codec that is compiled from `request` and `response`."""
 
@@ -128,7 +136,9 @@ class Route:
 
     def frame_in_pieces(self) -> PiecesFramer:
         if self._frame_in_pieces is None:
-            self._frame_in_pieces = pieces_framer(self.api.response, self.version)
+            codec = self.api.codec
+            make = codec.pieces_framer if codec is not None else partial(pieces_framer, self.api.response)
+            self._frame_in_pieces = make(self.version)
         return self._frame_in_pieces
 
 
@@ -210,7 +220,10 @@ class Dispatcher:
 
     def _answer_later(
         self, route: Route, context: RequestContext, request_bytes: int, response: Any, spent_ms: float
-    ) -> Answered:
+    ) -> Answered | Pieces:
+        elements_of = route.api.elements_of
+        if elements_of is not None and response is not None and elements_of(response) > ENCODED_AT_ONCE:
+            return self._answer_in_pieces(route, context, request_bytes, response, spent_ms)
         if self._quotas.active:
             self._quotas.begin(spent_ms)
         if is_in_pieces(response):  # of a request that is small

@@ -33,7 +33,13 @@ from kwire.cluster.partition import READ_COMMITTED, Partition
 from kwire.cluster.topic_names import NAME_LENGTH_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, SESSION_ID_MAX, next_epoch
-from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData, FetchRequest
+from kwire.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchPartitionData,
+    FetchRequest,
+    FetchResponse,
+)
 from kwire.seams import Chance, Clock
 from kwire.server.session_watch import Key, SessionWaiter, SessionWatch
 
@@ -189,6 +195,28 @@ def _name(key: Key, topic_names: Mapping[UUID, str]) -> str | None:
 def _may_be_kept(request: FetchRequest) -> bool:
     """Names longer than any topic's are not remembered: PARTITIONS_MAX of them would be gigabytes."""
     return all(len(topic.topic) <= NAME_LENGTH_MAX for topic in request.topics)
+
+
+def cannot_be_told(request: FetchRequest) -> FetchResponse:
+    """The answer where a session remembers an epoch from a newer version, which an older one cannot carry."""
+    code = ErrorCode.UNSUPPORTED_VERSION
+    responses = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            partitions=[
+                FetchPartitionData(
+                    partition_index=each.partition,
+                    error_code=code,
+                    high_watermark=-1,
+                    aborted_transactions=[],
+                    records=b"",
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(error_code=code, session_id=request.session_id, responses=responses)
 
 
 def _forget(session: FetchSession, key: Key) -> None:

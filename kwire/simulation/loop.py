@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextvars import Context
 from typing import Any, TypeVar
 
+from kwire.simulation.costs import Costs
 from kwire.simulation.timeline import DeadlockError, Timeline
 
 __all__ = ["WALL_START_MS", "DeadlockError", "ProcessLoop", "VirtualClock", "VirtualLoop", "virtual_loop"]
@@ -48,6 +49,10 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self.name = name
         self.rate = rate
         """Seconds of this loop's clock in one of the timeline."""
+        self.costs: Costs | None = None
+        """What its steps cost; nothing without."""
+        self._busy_until = 0.0
+        """On the timeline: what runs next waits until then."""
         self.failed: Callable[[dict[str, Any]], None] | None = None
         """Told of what a callback raised and nobody caught, as an exception handler of asyncio is."""
         self._start = timeline.now
@@ -66,7 +71,8 @@ class ProcessLoop(asyncio.BaseEventLoop):
     # --- time
 
     def time(self) -> float:
-        now = (self.timeline.now - self._start) * self.rate
+        elapsed = 0.0 if self.costs is None else self.costs.elapsed_seconds
+        now = (self.timeline.now - self._start + elapsed) * self.rate
         self._floor = max(self._floor, now)
         return self._floor
 
@@ -100,6 +106,9 @@ class ProcessLoop(asyncio.BaseEventLoop):
         """Whether the handle may run now; a paused process keeps it for later, a dead one for never."""
         if self._closed:
             return False
+        if self._busy_until > self.timeline.now:
+            self.timeline.at(self._busy_until, self, handle)
+            return False
         if self._held is not None:
             self._held.append(handle)
             return False
@@ -107,6 +116,13 @@ class ProcessLoop(asyncio.BaseEventLoop):
             # Rounding must not show a timer a clock before its time.
             self._floor = max(self._floor, handle.when())
         return True
+
+    def run_handle(self, handle: asyncio.Handle) -> None:
+        """Run it, and be busy for what it costs."""
+        if self.costs is None:
+            handle._run()  # noqa: SLF001 what an event loop is told to call
+        else:
+            self._busy_until = self.timeline.now + self.costs.run(handle)
 
     # --- tasks
 

@@ -26,6 +26,7 @@ from kwire.simulation.chance import SeededChance
 from kwire.simulation.client import WireClient
 from kwire.simulation.clusters import SimulatedCluster, make_cluster
 from kwire.simulation.controllers import SimulatedController, controllers
+from kwire.simulation.costs import Costs
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.loop import ProcessLoop
 from kwire.simulation.machine import Machine
@@ -58,6 +59,7 @@ class Simulation:
         self._kernel = kernel
         self.network = Network(self.timeline, self.chance.child("network"), self.trace.note, kernel)
         self.brokers: dict[str, SimulatedBroker] = {}
+        self._costs: Costs | None = None
         self.is_strict = True
         """Whether an exception that nobody caught ends the run."""
         self._checks: list[Check] = []
@@ -155,6 +157,13 @@ class Simulation:
         with self._machine.lent() if self._machine is not None else nullcontext():
             self.timeline.run(is_over, until=until)
 
+    def charge(self, costs: Costs) -> None:
+        """Have the steps of all processes but the client's cost time from now on."""
+        self._costs = costs
+        for loop in self._loops:
+            if loop not in (self._kernel, self.client.loop):
+                loop.costs = costs
+
     # --- checks
 
     def check_after_each_event(self, check: Check) -> None:
@@ -178,6 +187,7 @@ class Simulation:
     def _started(self, process: Process) -> None:
         """Every process is looked after until the end."""
         process.loop.failed = self._failed
+        process.loop.costs = self._costs
         self._loops.append(process.loop)
 
     def _failed(self, context: dict[str, Any]) -> None:

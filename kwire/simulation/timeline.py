@@ -44,7 +44,7 @@ class Timeline:
         self.after_event: Callable[[], None] | None = None
         """Called after each handle that ran in a process; what it raises ends the run."""
         self._ready: deque[tuple[ProcessLoop, asyncio.Handle]] = deque()
-        self._timers: list[tuple[float, int, ProcessLoop, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, ProcessLoop, asyncio.Handle]] = []
         self._count = 0
         self._cancelled = 0
 
@@ -54,7 +54,7 @@ class Timeline:
         """Run it after what is ready now."""
         self._ready.append((loop, handle))
 
-    def at(self, when: float, loop: ProcessLoop, handle: asyncio.TimerHandle) -> None:
+    def at(self, when: float, loop: ProcessLoop, handle: asyncio.Handle) -> None:
         """Run it when it is time."""
         self._count += 1
         heapq.heappush(self._timers, (when, self._count, loop, handle))
@@ -113,7 +113,7 @@ class Timeline:
             return
         self.loop = loop
         running._set_running_loop(loop)  # noqa: SLF001 what an event loop is told to call
-        handle._run()  # noqa: SLF001 the same
+        loop.run_handle(handle)
         self.events += 1
         self.now += self._step_seconds
         if self.after_event is not None:

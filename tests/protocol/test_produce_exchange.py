@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kwire.chunks import at_once
 from kwire.protocol.codec import decode_prefix, encode
 from kwire.protocol.error_codes import EncodeError, ProtocolError
 from kwire.protocol.framing import encode_response
@@ -31,6 +32,7 @@ from kwire.protocol.produce_exchange import (
     ProduceExchange,
     exchange_decoder,
     exchange_framer,
+    exchange_pieces_framer,
 )
 from kwire.protocol.schema import schema_of
 from tests.protocol.strategies import values
@@ -111,6 +113,7 @@ def test_answers_are_written_as_declared(data: st.DataObject, version: int) -> N
         ]
     correlation_id = data.draw(INT32)
     (frame,) = exchange_framer(version)(correlation_id, exchange)
+    assert at_once(exchange_pieces_framer(version)(correlation_id, exchange)) == [frame]
     assert frame == b"".join(encode_response(correlation_id, response, version))
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.server.apis.fetch import PARTITIONS_AT_ONCE
+from kwire.server.dispatch import ENCODED_AT_ONCE
 from kwire.server.fetch_sessions import FetchSessions
 from tests.support.compiled import replaces_methods
 from tests.support.raw_client import RawClient
@@ -78,3 +80,21 @@ def test_others_have_their_turn_between_large_fetches(data_dir: Path, monkeypatc
         for number, request in enumerate(requests, first):
             assert client.receive(request, 12, correlation_id=number).error_code == 0
         assert len(set(concluded)) == 20
+
+
+def test_a_small_request_may_have_a_large_answer(client: RawClient) -> None:
+    """It is encoded in pieces."""
+    count = ENCODED_AT_ONCE + 100
+    topic, _ = create_topic(client, count)
+    session_id = client.ask(large(topic, (0, 0), count=count), 12).session_id
+    assert session_id
+    produced = [PartitionProduceData(index=index, records=bytes(batch(b"%d" % index))) for index in range(count)]
+    sent = ProduceRequest(acks=1, timeout_ms=5000, topic_data=[TopicProduceData(name=topic, partition_data=produced)])
+    outcomes = client.ask(sent, 9).responses[0].partition_responses
+    assert [(each.index, each.error_code, each.base_offset) for each in outcomes] == [
+        (index, 0, 0) for index in range(count)
+    ]
+    partitions = client.ask(large("", (session_id, 1), count=0), 12).responses[0].partitions
+    assert {each.partition_index: values_in(each.records) for each in partitions} == {
+        index: [b"%d" % index] for index in range(count)
+    }

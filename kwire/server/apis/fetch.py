@@ -36,7 +36,7 @@ from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
 from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
-from kwire.server.fetch_sessions import Asked, FetchPlan, FetchSession
+from kwire.server.fetch_sessions import Asked, FetchPlan, FetchSession, cannot_be_told
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
 from kwire.server.session_watch import Key
@@ -81,28 +81,6 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
     delayed = DelayedFetch(fetch)
     delayed.wait()
     return delayed.future
-
-
-def _cannot_be_told(request: FetchRequest) -> FetchResponse:
-    """A session may remember an epoch from a newer version of the API, whose answer an older one cannot carry."""
-    code = ErrorCode.UNSUPPORTED_VERSION
-    responses = [
-        FetchableTopicResponse(
-            topic=topic.topic,
-            partitions=[
-                FetchPartitionData(
-                    partition_index=each.partition,
-                    error_code=code,
-                    high_watermark=-1,
-                    aborted_transactions=[],
-                    records=b"",
-                )
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return FetchResponse(error_code=code, session_id=request.session_id, responses=responses)
 
 
 class Fetch:
@@ -252,7 +230,7 @@ class Fetch:
         services = self._context.services
         is_old = self._context.version < DIVERGING_EPOCH_SINCE
         if is_old and any(data.diverging_epoch.epoch >= 0 for _, data in answers):
-            return _cannot_be_told(self._request)
+            return cannot_be_told(self._request)
         if services.quotas.active and self.replica_id < 0:
             throttle_ms = services.quotas.fetch_throttle_ms(self._context, lambda: self._answered_bytes(answers))
             if throttle_ms:
@@ -495,4 +473,9 @@ class Fetch:
         return True
 
 
-API = Api(request=FetchRequest, response=FetchResponse, handle=handle)
+API = Api(
+    request=FetchRequest,
+    response=FetchResponse,
+    handle=handle,
+    elements_of=lambda response: sum(len(topic.partitions) for topic in response.responses),
+)

@@ -31,4 +31,9 @@ def _for_version(response: JoinGroupResponse, context: RequestContext) -> JoinGr
     return response
 
 
-API = Api(request=JoinGroupRequest, response=JoinGroupResponse, handle=handle)
+API = Api(
+    request=JoinGroupRequest,
+    response=JoinGroupResponse,
+    handle=handle,
+    elements_of=lambda response: len(response.members),
+)

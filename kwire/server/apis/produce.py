@@ -33,6 +33,7 @@ from kwire.protocol.produce_exchange import (
     ProduceExchange,
     exchange_decoder,
     exchange_framer,
+    exchange_pieces_framer,
 )
 from kwire.protocol.records import BATCH_HEADER_BYTES, CODEC_MASK, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, BatchHeader
 from kwire.seams import Clock
@@ -199,6 +200,7 @@ def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Step
                     name, why = _resolve(topic, context, None)
             if why is not None:
                 _refuse(data, why)
+                work += 1
                 continue
             _append(name, data, exchange, context, waiting, at_gate, validated)
             if validated is not None:
@@ -441,11 +443,12 @@ def _refuse(data: ProducedPartition, error: KafkaError) -> None:
     data.error_message = error.message
 
 
-CODEC = HandWrittenCodec(exchange_decoder, exchange_framer, ProduceExchange)
+CODEC = HandWrittenCodec(exchange_decoder, exchange_framer, exchange_pieces_framer, ProduceExchange)
 API = Api(
     request=ProduceRequest,
     response=ProduceResponse,
     handle=handle,
+    elements_of=lambda exchange: sum(len(topic.partitions) for topic in exchange.topics),
     advertised_min=0,
     pipelined=True,
     codec=CODEC,
