@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kwire.chunks import Pieces
+from kwire.chunks import Pieces, step_line
 from kwire.cluster.partition import READ_COMMITTED, Partition
 from kwire.cluster.waiters import Waiter
 from kwire.protocol.messages.fetch import FetchPartitionData, FetchResponse
@@ -94,7 +95,10 @@ class DelayedFetch:
             self._has_changed = True
         else:
             self._scheduled = True
-            self.future.get_loop().call_soon(self._begin, may_wait)
+            if self._fetch.is_large:
+                step_line().add(partial(self._begin, may_wait))
+            else:
+                self.future.get_loop().call_soon(self._begin, may_wait)
 
     def _begin(self, may_wait: bool) -> None:
         self._has_changed = False
@@ -114,7 +118,7 @@ class DelayedFetch:
             self.future.set_exception(error)
         else:
             self._fetch.will_wait()
-            self.future.get_loop().call_soon(self._go_on, work)
+            step_line().add(partial(self._go_on, work))
 
     def _answer(self, *, may_wait: bool) -> Pieces[FetchResponse | None]:
         """Read again, and return the response; None if it is to wait, as there is too little."""

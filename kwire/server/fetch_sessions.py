@@ -21,14 +21,13 @@ never gives way to a consumer: without it, each of its fetches would name all th
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from uuid import UUID
 
-from kwire.chunks import Pieces
+from kwire.chunks import Pieces, step_line
 from kwire.cluster.partition import READ_COMMITTED, Partition
 from kwire.cluster.topic_names import NAME_LENGTH_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -453,7 +452,7 @@ class FetchSessions:
         if any(known.watch is not None for known in session.partitions.values()):
             self._ended.append(session)
             if len(self._ended) == 1:
-                asyncio.get_running_loop().call_soon(self._unwatch_some)
+                step_line().add(self._unwatch_some)
 
     def _unwatch_some(self) -> None:
         """Take ended sessions apart, in turns with others."""
@@ -464,7 +463,7 @@ class FetchSessions:
                 return
             _, known = self._ended[0].partitions.popitem()
             known.unwatch()
-        asyncio.get_running_loop().call_soon(self._unwatch_some)
+        step_line().add(self._unwatch_some)
 
     def _consumers(self) -> list[FetchSession]:
         return [session for session in self._sessions.values() if not session.is_follower]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 
+from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.schema import schema_of
 from kwire.server.apis import SERVED
+from kwire.server.dispatch import Api
 from kwire.server.network import turns
 from kwire.simulation import Simulation
 from kwire.simulation.costs import LIMIT_SECONDS, SECONDS_PER_LINE, LineCosts
@@ -93,8 +95,19 @@ def test_where_a_step_became_too_long_is_told(busy_loop: tuple[Timeline, Process
     assert costs.longest_seconds > LIMIT_SECONDS
 
 
-def starve(seed: int) -> tuple[LineCosts, float]:
-    """What a broker's steps cost with long requests that are drawn, and the longest wait of another client."""
+Floods = Callable[[random.Random, Known], Iterator[tuple[Api, Any]]]
+"""The requests of each flooding client, one after the other."""
+
+
+def drawn(chance: random.Random, known: Known) -> Iterator[tuple[Api, Any]]:
+    for _ in range(REQUESTS):
+        api, path = chance.choice(LISTS)
+        count = min(ELEMENTS, schema_of(api.request).elements_max // 2)
+        yield api, long_request(api, path, count, known if chance.random() < 0.5 else None)
+
+
+def starve(seed: int, floods: Floods = drawn, clients: int = 1) -> tuple[LineCosts, float]:
+    """What a broker's steps cost with the requests of so many clients, and the longest wait of another one."""
     chance = random.Random(seed)
     costs = LineCosts()
     waits: list[float] = []
@@ -111,10 +124,7 @@ def starve(seed: int) -> tuple[LineCosts, float]:
             return Known(tuple(names), tuple(topic.topic_id for topic in made.topics), ("g",), PARTITIONS)
 
         async def flood(known: Known) -> None:
-            for _ in range(REQUESTS):
-                api, path = chance.choice(LISTS)
-                count = min(ELEMENTS, schema_of(api.request).elements_max // 2)
-                request = long_request(api, path, count, known if chance.random() < 0.5 else None)
+            for api, request in floods(chance, known):
                 with closing(await simulation.connect(broker)) as client, suppress(OSError):  # it may be refused
                     await client.ask(request, api.max_version, seconds=60)
 
@@ -132,7 +142,7 @@ def starve(seed: int) -> tuple[LineCosts, float]:
             simulation.charge(costs)
             is_over = asyncio.Event()
             watching = asyncio.ensure_future(watch(is_over))
-            await flood(known)
+            await asyncio.gather(*(flood(known) for _ in range(clients)))
             is_over.set()
             await watching
 
@@ -143,6 +153,19 @@ def starve(seed: int) -> tuple[LineCosts, float]:
 @pytest.mark.parametrize("seed", [*range(1, 7), 36, 39])
 def test_no_request_starves_another_client(seed: int) -> None:
     costs, longest_wait = starve(seed)
+    assert costs.too_long == []
+    assert longest_wait < PATIENCE_SECONDS
+
+
+@pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FIND_COORDINATOR, ApiKey.FETCH])
+def test_twenty_clients_that_flood_starve_nobody_either(key: ApiKey) -> None:
+    """All of them send at the same time; small requests go before large ones, and their answers leave at once."""
+    api, path = next(each for each in LISTS if each[0].key is key)
+
+    def same(_: random.Random, known: Known) -> Iterator[tuple[Api, Any]]:
+        yield api, long_request(api, path, ELEMENTS // 2, known)
+
+    costs, longest_wait = starve(1, same, clients=20)
     assert costs.too_long == []
     assert longest_wait < PATIENCE_SECONDS
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
-from kwire.chunks import CHUNK, chunks
+from kwire.chunks import CHUNK, chunks, turn
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -34,7 +33,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
             else:
                 accepted.append(topic)
         if len(some) == CHUNK:
-            await asyncio.sleep(0)
+            await turn()
     wishes = [
         (
             topic.name,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Generator, Iterable
 
-from kwire.chunks import CHUNK, chunks, in_turns, mapped
+from kwire.chunks import CHUNK, chunks, in_turns, mapped, turn
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_topics import (
@@ -39,7 +38,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
             else:
                 accepted.append(topic)
         if len(some) == CHUNK:
-            await asyncio.sleep(0)
+            await turn()
     services = of_controller(context)
     quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
     outcomes = await services.controller.create_topics(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from uuid import UUID
 
-from kwire.chunks import CHUNK, chunks
+from kwire.chunks import CHUNK, chunks, turn
 from kwire.cluster.image import TopicImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_topics import (
@@ -37,7 +36,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
             except KafkaError as error:
                 responses.append(_refused(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id), error))
         if len(some) == CHUNK:
-            await asyncio.sleep(0)
+            await turn()
     doomed, twice = _sort(
         found, {topic_id for (name, topic_id), count in repeats.items() if name is None and count > 1}
     )

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kwire.chunks import slices, whole
+from kwire.chunks import slices, turn, whole
 from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.errors import coordinator_error
 from kwire.coordinator.group_coordinator import refused_transactional_commit
@@ -48,7 +48,7 @@ async def _in_slices(request: TxnOffsetCommitRequest, context: RequestContext) -
     begun = []
     for some in slices(request.topics, lambda topic: topic.partitions, _part, COMMITTED_AT_ONCE):
         begun.append(asyncio.ensure_future(whole(_commit(request, some, context))))
-        await asyncio.sleep(0)
+        await turn()
     return TxnOffsetCommitResponse(topics=joined([await each for each in begun]))
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kwire.server.network.listener import Listener
 
 logger = logging.getLogger("kwire.server.network.connection")
-
 _read_size = struct.Struct(">i").unpack_from
 RECEIVE_BUFFER_BYTES = 256 * 1024
 PIPELINE_DEPTH_MAX = 64
@@ -243,6 +242,7 @@ class Connection:
     def _queue(self, frame: bytes) -> None:
         self._frames.append(frame)
         self._store(len(frame), is_whole=True)
+        self._turns.expect(self.share, len(frame))
         if len(self._frames) >= QUEUED_FRAMES_MAX:
             self._read_pauses.add("queue")
 

@@ -22,10 +22,12 @@ import heapq
 from collections.abc import Callable
 from typing import Final, Protocol
 
-TURN_MS: Final = 5.0
+TURN_MS: Final = 2.0
 SHARE_MS: Final = 1.0
 FREE_MS: Final = 10.0
 PIECES_MAX: Final = 8
+BYTES_PER_MS: Final = 10_000
+"""Of a request, about, whose bytes are elements: each of some ten bytes takes a microsecond or two."""
 
 
 class Share:
@@ -123,6 +125,10 @@ class Turns:
             self._is_turn = True
             asyncio.get_running_loop().call_soon(self._turn)
 
+    def expect(self, share: Share, frame_bytes: int) -> None:
+        """A request of so many bytes waits: nothing else may be known of the connection yet."""
+        share.guess_ms = max(share.guess_ms, frame_bytes / BYTES_PER_MS)
+
     def _place(self, client: Client) -> tuple[float, int, Client]:
         share = client.share
         self._line_count += 1
@@ -136,17 +142,19 @@ class Turns:
             return
         now = self._now_ms()
         self._turn_end_ms = now + TURN_MS
-        asyncio.get_running_loop().call_soon(self._turn)
-        while line and now < self._turn_end_ms:
-            client = heapq.heappop(line)[2]
-            share = client.share
-            share.is_in_line = False
-            self._start(share, now)
-            try:
-                client.serve_share()
-            finally:
-                now = self._seen_ms = self._now_ms()
-                self.end(share)
+        try:
+            while line and now < self._turn_end_ms:
+                client = heapq.heappop(line)[2]
+                share = client.share
+                share.is_in_line = False
+                self._start(share, now)
+                try:
+                    client.serve_share()
+                finally:
+                    now = self._seen_ms = self._now_ms()
+                    self.end(share)
+        finally:
+            asyncio.get_running_loop().call_soon(self._turn)  # behind the answers of this turn (outbox.py)
 
     # --- answers in pieces
 

@@ -6,12 +6,11 @@ settings would become. The controller checks the rest.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from kwire.chunks import chunks, in_turns, mapped
+from kwire.chunks import chunks, in_turns, mapped, turn
 from kwire.cluster.config_keys import ConfigResourceType, ConfigType, broker_id_of
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.controller.configs import AlterOperation, Change, changed
@@ -50,7 +49,7 @@ async def sift(
                 refused.append((resource, error))
             else:
                 accepted.append(resource)
-        await asyncio.sleep(0)  # also behind a few: a resource may name thousands of keys
+        await turn()  # also behind a few: a resource may name thousands of keys
     return accepted, refused
 
 

@@ -1,0 +1,75 @@
+"""Work that goes on in steps: one step of all in each turn of the loop, in order."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kwire.chunks import Pieces, in_turns, step_line
+from tests.virtual_loop import virtual_loop
+
+
+def pieces(done: list[str], name: str, count: int) -> Pieces[str]:
+    for number in range(count):
+        done.append(f"{name}{number}")
+        yield
+    return name
+
+
+def test_one_step_of_all_is_done_in_a_turn() -> None:
+    done: list[str] = []
+    most = 0
+
+    async def main() -> None:
+        nonlocal most
+        works = asyncio.gather(*(in_turns(pieces(done, name, 3)) for name in "abcd"))
+        await asyncio.sleep(0)  # each has done its first step
+        assert done == ["a0", "b0", "c0", "d0"]
+        while not works.done():
+            before = len(done)
+            await asyncio.sleep(0)
+            most = max(most, len(done) - before)
+        assert works.result() == ["a", "b", "c", "d"]
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(main())
+    assert most == 1
+    assert done[4:] == ["a1", "b1", "c1", "d1", "a2", "b2", "c2", "d2"]
+
+
+def test_a_step_that_fails_does_not_stop_the_line() -> None:
+    done: list[str] = []
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    async def main() -> None:
+        told: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context["exception"]))
+        step_line().add(fails)
+        step_line().add(lambda: done.append("next"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert [str(error) for error in told] == ["no"]
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(main())
+    assert done == ["next"]
+
+
+def test_who_is_cancelled_leaves_the_line_to_others() -> None:
+    done: list[str] = []
+
+    async def main() -> None:
+        first = asyncio.ensure_future(in_turns(pieces(done, "a", 3)))
+        second = asyncio.ensure_future(in_turns(pieces(done, "b", 3)))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert await second == "b"
+        with pytest.raises(asyncio.CancelledError):
+            await first
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(main())
+    assert done == ["a0", "b0", "b1", "b2"]
