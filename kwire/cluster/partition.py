@@ -259,7 +259,7 @@ class Partition:
         if self._waiters:
             for waiter in list(self._waiters):
                 waiter.more_data(size)
-        for watcher in self._watchers:
+        for watcher in list(self._watchers):
             watcher.moved(size)
 
     # --- followers, as their leader sees them
@@ -378,7 +378,7 @@ class Partition:
         self.log.producers.replicated(self.high_watermark)
         if self.log.recovery_point == self.log.log_end_offset:
             self._unflushed_bytes = 0
-        for watcher in self._watchers:
+        for watcher in list(self._watchers):
             watcher.moved(0)
 
     # --- reading
@@ -406,7 +406,7 @@ class Partition:
         self._tail_waiters.pop(waiter, None)
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell the watcher of everything from now on. It must not come or go while it is told."""
+        """Tell the watcher of everything from now on."""
         if self._watchers is _NOBODY:
             self._watchers = {}
         self._watchers[watcher] = None
@@ -416,7 +416,7 @@ class Partition:
 
     def log_start_moved(self) -> None:
         """Retention has deleted records."""
-        for watcher in self._watchers:
+        for watcher in list(self._watchers):
             watcher.log_start_moved()
 
     # --- changes
@@ -496,5 +496,5 @@ class Partition:
         """Let everybody who waits look again: the partition changed or is gone."""
         for waiter in [*self._waiters, *self._tail_waiters]:
             waiter.more_data(0)
-        for watcher in self._watchers:
+        for watcher in list(self._watchers):
             watcher.moved(0)

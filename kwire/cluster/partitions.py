@@ -119,6 +119,12 @@ class Partitions:
         for partitions in list(self._by_topic.values()):
             yield from list(partitions.values())
 
+    def wake_failed(self) -> None:
+        """Let those look again who wait for partitions whose logs are offline."""
+        for partition in self:
+            if partition.log.failure is not None:
+                partition.wake()
+
     def watch_removals(self, watcher: Callable[[Partition], None]) -> None:
         """Tell the watcher of each partition that this broker has no more."""
         self._removal_watchers.append(watcher)

@@ -28,10 +28,10 @@ def aborted_in(partition: Partition, offset: int, batches: bytes) -> list[Aborte
     ]
 
 
-def is_checked(partition: Partition, offset: int, batches: bytes) -> bool:
-    """Return False while `aborted_in` is to be asked again; each call does a step."""
+def is_checked(partition: Partition, offset: int, end_offset: int) -> bool:
+    """Return False while it is being found out what to skip between two offsets; each call does a step."""
     try:
-        aborted_in(partition, offset, batches)
+        partition.log.aborted_transactions(offset, end_offset)
     except UncheckedTransactionsError:
         return False
     except (KafkaError, DiskFailure):

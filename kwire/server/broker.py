@@ -7,6 +7,7 @@ outlives what uses it. A second process with the same node would be kept out by 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -188,6 +189,8 @@ class BrokerServer:
         absent = self._absent({*lost, *self._named_directories()})
         self._tell_of_absent(absent)
         self._partitions.start(node.metadata_log.image, is_directory_lost=bool(absent))
+        for directory in self._logs.directories:
+            directory.failed = self._directory_failed
         node.broker_tasks.run(PartitionOpening(self._partitions).run())
         node.metadata_log.watch(self._partitions.follow)
         self._replication = Replication(node, self._partitions, peers)
@@ -368,6 +371,10 @@ class BrokerServer:
         return self._services
 
     # --- stop
+
+    def _directory_failed(self) -> None:
+        self._lifecycle.beat_soon()
+        asyncio.get_running_loop().call_soon(self._partitions.wake_failed)  # behind the call that has met it
 
     async def stop(self, *, before_leaving: Callable[[], Awaitable[bool]] | None = None) -> None:
         """Give away what others can lead, stop serving, flush, and leave directories that need no recovery.

@@ -159,7 +159,7 @@ class DelayedFetch:
 
     def _watch(self, partitions: Sequence[Partition]) -> None:
         if (session := self._fetch.watching_session) is not None:
-            session.waiter = self
+            session.waiters[self] = None
             return
         is_follower = self._fetch.replica_id >= 0
         is_committed = self._fetch.request.isolation_level == READ_COMMITTED and not is_follower
@@ -184,8 +184,8 @@ class DelayedFetch:
         self._fetch.output.fulfil(self._promised)  # of what is not answered
         if self._timer is not None:
             self._timer.cancel()
-        if (session := self._fetch.watching_session) is not None and session.waiter is self:
-            session.waiter = None
+        if (session := self._fetch.watching_session) is not None:
+            session.waiters.pop(self, None)
         for partition, waiter in self._waiters:
             partition.stop_waiting(waiter)
         self._waiters = []  # else this object, the answer with it, would stay until cycles are collected

@@ -110,9 +110,10 @@ class FetchSession:
     """How its last fetch read."""
     unsettled: dict[Key, bool] = field(default_factory=dict)
     """Of a consumer: what its next fetch looks at, and whether that has moved since it was last looked at."""
-    waiter: SessionWaiter | None = None
-    """A fetch that waits for one of them to move."""
-
+    waiters: dict[SessionWaiter, None] = field(default_factory=dict)
+    """Fetches that wait for one of them to move: one, unless two connections use the session."""
+    is_over: bool = False
+    """Whether it has ended; a fetch of it may still be under way."""
     to_come: int = 0
     """Partitions that it is yet to be given, while it is opened in pieces."""
 
@@ -122,9 +123,11 @@ class FetchSession:
 
     def look_at(self, key: Key, partition: Partition) -> None:
         """Note that a partition is read now: what happens to it from now on unsettles it again."""
-        self.unsettled[key] = False
         known = self.partitions.get(key)
-        if known is None or (known.watch is not None and known.watch.is_of(partition, self.is_committed)):
+        if known is None or self.is_over:
+            return
+        self.unsettled[key] = False
+        if known.watch is not None and known.watch.is_of(partition, self.is_committed):
             return
         known.unwatch()
         known.watch = SessionWatch(self, key, partition, is_committed=self.is_committed)
@@ -133,13 +136,24 @@ class FetchSession:
     def unsettle(self, key: Key) -> None:
         self.unsettled[key] = True
 
+    def unwatch(self, key: Key) -> None:
+        """A partition is not there, or has told all that the next fetch needs: it tells nothing until it is read."""
+        if (known := self.partitions.get(key)) is not None:
+            known.unwatch()
+
+    def moved(self, key: Key) -> None:
+        """A partition has something new. If no fetch waits for more of it, it need not say so again."""
+        self.unsettle(key)
+        if not self.waiters:
+            self.unwatch(key)
+
     def more_data(self, size: int) -> None:
-        if self.waiter is not None:
-            self.waiter.more_data(size)
+        for waiter in list(self.waiters):
+            waiter.more_data(size)
 
     def look(self) -> None:
-        if self.waiter is not None:
-            self.waiter.look()
+        for waiter in list(self.waiters):
+            waiter.look()
 
     def told(self, key: Key, known: SessionPartition, data: FetchPartitionData) -> None:
         """Note what an answer has told of a partition. One with records goes behind the others."""
@@ -448,6 +462,7 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is None:
             return
+        session.is_over = True
         session.more_data(0)
         if any(known.watch is not None for known in session.partitions.values()):
             self._ended.append(session)

@@ -77,6 +77,7 @@ class LostReplicas:
     def _in_trouble(self, partition: Partition) -> None:
         if partition.is_removed:
             return
+        asyncio.get_running_loop().call_soon(partition.wake)  # behind the call that has met it
         if _is_damaged(partition.log):
             self._replication.stop_following(partition)
         else:  # who follows rests meanwhile (kwire.cluster.replication.fetcher)

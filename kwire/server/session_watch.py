@@ -24,7 +24,7 @@ class SessionWaiter(Protocol):
 class Session(SessionWaiter, Protocol):
     """What a session does about its partitions; it passes on what a waiting fetch is to hear."""
 
-    def unsettle(self, key: Key) -> None:
+    def moved(self, key: Key) -> None:
         """The next fetch is to look at a partition."""
 
 
@@ -50,7 +50,7 @@ class StableWaiter:
 
 
 class SessionWatch:
-    """Told by one partition of a session for as long as the session has it."""
+    """Told by one partition of a session until that has something new, or for as long as a fetch waits."""
 
     __slots__ = ("_is_committed", "_key", "_session", "_waiter", "partition")
 
@@ -66,8 +66,8 @@ class SessionWatch:
         return self.partition is partition and self._is_committed is is_committed
 
     def moved(self, size: int) -> None:
-        self._session.unsettle(self._key)
+        self._session.moved(self._key)
         self._waiter.more_data(size)
 
     def log_start_moved(self) -> None:
-        self._session.unsettle(self._key)
+        self._session.moved(self._key)

@@ -16,7 +16,10 @@ from kwire.log.record_walk import PLAIN_RECORDS_MAX, RECORDS_AT_ONCE
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.log.searching import InPlace, through
+from tests.log.support import batch as transactional_batch
+from tests.server.test_transactions import add, init
 from tests.support.compiled import IS_COMPILED
 from tests.support.raw_client import RawClient
 from tests.support.requests import NOW_MS, batch, create_topic, fetch, produce, produce_request, values_in
@@ -192,3 +195,28 @@ def test_a_plain_batch_is_packed_elsewhere(broker: RunningBroker, client: RawCli
             other.send_bytes(other.frame(request, 9))
             place.wait_for_one()
         assert other.receive(request, 9).responses[0].partition_responses[0].error_code == 0
+
+
+def test_batches_of_a_partition_pass_the_gate_in_their_order(client: RawClient) -> None:
+    """Also where the second is packed anew, which those at the gate wait for."""
+    topic, _ = create_topic(client, compression_type="gzip")
+    producer = init(client)
+    add(client, producer, topic, 0)
+    sent: dict[str, Any] = {
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
+        "transactional": True,
+    }
+    batches = [
+        transactional_batch(b"first", sequence=0, codec=Codec.GZIP, **sent),
+        transactional_batch(*[bytes(1000)] * 100, sequence=1, **sent),
+    ]
+    produced = [PartitionProduceData(index=0, records=bytes(each)) for each in batches]
+    request = ProduceRequest(
+        transactional_id=producer.transactional_id,
+        acks=-1,
+        timeout_ms=5000,
+        topic_data=[TopicProduceData(name=topic, partition_data=produced)],
+    )
+    outcomes = client.ask(request, 9).responses[0].partition_responses
+    assert [(each.error_code, each.base_offset) for each in outcomes] == [(0, 0), (0, 1)]

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED
+from kwire.log.errors import CorruptLogError
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartition, FetchRequest, FetchTopic
 from tests.log.support import batch as transactional_batch
@@ -246,10 +248,10 @@ def test_a_waiting_fetch_hears_of_any_of_them(
     for index in (4, 0):
         request = consumer.request({}, isolation_level=isolation_level, max_wait_ms=600_000)
         consumer.client.send_bytes(consumer.client.frame(request, VERSION))
-        eventually(lambda: broker.call(lambda: session.waiter is not None), "the fetch waits")
+        eventually(lambda: broker.call(lambda: bool(session.waiters)), "the fetch waits")
         produce(client, topic, batch(b"v"), partition=index)
         assert set(consumer.take(request)) == {(topic, index)}
-        assert broker.call(lambda: session.waiter is None)
+        assert broker.call(lambda: not session.waiters)
         consumer.fetch({(topic, index): 1}, isolation_level=isolation_level)
 
 
@@ -276,7 +278,78 @@ def test_a_fetch_that_waits_in_a_session_that_ends_is_answered(
     request = consumer.request({}, max_wait_ms=600_000)
     consumer.client.send_bytes(consumer.client.frame(request, VERSION))
     session = broker.server.services.fetch_sessions._sessions[consumer.session_id]
-    eventually(lambda: broker.call(lambda: session.waiter is not None), "the fetch waits")
+    eventually(lambda: broker.call(lambda: bool(session.waiters)), "the fetch waits")
     other.session_id, other.epoch = consumer.session_id, -1
     other.fetch({(topic, 0): 0})
     assert consumer.take(request) == {}
+
+
+def test_a_partition_tells_a_session_once_that_nobody_waits_in(
+    broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
+) -> None:
+    """Sessions of clients that are gone cost an append nothing."""
+    topic, _ = create_topic(client, COUNT)
+    consumer = two[0]
+    opened(consumer, topic)
+    produce(client, topic, batch(b"v"), partition=1)
+    assert watchers(broker, topic) == COUNT - 1
+    assert unsettled(broker, consumer) == {(topic, 1)}
+    assert set(consumer.fetch({})) == {(topic, 1)}
+    assert watchers(broker, topic) == COUNT, "it is watched again when it is read"
+
+
+def test_what_a_session_had_of_a_deleted_topic_is_let_go(
+    broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
+) -> None:
+    topic, _ = create_topic(client, COUNT)
+    consumer = two[0]
+    opened(consumer, topic)
+    session = broker.server.services.fetch_sessions._sessions[consumer.session_id]
+    client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000), 6)
+    assert broker.call(lambda: [known.watch for known in session.partitions.values()]) == [None] * COUNT
+    assert set(consumer.fetch({})) == {(topic, index) for index in range(COUNT)}
+
+
+def test_a_fetch_under_way_watches_nothing_for_a_session_that_has_ended(
+    broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
+) -> None:
+    topic, _ = create_topic(client, COUNT)
+    consumer, other = two
+    consumer.fetch({(topic, index): 0 for index in range(COUNT)})
+    session = broker.server.services.fetch_sessions._sessions[consumer.session_id]
+    other.session_id, other.epoch = consumer.session_id, -1
+    other.fetch({(topic, 0): 0})
+    partition = broker.server.services.partitions.find(topic, 0)
+    broker.call(lambda: session.look_at((topic, 0), partition))
+    assert watchers(broker, topic) == 0
+
+
+def test_two_connections_that_wait_in_one_session_both_hear(
+    broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
+) -> None:
+    topic, _ = create_topic(client, COUNT)
+    first, second = two
+    second.rack_id = ""
+    opened(first, topic)
+    session = broker.server.services.fetch_sessions._sessions[first.session_id]
+    requests = []
+    for number, consumer in enumerate((first, second), 1):
+        consumer.session_id, consumer.epoch = first.session_id, first.epoch + number - 1
+        requests.append(consumer.request({}, max_wait_ms=600_000))
+        consumer.client.send_bytes(consumer.client.frame(requests[-1], VERSION))
+        eventually(lambda count=number: broker.call(lambda: len(session.waiters)) == count, "the fetch waits")  # type: ignore[misc]
+    produce(client, topic, batch(b"v"), partition=2)
+    for consumer, request in zip((first, second), requests, strict=True):
+        assert set(consumer.take(request)) == {(topic, 2)}
+
+
+def test_a_session_hears_of_a_log_that_is_damaged(
+    broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
+) -> None:
+    topic, _ = create_topic(client, COUNT)
+    consumer = two[0]
+    opened(consumer, topic)
+    partition = broker.server.services.partitions.find(topic, 3)
+    broker.call(lambda: partition.log.damaged(CorruptLogError("a bit")))
+    answer = consumer.fetch({})
+    assert {key: data.error_code for key, data in answer.items()} == {(topic, 3): ErrorCode.KAFKA_STORAGE_ERROR}

@@ -16,6 +16,7 @@ from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import UncheckedTransactionsError
+from kwire.log.lookup import end_offset_of
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import NO_SESSION
 from kwire.protocol.framing import encode_response
@@ -118,9 +119,9 @@ class Fetch:
         self._urgent = False
         """Something was found that the client should hear of at once."""
         self.partitions: list[Partition] = []
-        self.unchecked: list[tuple[Partition, int, bytes]] = []
-        """(partition, offset, batches) read last whose aborted transactions are not known yet: it is to be read again
-        after `check_in_pieces`."""
+        self.unchecked: list[tuple[Partition, int, int]] = []
+        """(partition, offset, end offset) read last whose aborted transactions are not known yet: they are to be read
+        again after `check_in_pieces`."""
         services = context.services
         self._bytes_max = min(request.max_bytes, services.config["fetch.max.bytes"])
         if services.quotas.active and self.replica_id < 0:
@@ -188,8 +189,8 @@ class Fetch:
 
     def check_in_pieces(self) -> Pieces[None]:
         """Have the aborted transactions compared with their logs that must be known for what was read."""
-        for partition, offset, batches in self.unchecked:
-            while not is_checked(partition, offset, batches):
+        for partition, offset, end_offset in self.unchecked:
+            while not partition.is_removed and not is_checked(partition, offset, end_offset):
                 yield
 
     def _read_all(self) -> list[tuple[Key, FetchPartitionData]]:
@@ -302,6 +303,9 @@ class Fetch:
             return self._read_partition(partition, asked, remaining)
         except KafkaError as error:
             code = error.code
+            if self._plan.is_selective:  # what it was may be gone, and must not be held
+                assert self._plan.session is not None
+                self._plan.session.unwatch(key)
         except DiskFailure as failure:
             logger.error("%s-%d: %s", *key, failure)  # noqa: TRY400 the failure says all
             code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -390,7 +394,7 @@ class Fetch:
             try:
                 data.aborted_transactions = aborted_in(partition, asked.fetch_offset, data.records)
             except UncheckedTransactionsError:
-                self.unchecked.append((partition, asked.fetch_offset, data.records))
+                self.unchecked.append((partition, asked.fetch_offset, end_offset_of(data.records)))
                 data.records = b""
         return data
 

@@ -206,7 +206,8 @@ def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Step
             if validated is not None:
                 if at_gate and at_gate[-1][1] is data and _is_converted(validated, data):
                     # At the gate it would be held in no account of memory: one of each request at a time.
-                    yield _pass_gate(at_gate.pop(), exchange, waiting, context)
+                    yield _pass_gate(at_gate, exchange, waiting, context)
+                    at_gate = []
                 work = APPENDED_AT_ONCE
             elif data.records is not None and len(data.records) >= BATCH_HEADER_BYTES:
                 work += _work(data.records)
@@ -250,17 +251,20 @@ def _enter(
 
 
 def _pass_gate(
-    at_gate: AtGate, exchange: ProduceExchange, waiting: list[Append], context: RequestContext
+    at_gate: list[AtGate], exchange: ProduceExchange, waiting: list[Append], context: RequestContext
 ) -> asyncio.Future[None]:
-    """Append one of them; the future is resolved when it is appended or refused."""
+    """Append them, in order; the future is resolved when all are appended or refused."""
     passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    unsettled = len(at_gate)
 
     def settled() -> None:
-        if not passed.done():
+        nonlocal unsettled
+        unsettled -= 1
+        if not unsettled and not passed.done():
             passed.set_result(None)
 
     visa = _visa(exchange, context)
-    context.services.gate.enter(visa, [_entry(at_gate, exchange, waiting, visa, settled)])
+    context.services.gate.enter(visa, [_entry(each, exchange, waiting, visa, settled) for each in at_gate])
     return passed
 
 
