@@ -274,7 +274,6 @@ class LogManager:
     def take_away(self, log: PartitionLog, directory: LogDirectory, why: str) -> str:
         """Close the log and rename its directory; the new path."""
         log.close(clean=False)
-        log.failure = log.failure or LogClosedError(f"{log.directory} is taken away")
         log.on_failure = None  # a flush of it may be under way: how that ends says nothing about the directory
         return self.closed.rename_away(log.directory, directory, (log.topic, log.partition), why, moved=log.moved_to)
 

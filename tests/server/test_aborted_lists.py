@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 from kwire.cluster.partition import READ_COMMITTED
 from kwire.log.lookup import end_offset_of
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES
+from kwire.server.apis.fetch import Fetch
 from tests.log.support import batch, marker
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_topic, fetch
@@ -64,3 +68,21 @@ def test_the_list_counts_as_what_is_read(broker: RunningBroker, client: RawClien
     ]
     assert sizes[0] > 100_000
     assert sum(sizes) <= 220_000, "the list of the last partition comes with what is read of it"
+
+
+def test_a_comparison_ends_with_its_partition(broker: RunningBroker, client: RawClient) -> None:
+    """It goes by paths, which may be another log's by then."""
+    topic, _ = create_topic(client)
+    abort_many(broker, topic)
+    partition = broker.server.services.partitions.find(topic, 0)
+    index = partition.log.segments.active.transaction_index
+
+    def looks_after_deletion() -> int:
+        index.is_believed = False
+        fetch = SimpleNamespace(unchecked=[(partition, 0, 2 * ABORTS)])
+        pieces = Fetch.check_in_pieces(cast("Any", fetch))
+        next(pieces)
+        partition.is_removed = True
+        return len(list(pieces))
+
+    assert broker.call(looks_after_deletion) == 0
