@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ import pytest
 from kwire.protocol.error_codes import ProtocolError
 from kwire.server.network.listener import Handle
 from kwire.server.network.pending import Answered, CloseConnection, Outcome, Pending
-from kwire.server.network.turns import FREE_MS, PIECES_MAX, SHARE_MS, TURN_MS, Turns
+from kwire.server.network.turns import FREE_MS, NODE_CREDIT_MS, PIECES_MAX, SHARE_MS, TURN_MS, Share, Turns
 from tests.server.door import Door, play
 from tests.support.raw_client import sized
+from tests.support.running import RunningBroker
 from tests.virtual_loop import VirtualLoop
 
 
@@ -133,6 +135,34 @@ def test_a_turn_ends_also_while_each_takes_its_share() -> None:
         assert world.longest_ms <= TURN_MS + 0.5
 
     play(act)
+
+
+def test_nodes_go_before_clients_until_they_have_taken_much_more() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 2)
+        node = world.doors[1].connection.share
+        node.credit_ms = Share(is_of_node=True).credit_ms
+        world.send(0, *["1"] * 60)
+        world.send(1, *["1"] * 60)
+        await world.settle()
+        numbers = [number for number, _ in world.served]
+        assert numbers[1 : 1 + int(NODE_CREDIT_MS)] == [1] * int(NODE_CREDIT_MS)
+        rest = numbers[2 + int(NODE_CREDIT_MS) : 60]
+        assert abs(rest.count(0) - rest.count(1)) <= 2, "from then on each has its share"
+        assert len(numbers) == 120
+
+    play(act)
+
+
+def test_the_listeners_of_nodes_are_known(data_dir: Path) -> None:
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,NODES://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,NODES:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "NODES",
+    }
+    with RunningBroker(data_dir, settings) as broker:
+        found = {each.name: each.is_of_nodes for each in broker.server._listeners._listeners}
+        assert found == {"PLAINTEXT": False, "NODES": True}
 
 
 def test_no_credit_for_having_been_idle() -> None:

@@ -74,7 +74,7 @@ class Connection:
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._turns = listener.turns
-        self.share = Share()
+        self.share = Share(is_of_node=listener.is_of_nodes)
         self._transport: asyncio.Transport | None = None
         self._partial: bytearray | None = None
         self._partial_size = 0

@@ -65,10 +65,12 @@ class Listener:
         table: ConnectionTable,
         receive_buffer: bytearray,
         judge: Callable[[BaseException], None],
+        is_of_nodes: bool = False,
     ) -> None:
-        """`judge` is told of every error that made a request fail."""
+        """`judge` is told of every error that made a request fail; `is_of_nodes` says that no client connects here."""
         assert len(receive_buffer) >= RECEIVE_BUFFER_BYTES
         self.name = name
+        self.is_of_nodes = is_of_nodes
         self.handle: Handle
         """What serves requests; known from serve() on."""
         self.judge = judge

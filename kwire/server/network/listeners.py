@@ -57,12 +57,20 @@ class Listeners:
                 table=self.table,
                 receive_buffer=receive_buffer,
                 judge=self._judge,
+                is_of_nodes=self._is_of_nodes(address.name),
             )
             try:
                 await listener.bind(address.host, address.port)
             except (OSError, UnicodeError) as error:
                 raise _cannot_listen(address, error) from error
             self._listeners.append(listener)
+
+    def _is_of_nodes(self, name: str) -> bool:
+        """Return whether brokers and controllers have the listener to themselves."""
+        config = self._config
+        if name in config.controller_listener_names:
+            return True
+        return name == config.inter_broker_listener_name and len(self._addresses) > 1
 
     async def serve(self, handle_of: Callable[[str], Handle]) -> None:
         """Accept connections; `handle_of` gives what serves a listener's requests. Raises SettingError."""

@@ -26,6 +26,9 @@ TURN_MS: Final = 2.0
 SHARE_MS: Final = 1.0
 FREE_MS: Final = 10.0
 PIECES_MAX: Final = 8
+NODE_CREDIT_MS: Final = 10.0
+"""Of brokers and controllers, on listeners that are theirs alone: replication, heartbeats and votes go before what
+clients ask for, unless they have taken so much more of the loop's time."""
 BYTES_PER_MS: Final = 10_000
 """Of a request, about, whose bytes are elements: each of some ten bytes takes a microsecond or two."""
 
@@ -33,9 +36,11 @@ BYTES_PER_MS: Final = 10_000
 class Share:
     """What a connection has taken of the loop's time."""
 
-    __slots__ = ("guess_ms", "has_pieces", "is_in_line", "pieces_ms", "taken_ms", "waits_for_pieces")
+    __slots__ = ("credit_ms", "guess_ms", "has_pieces", "is_in_line", "pieces_ms", "taken_ms", "waits_for_pieces")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_of_node: bool = False) -> None:
+        self.credit_ms = NODE_CREDIT_MS if is_of_node else 0.0
+        """How far it stands before its place in line."""
         self.taken_ms = 0.0
         """Its virtual time: where the line stood when it was last served, and what it took then."""
         self.guess_ms = 0.0
@@ -91,9 +96,10 @@ class Turns:
         return True
 
     def _start(self, share: Share, now_ms: float) -> None:
-        if share.taken_ms > self._virtual_ms:
-            self._virtual_ms = share.taken_ms
-        else:
+        place_ms = share.taken_ms - share.credit_ms
+        if place_ms > self._virtual_ms:
+            self._virtual_ms = place_ms
+        elif share.taken_ms < self._virtual_ms:
             share.taken_ms = self._virtual_ms
         self._seen_ms = self._share_start_ms = now_ms
         end_ms = now_ms + SHARE_MS
@@ -132,7 +138,8 @@ class Turns:
     def _place(self, client: Client) -> tuple[float, int, Client]:
         share = client.share
         self._line_count += 1
-        return max(share.taken_ms, self._virtual_ms) + share.guess_ms, self._line_count, client
+        place_ms = max(share.taken_ms, self._virtual_ms) + share.guess_ms - share.credit_ms
+        return place_ms, self._line_count, client
 
     def _turn(self) -> None:
         """Serve those in line for a while; called once between two looks of the loop at its sockets."""
