@@ -31,6 +31,7 @@ from kwire.log.producer_state import ProducerEntry, ProducerState
 from kwire.log.segment import Segment
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
+from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import (
@@ -183,9 +184,8 @@ class PartitionLog:
 
     def _append_given_offsets(self, view: memoryview, leader_epoch: int, origin: AppendOrigin) -> AppendResult:
         """Batches of a leader (or of this node's own raft log), which come with offsets and epochs."""
-        headers = check_given_offsets(
-            view, self.log_end_offset, leader_epoch if origin is AppendOrigin.RAFT_LEADER else None
-        )
+        epoch = leader_epoch if origin is AppendOrigin.RAFT_LEADER else None
+        headers = check_given_offsets(view, self.log_end_offset, epoch)
         if not headers:
             return AppendResult(self.log_end_offset, self.log_end_offset - 1, -1, self.log_start_offset, False)
         end = headers[-1][0] + headers[-1][1].size_in_bytes
@@ -214,12 +214,7 @@ class PartitionLog:
         """Take a written batch into indexes, epochs and producer state; header has offsets only if they were given."""
         last_offset = base_offset + header.last_offset_delta
         self._active.note_batch(
-            position,
-            header.length + LENGTH_OVERHEAD,
-            base_offset,
-            last_offset,
-            header.max_timestamp,
-            self.config,
+            position, header.length + LENGTH_OVERHEAD, base_offset, last_offset, header.max_timestamp, self.config
         )
         self.log_end_offset = last_offset + 1
         if leader_epoch > self.leader_epochs.stored_epoch:
@@ -244,27 +239,32 @@ class PartitionLog:
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, *, limit_offset: int = NO_LIMIT, min_one_batch: bool = True) -> bytes:
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        limit_offset: int = NO_LIMIT,
+        min_one_batch: bool = True,
+        budget: VerifyBudget | None = None,
+    ) -> bytes:
         """Whole batches from the one that holds offset, none with an offset at or above limit_offset.
 
-        At most max_bytes, but for a first batch that is larger when min_one_batch asks for it. The first batch may
-        begin below offset: consumers skip what they did not ask for.
+        At most max_bytes, but for a first batch that is larger when min_one_batch asks for it; less where more would
+        have to be verified than the budget allows. The first batch may begin below offset: consumers skip the rest.
         """
         if self.failure is not None:
             raise self._offline()
         if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}",
-            )
+            message = f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
         limit = min(limit_offset, self.log_end_offset)
         index = self.segments.index_of(offset)
         try:
             while offset < limit and index < len(self.segments):
                 upper = self.segments.upper_bound(index, self.log_end_offset)
-                data = self.segments[index].read(
-                    offset, max_bytes, None if limit >= upper else limit, min_one_batch=min_one_batch
-                )
+                below = None if limit >= upper else limit
+                data = self.segments[index].read(offset, max_bytes, below, budget, min_one_batch=min_one_batch)
                 if data or upper > limit:
                     return data
                 if self.segments[index].position_of(offset) < self.segments[index].size:

@@ -19,6 +19,11 @@ class Ranges:
         found = bisect_right(self._starts, start) - 1
         return found >= 0 and self._ends[found] >= end
 
+    def end_from(self, start: int) -> int:
+        """Return where the range that start is in ends; start itself if it is in none."""
+        found = bisect_right(self._starts, start) - 1
+        return max(start, self._ends[found]) if found >= 0 else start
+
     def add(self, start: int, end: int) -> None:
         """Add a range anywhere; those that it touches become one with it."""
         first = bisect_left(self._ends, start)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
+from kwire.log.batch_order import RELATIVE_OFFSET_MAX
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, CorruptCheckpointError, parse_partition_metadata
 from kwire.log.clean_check import check_clean_stop
 from kwire.log.config import LogConfig
@@ -40,7 +41,7 @@ from kwire.log.producer_state import ProducerState
 from kwire.log.progress import BytesProgress
 from kwire.log.replay import recall_recent_batches, replay_batch, replay_producers, replay_segment
 from kwire.log.scanning import scan
-from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment, segment_name
+from kwire.log.segment import Segment, segment_name
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.records import (

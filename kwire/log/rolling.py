@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from kwire.log.batch_order import RELATIVE_OFFSET_MAX
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFullError
-from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
+from kwire.log.segment import Segment
 
 if TYPE_CHECKING:
     from kwire.log.partition_log import PartitionLog

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kwire.log import index_sanity
+from kwire.log.batch_order import check_order
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, DiskFile, DiskFullError
 from kwire.log.errors import CorruptLogError
@@ -22,13 +23,13 @@ from kwire.log.positions import Positions
 from kwire.log.ranges import Ranges
 from kwire.log.scanning import LENGTH_MIN
 from kwire.log.transaction_index import TransactionIndex
+from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, crc_matches, parse_header
 
 logger = logging.getLogger(__name__)
 
 WALK_CHUNK_BYTES: Final = 4096 + BATCH_HEADER_BYTES
 """What a search reads at once: one index interval."""
-RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 
 _DEFAULTS: Final = LogConfig()
 
@@ -323,8 +324,10 @@ class Segment:
         self.rebuild_indexes()
         return self.time_index.lookup(timestamp)
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int | None, *, min_one_batch: bool) -> bytes:
-        """Whole batches from the one that holds offset, all of them below limit_offset (None: no limit)."""
+    def read(
+        self, offset: int, max_bytes: int, limit_offset: int | None, budget: VerifyBudget | None, *, min_one_batch: bool
+    ) -> bytes:
+        """Whole batches from the one that holds offset, below limit_offset (None: no limit), as the budget suffices."""
         start = self.position_of(offset)
         end = self.size if limit_offset is None else min(self.size, self.position_of(limit_offset))
         if start >= end:
@@ -333,10 +336,22 @@ class Segment:
             end = self._whole_batches_end(start, start + max_bytes, min_one_batch=min_one_batch)
             if end <= start:
                 return b""
-        data = self.file.read(start, end - start)
         if start < self._verified_from and not self._verified.contain(start, min(end, self._verified_from)):
-            self._verify(data, start)
-        return data
+            return self._read_unverified(start, end, VerifyBudget() if budget is None else budget, min_one_batch)
+        return self.file.read(start, end - start)
+
+    def _read_unverified(self, start: int, end: int, budget: VerifyBudget, min_one_batch: bool) -> bytes:
+        """Read what is verified from start on, and the batches behind it for which the budget suffices."""
+        first = self._verified.end_from(start)
+        if end - first > budget.left:
+            is_wanted, all_end = min_one_batch and first == start, end
+            end = self._whole_batches_end(first, first + max(budget.left, 0), min_one_batch=is_wanted)
+            budget.is_short |= end < all_end
+        data = self.file.read(start, end - start)
+        taken = budget.take(data, first - start)
+        if start + taken > first:
+            self._verify(data[first - start : taken], first)
+        return data[:taken]
 
     def _whole_batches_end(self, start: int, end: int, *, min_one_batch: bool) -> int:
         """The end of the last batch that ends by end; of the first one if none does and one is wanted."""
@@ -359,7 +374,7 @@ class Segment:
             header = self._checked_header(data, position, start)
             if not crc_matches(data, position, header):
                 raise CorruptLogError(f"{self.stem}.log: the batch at position {start + position} fails its CRC")
-            self._check_order(previous, header, start + position)
+            check_order(self.stem, self.base_offset, previous, header, start + position)
             position += header.size_in_bytes
             previous = header
         self._check_what_follows(previous, start + len(data))
@@ -372,23 +387,11 @@ class Segment:
         if position < self.size:
             header = self.header_at(position)
             if header is not None:
-                self._check_order(last, header, position)
+                check_order(self.stem, self.base_offset, last, header, position)
         if self.stored_end is not None and position <= self._verified_from and last.next_offset > self.stored_end:
             raise CorruptLogError(
                 f"{self.stem}.log: a batch ends at offset {last.last_offset}, though all end before {self.stored_end}"
             )
-
-    def _check_order(self, previous: BatchHeader | None, header: BatchHeader, position: int) -> None:
-        """Offsets go up, and stay within reach of the segment's; epochs do not go down."""
-        lowest = self.base_offset if previous is None else previous.next_offset
-        if not lowest <= header.base_offset <= header.last_offset <= self.base_offset + RELATIVE_OFFSET_MAX:
-            raise CorruptLogError(
-                f"{self.stem}.log: the batch at position {position} has offsets {header.base_offset} to "
-                f"{header.last_offset}, which cannot follow on {lowest}"
-            )
-        epoch = header.partition_leader_epoch
-        if epoch < -1 or (previous is not None and -1 < epoch < previous.partition_leader_epoch):
-            raise CorruptLogError(f"{self.stem}.log: the leader epoch goes back at position {position}")
 
     def _checked_header(self, data: bytes, position: int, start: int) -> BatchHeader:
         if position + BATCH_HEADER_BYTES <= len(data):
@@ -415,7 +418,7 @@ class Segment:
             header = parse_header(window, position - window_start)
             if header.magic != 2 or header.length < LENGTH_MIN or position + header.size_in_bytes > size:
                 raise CorruptLogError(f"{self.stem}.log: no batch at position {position}")
-            self._check_order(previous, header, position)
+            check_order(self.stem, self.base_offset, previous, header, position)
             yield position, header
             position += header.size_in_bytes
             previous = header

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,6 +97,47 @@ def test_a_step_does_not_grow_with_the_aborted_transactions_of_a_segment(
     expected = range(0, end_offset_of(bytes(read.records)), 2)
     assert [each.first_offset for each in read.aborted_transactions] == list(expected)
     assert len(expected) < ends
+
+
+@pytest.mark.parametrize(("count", "batches"), [(20, 1000), (300, 100)], ids=["few", "many"])
+def test_a_step_does_not_grow_with_the_batches_that_a_fetch_verifies(tmp_path: Path, count: int, batches: int) -> None:
+    """The first fetches after a start get a part of what there is, at once though it is less than they wait for."""
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        created = CreatableTopic(name="t", num_partitions=count, replication_factor=1)
+        assert client.ask(CreateTopicsRequest(topics=[created]), 7).topics[0].error_code == 0
+        broker.call(lambda: _append_many(broker, "t", count, batches))
+    ends = [0] * count
+    with RunningBroker(tmp_path) as broker:
+        while min(ends) < batches:
+            before = sum(ends)
+            request = _fetch_rest("t", ends, batches)
+            lines, culprits = longest_step(broker, request, 12)
+            assert lines < LINES_MAX, culprits
+            with broker.client() as client:
+                answer = client.ask(request, 12)
+            for partition in answer.responses[0].partitions:
+                if partition.records:
+                    ends[partition.partition_index] = end_offset_of(bytes(partition.records))
+            assert sum(ends) > before
+    assert ends == [batches] * count
+
+
+def _append_many(broker: RunningBroker, topic: str, count: int, batches: int) -> None:
+    for index in range(count):
+        partition = broker.server.services.partitions.find(topic, index)
+        for _ in range(batches):
+            partition.append(batch(b"v"), -1)
+
+
+def _fetch_rest(topic: str, offsets: list[int], end: int) -> FetchRequest:
+    """All batches up to an end, for which it waits ten minutes."""
+    partitions = [
+        FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+        for index, offset in enumerate(offsets)
+    ]
+    size = sum(end - offset for offset in offsets) * len(batch(b"v"))
+    topics = [FetchTopic(topic=topic, partitions=partitions)]
+    return FetchRequest(max_wait_ms=600_000, min_bytes=size, max_bytes=50 * 1024 * 1024, topics=topics)
 
 
 def test_a_step_does_not_grow_with_the_records_of_many_batches(large: tuple[RunningBroker, Known]) -> None:

@@ -20,6 +20,7 @@ def test_what_was_added_is_contained_and_nothing_else(
         model.update(range(start, end))
     for start, end in asked:
         assert ranges.contain(start, end) == model.issuperset(range(start, end))
+        assert ranges.end_from(start) == next(byte for byte in range(start, 100) if byte not in model)
     ranges.cut(cut)
     model = {byte for byte in model if byte < cut}
     for start, end in asked:

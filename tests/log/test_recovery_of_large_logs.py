@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from kwire.log import recovery
+from kwire.log.batch_order import RELATIVE_OFFSET_MAX
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
 from kwire.log.partition_log import PartitionLog
 from kwire.log.scanning import SCAN_CHUNK_BYTES
-from kwire.log.segment import RELATIVE_OFFSET_MAX
 from kwire.protocol.records import Record, encode_batch
 from tests.log.support import NOW_MS, batch, headers, open_at, values
 from tests.support.compiled import replaces_methods

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from kwire.log.verify_budget import BATCH_COST, VerifyBudget
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -19,9 +20,11 @@ from kwire.protocol.messages.delete_records import (
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.records import decode_all
+from kwire.server.apis import fetch
 from kwire.simulation import WireClient
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, delete_records_request, play
-from tests.support.requests import create_request, fetch_request
+from tests.support.compiled import replaces_methods
+from tests.support.requests import batch, create_request, fetch_request
 
 
 def test_what_is_acknowledged_is_on_every_replica() -> None:
@@ -31,6 +34,31 @@ def test_what_is_acknowledged_is_on_every_replica() -> None:
         ends = [scene.partition(broker).log.log_end_offset for broker in (1, 2, 3)]
         assert ends == [2, 2, 2]
         await scene.until(lambda: all(scene.partition(broker).high_watermark == 2 for broker in (1, 2, 3)))
+
+    play(acts)
+
+
+@replaces_methods
+def test_followers_of_a_leader_that_has_restarted_catch_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader verifies a few batches for each of their fetches."""
+    budgets: list[VerifyBudget] = []
+
+    def small() -> VerifyBudget:
+        budgets.append(VerifyBudget(10 * BATCH_COST))
+        return budgets[-1]
+
+    async def acts(scene: Scene) -> None:
+        scene.cut_off(*scene.followers)
+        for _ in range(200):
+            scene.leader.append(batch(b"v"), -1)
+        segment = scene.leader.log.segments.active
+        segment._verified_from = segment.size  # as after a restart
+        monkeypatch.setattr(fetch, "VerifyBudget", small)
+        scene.heal()
+        await scene.until(lambda: all(scene.partition(broker).high_watermark == 200 for broker in (1, 2, 3)))
+        assert sum(budget.is_short for budget in budgets) >= 200 // 10 - 1
+        data = [scene.partition(broker).log.read(0, 1 << 20) for broker in (1, 2, 3)]
+        assert data == data[:1] * 3
 
     play(acts)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kwire.log.batch_order import RELATIVE_OFFSET_MAX
 from kwire.log.compaction.plan import RoundPlan, SourceSegment
-from kwire.log.segment import RELATIVE_OFFSET_MAX
 
 
 def group_segments(sources: Sequence[SourceSegment], plan: RoundPlan) -> list[list[SourceSegment]]:

@@ -17,6 +17,7 @@ from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import UncheckedTransactionsError
 from kwire.log.lookup import end_offset_of
+from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import NO_SESSION
 from kwire.protocol.framing import encode_response
@@ -88,6 +89,7 @@ class Fetch:
     """One request's reading; may be done again after a wait."""
 
     __slots__ = (
+        "_budget",
         "_bytes_max",
         "_context",
         "_has_committed",
@@ -108,6 +110,8 @@ class Fetch:
         self._request = request
         self._context = context
         self._plan = plan
+        self._budget: VerifyBudget
+        """For what is read in one step."""
         self._size = 0
         self.answer_bytes = 0
         """Of the records, and of the aborted transactions to skip in them."""
@@ -208,6 +212,7 @@ class Fetch:
 
     def _read_some(self, partitions: list[Asked], remaining: int, answers: list[tuple[Key, FetchPartitionData]]) -> int:
         """Read the next partitions within `remaining` bytes, and return how many are left."""
+        self._budget = VerifyBudget()
         follows_in_session = self.replica_id >= 0 and self._plan.session is not None
         for key, asked in partitions:
             if follows_in_session and self._has_nothing_new(key, asked):
@@ -220,6 +225,7 @@ class Fetch:
             self.answer_bytes += size
             remaining -= size
             answers.append((key, data))
+        self._urgent |= self._budget.is_short  # there is more to read, for which no append will wake the fetch
         return remaining
 
     def conclude(self, answers: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
@@ -387,7 +393,11 @@ class Fetch:
         limit = last_stable_offset if is_committed else partition.high_watermark
         max_bytes = min(asked.partition_max_bytes, remaining)
         data.records = partition.log.read(
-            asked.fetch_offset, max(max_bytes, 0), limit_offset=limit, min_one_batch=self._size == 0
+            asked.fetch_offset,
+            max(max_bytes, 0),
+            limit_offset=limit,
+            min_one_batch=self._size == 0,
+            budget=self._budget,
         )
         # Where only the room for the next batch is wanting, Kafka sends null.
         if is_committed and (data.records or max_bytes <= 0 or asked.fetch_offset >= limit):
@@ -409,7 +419,9 @@ class Fetch:
         if quota.holds(partition, self.replica_id):
             return
         max_bytes = max(min(asked.partition_max_bytes, remaining), 0)
-        data.records = partition.log.read(asked.fetch_offset, max_bytes, min_one_batch=self._size == 0)
+        data.records = partition.log.read(
+            asked.fetch_offset, max_bytes, min_one_batch=self._size == 0, budget=self._budget
+        )
         quota.record(partition, len(data.records))
 
     def _has_nothing_new(self, key: Key, asked: FetchPartition) -> bool:
