@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from kwire.cluster.config_keys import ConfigError, parse
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
 from kwire.cluster.configs.group import GROUP_KEYS
+from kwire.cluster.patterns import PATTERN_MAX, STATES_MAX, Pattern, PatternRefusedError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 _LEAST, _MOST = "min", "max"
@@ -61,6 +61,8 @@ def bound_name(name: str, side: str) -> str:
 
 
 _INTERVAL_MS_LEAST, _INTERVAL_MS_MOST = 100, 3_600_000
+MATCH_MAX = PATTERN_MAX
+"""Characters of all patterns of a subscription."""
 _MATCHED = (
     "client_instance_id",
     "client_id",
@@ -78,6 +80,8 @@ def check_client_metrics_configs(name: str, values: Mapping[str, str]) -> None:
     for key in values:
         if key not in CLIENT_METRICS_KEYS:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {key}")
+    if len(values.get("match", "")) > MATCH_MAX:
+        raise ConfigError.saying("match", f"match is longer than {MATCH_MAX} characters; shorten the patterns")
     typed = {key: parse(CLIENT_METRICS_KEYS[key], value) for key, value in values.items()}
     interval = typed.get("interval.ms", _INTERVAL_MS_LEAST)
     if not _INTERVAL_MS_LEAST <= interval <= _INTERVAL_MS_MOST:
@@ -96,6 +100,10 @@ def _check_condition(item: str) -> None:
     if name.strip() not in _MATCHED:
         raise ConfigError.saying("match", f"Illegal client matching pattern: {item}")
     try:
-        re.compile(pattern.strip())
-    except (re.error, OverflowError, RecursionError):
-        raise ConfigError.saying("match", f"Illegal client matching pattern: {item}") from None
+        Pattern(pattern.strip())
+    except PatternRefusedError:
+        raise ConfigError.saying(
+            "match",
+            f"Illegal client matching pattern: {item} (not a regular expression, or one that kwire does not support: "
+            f"with back references, looking around, flags, or more than {STATES_MAX} states)",
+        ) from None

@@ -24,6 +24,7 @@ from kwire.cluster.verification import Verification
 from kwire.cluster.waiters import Waiter, Watcher
 from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin, Validated
+from kwire.log.lookup import appended_bytes
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.primitives import Buffer
@@ -340,7 +341,7 @@ class Partition:
         self._leader_high_watermark = leaders
         end = min(leaders, self.durable_end)
         if end > self.high_watermark:
-            self._advance(end, 1)
+            self._advance(end, appended_bytes(self.log.segments, self.high_watermark, end, self.log.log_end_offset))
 
     def truncate_as_follower(self, leaders: EpochEnd) -> None:
         """Cut off what the leader does not have; it says that the logs part at or before there."""
@@ -470,7 +471,6 @@ class Partition:
 
     def _lead(self, image: PartitionImage) -> None:
         self.is_led = True
-        self.image = image
         self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
         self.in_sync = None
         self._follow_in_sync(image)

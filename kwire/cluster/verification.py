@@ -15,8 +15,8 @@ class Verification:
     def __init__(self, question: object) -> None:
         self.question = question
         """What is asked for all who wait."""
-        self.waiting: list[tuple[int, Callable[[KafkaError | None], None]]] = []
-        """(sequence, told what came of it), in the order in which they came."""
+        self.waiting: list[tuple[int, Callable[[KafkaError | None], KafkaError | None]]] = []
+        """(sequence, kwire.coordinator.transaction.gate.Entered), in the order in which they came."""
         self.refusal: KafkaError | None = None
         """Why nothing of it is stored, whatever its coordinator says: the transaction, or the leader epoch, has ended
         meanwhile."""

@@ -46,6 +46,17 @@ def batch_for_timestamp(segments: Segments, timestamp: int, start_offset: int) -
     return None
 
 
+def appended_bytes(segments: Segments, start_offset: int, end_offset: int, log_end_offset: int) -> int:
+    """Return the bytes of the batches from one offset up to another, 0 if they are not known without reading.
+
+    They are known for the newest batches of the active segment.
+    """
+    active = segments.active
+    start = active.known_position(start_offset)
+    end = active.size if end_offset == log_end_offset else active.known_position(end_offset)
+    return end - start if 0 <= start < end else 0
+
+
 def max_timestamp(segments: Segments, start_offset: int) -> tuple[int, int] | None:
     """The largest timestamp, -1 if no record has one, and the last offset of the first batch that holds it.
 

@@ -259,7 +259,7 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Where the first batch starts whose last offset is at or above offset; the file's size if there is none."""
-        if self._positions is not None and (known := self._positions.find(offset)) >= 0:
+        if (known := self.known_position(offset)) >= 0:
             return known
         self.load()
         indexed, start = self.offset_index.lookup_entry(offset)
@@ -269,6 +269,10 @@ class Segment:
             if header.last_offset >= offset:
                 return position
         return self.size
+
+    def known_position(self, offset: int) -> int:
+        """Return where the batch that begins with this offset starts, -1 if that is not known without reading."""
+        return -1 if self._positions is None else self._positions.find(offset)
 
     def _names_batch(self, position: int, last_offset: int | None = None) -> bool:
         """Whether a batch, which ends with this offset, is where the index says; else the indexes are made anew.

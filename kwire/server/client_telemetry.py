@@ -7,7 +7,6 @@ and ApiVersions does not offer the two APIs.
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -17,19 +16,23 @@ from uuid import UUID
 
 from crc32c import crc32c
 
+from kwire.chunks import Pieces
 from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.group_configs import MATCH_MAX
 from kwire.cluster.image import MetadataImage
+from kwire.cluster.patterns import Matcher, Pattern, PatternRefusedError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.seams import Chance, Clock
-from kwire.server.patterns import Pattern, PatternRefusedError
 
 INTERVAL_MS_DEFAULT = 300_000
 ALL_METRICS = "*"
 CLIENTS_MAX = 16_384
 """Instances that are remembered, as in Kafka; the least recently seen is forgotten first."""
 PATTERNS_MAX = 64
-"""Patterns that are kept ready."""
+"""Patterns that are kept compiled; the oldest one is dropped first."""
+WORK_OF_SUBSCRIPTION = 20
+"""Work of a subscription beside its patterns."""
 COMPRESSION_TYPE_MAX = 4
 FORGET_MS_MIN = 60_000
 FORGET_INTERVALS = 3
@@ -124,14 +127,16 @@ class ClientTelemetry:
         self._subscriptions = Subscriptions()
         self._instances: OrderedDict[UUID, ClientInstance] = OrderedDict()
 
-    def subscribe(self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage) -> tuple[UUID, Told]:
+    def subscribe(
+        self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage
+    ) -> Pieces[tuple[UUID, Told]]:
         """The instance's id, new if it had none, and its subscription. Raises KafkaError when it asks too often."""
         if instance_id == ZERO_UUID:
             instance_id = self._chance.uuid()
-        instance = self._instance(instance_id, attributes, image)
+        instance = yield from self._instance(instance_id, attributes, image)
         if not instance.may_get(self._clock.monotonic_ms()):
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        metrics, instance.interval_ms = _chosen(attributes, self._subscriptions.all)
+        metrics, instance.interval_ms = yield from _chosen(attributes, self._subscriptions.all)
         instance.subscription_id = _subscription_id(instance_id, metrics, instance.interval_ms)
         return instance_id, Told(instance.subscription_id, metrics, instance.interval_ms)
 
@@ -145,11 +150,11 @@ class ClientTelemetry:
         is_terminating: bool,
         compression_type: int,
         size: int,
-    ) -> None:
+    ) -> Pieces[None]:
         """Check what a client pushes. Raises KafkaError."""
         if instance_id in RESERVED:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        instance = self._instance(instance_id, attributes, image)
+        instance = yield from self._instance(instance_id, attributes, image)
         refusal = self._refusal(instance, subscription_id, compression_type, size, is_terminating=is_terminating)
         instance.is_terminating = is_terminating
         instance.last_error = refusal
@@ -170,26 +175,40 @@ class ClientTelemetry:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return ErrorCode.TELEMETRY_TOO_LARGE if size > self.bytes_max else ErrorCode.NONE
 
-    def _instance(self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage) -> ClientInstance:
-        now_ms = self._clock.monotonic_ms()
+    def _instance(
+        self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage
+    ) -> Pieces[ClientInstance]:
         self._subscriptions.follow(image)
         version = self._subscriptions.version
-        known = self._instances.get(instance_id)
-        if known is not None and not known.is_forgotten(now_ms) and known.subscriptions_version == version:
-            known.last_seen_ms = now_ms
-            self._instances.move_to_end(instance_id)
+        known = self._known(instance_id, version)
+        if known is not None:
             return known
-        metrics, interval_ms = _chosen(attributes, self._subscriptions.all)
+        metrics, interval_ms = yield from _chosen(attributes, self._subscriptions.all)
+        known = self._known(instance_id, version)  # another request of the client may have made it meanwhile
+        if known is not None:
+            return known
         instance = self._instances[instance_id] = ClientInstance(
             subscription_id=_subscription_id(instance_id, metrics, interval_ms),
             subscriptions_version=version,
             interval_ms=interval_ms,
-            last_seen_ms=now_ms,
+            last_seen_ms=self._clock.monotonic_ms(),
         )
         self._instances.move_to_end(instance_id)
         if len(self._instances) > CLIENTS_MAX:
             self._instances.popitem(last=False)
         return instance
+
+    def _known(self, instance_id: UUID, version: int) -> ClientInstance | None:
+        now_ms = self._clock.monotonic_ms()
+        known = self._instances.get(instance_id)
+        if known is None or known.is_forgotten(now_ms) or known.subscriptions_version != version:
+            return None
+        known.last_seen_ms = now_ms
+        self._instances.move_to_end(instance_id)
+        return known
+
+
+_PATTERNS: dict[str, Pattern | None] = {}
 
 
 def _subscription(configs: Mapping[str, str]) -> Subscription:
@@ -200,33 +219,42 @@ def _subscription(configs: Mapping[str, str]) -> Subscription:
     )
 
 
-def _chosen(attributes: Mapping[str, str], subscriptions: Iterable[Subscription]) -> tuple[list[str], int]:
-    """Metrics and interval over all subscriptions that choose the client."""
+def _chosen(attributes: Mapping[str, str], subscriptions: Iterable[Subscription]) -> Pieces[tuple[list[str], int]]:
+    """Return metrics and interval over all subscriptions that choose the client."""
     metrics: dict[str, None] = {}
     interval_ms = INTERVAL_MS_DEFAULT
+    matcher = Matcher()
     for subscription in subscriptions:
-        if _chooses(subscription.match, attributes):
+        yield from matcher.spend(WORK_OF_SUBSCRIPTION)
+        if (yield from _chooses(subscription.match, attributes, matcher)):
             metrics.update(dict.fromkeys(subscription.metrics))
             interval_ms = min(interval_ms, subscription.interval_ms)
     return ([ALL_METRICS] if ALL_METRICS in metrics else list(metrics)), interval_ms
 
 
-def _chooses(patterns: str, attributes: Mapping[str, str]) -> bool:
-    for item in _items(patterns):
+def _chooses(match: str, attributes: Mapping[str, str], matcher: Matcher) -> Pieces[bool]:
+    if len(match) > MATCH_MAX:
+        return False
+    for item in _items(match):
         name, _, text = item.partition("=")
-        pattern = _pattern(text.strip())
-        if pattern is None or not pattern.matches(attributes.get(name.strip(), "")):
+        pattern = yield from _pattern(text.strip(), matcher)
+        if pattern is None or not (yield from matcher.matches(pattern, attributes.get(name.strip(), ""))):
             return False
     return True
 
 
-@functools.lru_cache(maxsize=PATTERNS_MAX)
-def _pattern(text: str) -> Pattern | None:
-    """None for one that cannot be followed: it chooses nobody."""
+def _pattern(text: str, matcher: Matcher) -> Pieces[Pattern | None]:
+    """Return None for a pattern that is refused: it chooses no client."""
+    if text in _PATTERNS:
+        return _PATTERNS[text]
     try:
-        return Pattern(text)
+        pattern = yield from matcher.compile(text)
     except PatternRefusedError:
-        return None
+        pattern = None
+    _PATTERNS[text] = pattern
+    if len(_PATTERNS) > PATTERNS_MAX:
+        del _PATTERNS[next(iter(_PATTERNS))]
+    return pattern
 
 
 def _items(text: str) -> list[str]:

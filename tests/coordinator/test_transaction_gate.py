@@ -75,6 +75,8 @@ class Door:
         self.coordinator = SlowCoordinator()
         self.verifies = True
         self.told: list[str] = []
+        self.append_errors: dict[str, KafkaError] = {}
+        """By name of an entry, how its next append fails."""
         self.gate = TransactionGate(
             coordinator=self.coordinator,
             config=TransactionConfig(),
@@ -99,13 +101,16 @@ class Door:
         """A batch that is written when it may be."""
         partition = self.partitions[index]
 
-        def entered(error: KafkaError | None) -> None:
+        def entered(error: KafkaError | None) -> KafkaError | None:
+            if error is None:
+                error = self.append_errors.pop(name, None)
             if error is None:
                 try:
                     self.write(producer, name, index)
                 except KafkaError as refusal:
                     error = refusal
             self.told.append(name if error is None else f"{name} {error.code.name}")
+            return error
 
         return Entry(partition, producer, sequence, entered)
 
@@ -355,6 +360,32 @@ def test_what_was_refused_must_come_before_what_follows_it(door: Door) -> None:
     door.answers()
     refused = ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS", "b OUT_OF_ORDER_SEQUENCE_NUMBER"]
     assert door.told == [*refused, "a", "b"]
+
+
+def test_a_later_batch_does_not_follow_one_that_the_append_refused(door: Door) -> None:
+    verified = {("t", 0): E.NONE}
+    door.append_errors = {"a": KafkaError(E.MESSAGE_TOO_LARGE)}
+    door.enter(door.entry("a", sequence=0), door.entry("b", sequence=5), adds=False)
+    door.answers(verified)
+    door.enter(door.entry("b", sequence=5), adds=False)
+    door.answers(verified)
+    door.enter(door.entry("smaller a", sequence=0), adds=False)
+    door.answers(verified)
+    later = ["b OUT_OF_ORDER_SEQUENCE_NUMBER"] * 2
+    assert door.told == ["a MESSAGE_TOO_LARGE", *later, "smaller a"]
+    assert door.gate.is_open(door.partitions[0], FIRST, adds=False), "the log checks the sequences from here on"
+
+
+def test_an_append_that_is_refused_twice_is_remembered_by_its_lowest_sequence(door: Door) -> None:
+    verified = {("t", 0): E.NONE}
+    for name, sequence in (("later", 7), ("first", 2), ("later", 7)):
+        door.append_errors = {name: KafkaError(E.NOT_ENOUGH_REPLICAS)}
+        door.enter(door.entry(name, sequence=sequence), adds=False)
+        door.answers(verified)
+    door.enter(door.entry("between", sequence=4), adds=False)
+    door.answers(verified)
+    out_of_order = ["later OUT_OF_ORDER_SEQUENCE_NUMBER", "between OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert door.told == ["later NOT_ENOUGH_REPLICAS", "first NOT_ENOUGH_REPLICAS", *out_of_order]
 
 
 def test_what_an_older_epoch_meets_does_not_matter_to_a_newer_one(door: Door) -> None:

@@ -272,8 +272,6 @@ def test_nobody_begins_while_one_ends(state: TransactionState) -> None:
         (ListingFilter(longer_than_ms=0), True),
         (ListingFilter(longer_than_ms=899), True),
         (ListingFilter(longer_than_ms=900), False),
-        (ListingFilter(is_wanted_id=lambda name: name == "x"), True),
-        (ListingFilter(is_wanted_id=lambda name: name == "y"), False),
         (ListingFilter(states=frozenset({"Ongoing"}), producer_ids=frozenset({6})), False),
     ],
 )

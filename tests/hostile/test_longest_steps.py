@@ -190,11 +190,11 @@ def _elements_max(api: Api) -> int:
     return PRODUCED_ELEMENTS_MAX if api.key is ApiKey.PRODUCE else schema_of(api.request).elements_max
 
 
-def longest_step(broker: RunningBroker, request: Any, version: int) -> tuple[int, list[str]]:
+def longest_step(broker: RunningBroker, request: Any, version: int, *, client_id: str = "raw") -> tuple[int, list[str]]:
     """The most lines that the loop runs at a time for a request, and where it was when they became too many."""
     steps = LoopSteps(LINES_MAX)
     turns = broker.server._node.turns
-    with broker.client() as client:
+    with broker.client(client_id=client_id) as client:
         frame = client.frame(request, version)
         client.socket.settimeout(ANSWER_SECONDS)
         broker.call(steps.begin)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.chunks import at_once
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
@@ -33,7 +34,7 @@ def telemetry() -> tuple[ClientTelemetry, HandClock]:
 def push(to: ClientTelemetry, subscription_id: int, *, image: MetadataImage = NOTHING, **more: Any) -> ErrorCode:
     settings = {"is_terminating": False, "compression_type": 0, "size": 10} | more
     try:
-        to.push(settings.pop("instance_id", ME), APP, image, subscription_id=subscription_id, **settings)
+        at_once(to.push(settings.pop("instance_id", ME), APP, image, subscription_id=subscription_id, **settings))
     except KafkaError as error:
         return error.code
     return ErrorCode.NONE
@@ -41,21 +42,21 @@ def push(to: ClientTelemetry, subscription_id: int, *, image: MetadataImage = NO
 
 def test_without_a_subscription_a_client_comes_back_every_five_minutes() -> None:
     asked, clock = telemetry()
-    first_id, first = asked.subscribe(ZERO_UUID, APP, NOTHING)
+    first_id, first = at_once(asked.subscribe(ZERO_UUID, APP, NOTHING))
     assert (first.metrics, first.interval_ms) == ([], 300_000)
     with pytest.raises(KafkaError) as refused:
-        asked.subscribe(first_id, APP, NOTHING)
+        at_once(asked.subscribe(first_id, APP, NOTHING))
     assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     clock.ms += 300_000
-    again_id, again = asked.subscribe(first_id, APP, NOTHING)
+    again_id, again = at_once(asked.subscribe(first_id, APP, NOTHING))
     assert (again_id, again.subscription_id) == (first_id, first.subscription_id)
-    _, other = asked.subscribe(ZERO_UUID, APP, NOTHING)
+    _, other = at_once(asked.subscribe(ZERO_UUID, APP, NOTHING))
     assert other.subscription_id != first.subscription_id
 
 
 def test_pushes_keep_the_pace() -> None:
     asked, clock = telemetry()
-    _, instance = asked.subscribe(ME, APP, NOTHING)
+    _, instance = at_once(asked.subscribe(ME, APP, NOTHING))
     number = instance.subscription_id
     clock.ms += 1
     assert push(asked, number) == 0, "the first may come early"
@@ -80,14 +81,14 @@ def test_pushes_keep_the_pace() -> None:
 )
 def test_pushes_that_are_refused(more: dict[str, Any], code: ErrorCode) -> None:
     asked, clock = telemetry()
-    _, instance = asked.subscribe(ME, APP, NOTHING)
+    _, instance = at_once(asked.subscribe(ME, APP, NOTHING))
     clock.ms += 1
     assert push(asked, more.pop("subscription_id", instance.subscription_id), **more) == code
 
 
 def test_subscriptions_choose_clients_and_changes_reach_them() -> None:
     asked, clock = telemetry()
-    _, before = asked.subscribe(ME, APP, NOTHING)
+    _, before = at_once(asked.subscribe(ME, APP, NOTHING))
     image = MetadataImage(
         configs={
             (16, "some"): {"metrics": "a.,b.", "interval.ms": "5000", "match": "client_id=app-.*"},
@@ -98,10 +99,10 @@ def test_subscriptions_choose_clients_and_changes_reach_them() -> None:
     clock.ms += 10
     assert push(asked, before.subscription_id, image=image) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     clock.ms += 5_000
-    _, after = asked.subscribe(ME, APP, image)
+    _, after = at_once(asked.subscribe(ME, APP, image))
     assert (after.metrics, after.interval_ms) == (["a.", "b."], 5000)
     java = {"client_id": "app-2", "client_software_name": "apache-kafka-java"}
-    _, everything = asked.subscribe(ZERO_UUID, java, image)
+    _, everything = at_once(asked.subscribe(ZERO_UUID, java, image))
     assert (everything.metrics, everything.interval_ms) == (["*"], 5000)
 
 
@@ -109,7 +110,7 @@ def test_any_change_of_subscriptions_makes_a_client_new() -> None:
     asked, clock = telemetry()
     mine = {"metrics": "a.", "interval.ms": "5000"}
     one = MetadataImage(configs={(16, "mine"): mine})
-    _, instance = asked.subscribe(ME, APP, one)
+    _, instance = at_once(asked.subscribe(ME, APP, one))
     assert push(asked, instance.subscription_id, image=one, is_terminating=True) == 0
     other_things = MetadataImage(configs={(16, "mine"): mine, (2, "topic"): {"retention.ms": "1"}})
     assert push(asked, instance.subscription_id, image=other_things) == ErrorCode.INVALID_REQUEST
@@ -118,7 +119,7 @@ def test_any_change_of_subscriptions_makes_a_client_new() -> None:
     clock.ms += 1
     assert push(asked, instance.subscription_id, image=set_again) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     not_mine = MetadataImage(configs={(16, "mine"): mine, (16, "other"): {"match": "client_id=nobody"}})
-    _, again = asked.subscribe(ME, APP, not_mine)
+    _, again = at_once(asked.subscribe(ME, APP, not_mine))
     assert again.subscription_id == instance.subscription_id
 
 
@@ -129,8 +130,8 @@ def test_a_client_does_not_keep_the_configurations_of_its_time() -> None:
     asked, _ = telemetry()
     configs = Configs({(16, "mine"): {"metrics": "a."}})
     seen = weakref.ref(configs)
-    asked.subscribe(ME, APP, MetadataImage(configs=configs))
-    asked.subscribe(UUID(int=99), APP, NOTHING)
+    at_once(asked.subscribe(ME, APP, MetadataImage(configs=configs)))
+    at_once(asked.subscribe(UUID(int=99), APP, NOTHING))
     del configs
     gc.collect()
     assert seen() is None
@@ -139,7 +140,7 @@ def test_a_client_does_not_keep_the_configurations_of_its_time() -> None:
 def test_a_silent_client_is_forgotten_after_three_intervals() -> None:
     asked, clock = telemetry()
     often = MetadataImage(configs={(16, "often"): {"metrics": "a.", "interval.ms": "30000"}})
-    _, instance = asked.subscribe(ME, APP, often)
+    _, instance = at_once(asked.subscribe(ME, APP, often))
     number = instance.subscription_id
     assert push(asked, number, image=often, is_terminating=True) == 0
     clock.ms += 89_999
@@ -150,20 +151,20 @@ def test_a_silent_client_is_forgotten_after_three_intervals() -> None:
 
 def test_who_is_told_to_ask_again_may_do_so_once() -> None:
     asked, clock = telemetry()
-    _, instance = asked.subscribe(ME, APP, NOTHING)
+    _, instance = at_once(asked.subscribe(ME, APP, NOTHING))
     clock.ms += 1
     assert push(asked, 5) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    _, again = asked.subscribe(ME, APP, NOTHING)
+    _, again = at_once(asked.subscribe(ME, APP, NOTHING))
     assert again == instance
     with pytest.raises(KafkaError) as refused:
-        asked.subscribe(ME, APP, NOTHING)
+        at_once(asked.subscribe(ME, APP, NOTHING))
     assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def test_the_table_of_clients_is_bounded() -> None:
     asked, _ = telemetry()
     for number in range(CLIENTS_MAX + 3):
-        asked.subscribe(UUID(int=number + 10), APP, NOTHING)
+        at_once(asked.subscribe(UUID(int=number + 10), APP, NOTHING))
     assert len(asked._instances) == CLIENTS_MAX
 
 
@@ -188,11 +189,11 @@ def test_the_apis_answer_though_they_are_not_offered(client: RawClient) -> None:
 def test_a_client_costs_no_more_memory_for_the_metrics_that_it_is_told() -> None:
     asked, _ = telemetry()
     many = MetadataImage(configs={(16, "many"): {"metrics": ",".join(f"m{number}" for number in range(5000))}})
-    _, told = asked.subscribe(ZERO_UUID, APP, many)
+    _, told = at_once(asked.subscribe(ZERO_UUID, APP, many))
     assert len(told.metrics) == 5000
     tracemalloc.start()
     for _ in range(100):
-        asked.subscribe(ZERO_UUID, APP, many)
+        at_once(asked.subscribe(ZERO_UUID, APP, many))
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert used < 100_000

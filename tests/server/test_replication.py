@@ -276,6 +276,22 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
     play(acts)
 
 
+def test_a_consumer_at_a_follower_is_answered_when_there_are_as_many_bytes_as_it_asked_for() -> None:
+    async def acts(scene: Scene) -> None:
+        other = scene.followers[0]
+        fetching = asyncio.ensure_future(scene.fetch(other, min_bytes=8_000, max_wait_ms=20_000))
+        await scene.until(lambda: bool(scene.partition(other)._waiters))
+        began = asyncio.get_running_loop().time()
+        await scene.produce(b"v" * 5_000)
+        await scene.until(lambda: scene.partition(other).high_watermark == 1)
+        assert not fetching.done()
+        await scene.produce(b"v" * 5_000)
+        assert len(list(decode_all(bytes((await fetching).records)))) == 2
+        assert asyncio.get_running_loop().time() - began < 15, "the time of the simulation: it waited for the bytes"
+
+    play(acts)
+
+
 def test_a_replica_that_has_not_got_so_far_is_not_sent_to() -> None:
     async def acts(scene: Scene) -> None:
         late = scene.followers[0]

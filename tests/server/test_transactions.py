@@ -37,6 +37,7 @@ from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from kwire.server.apis.produce import ADDS_TO_TRANSACTION_SINCE
 from tests.log.support import NOW_MS, batch
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch as plain_batch
@@ -175,6 +176,21 @@ def test_a_transaction_of_an_old_client(client: RawClient) -> None:
     assert add(client, producer, topic, 0, version=0) == [ErrorCode.NONE]
     assert send(client, producer, topic, b"w", 1, version=3).base_offset == 2
     assert end(client, producer, commit=False, version=0).error_code == 0
+
+
+@pytest.mark.parametrize("version", [9, 12])
+def test_a_later_batch_does_not_begin_the_transaction_of_a_refused_one(client: RawClient, version: int) -> None:
+    """Stored, it would make the first one out of order for ever: a producer that splits it could not go on."""
+    topic, _ = create_topic(client, 1, max_message_bytes=1000)
+    producer = init(client, version=3)
+    if version < ADDS_TO_TRANSACTION_SINCE:
+        assert add(client, producer, topic, 0) == [ErrorCode.NONE]
+    codes = [
+        send(client, producer, topic, value, sequence, version=version).error_code
+        for value, sequence in ((b"v" * 2000, 0), (b"b", 1), (b"a", 0), (b"b", 1))
+    ]
+    refused = [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    assert codes == [*refused, ErrorCode.NONE, ErrorCode.NONE]
 
 
 @pytest.mark.parametrize("topic", ["__transaction_state", "__consumer_offsets"])

@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kwire.chunks import turn
 from kwire.cluster.client_quotas import QuotaEntity, entity_text
+from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
 from kwire.cluster.controller.configs import Change, plan_incremental, plan_replacement
 from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
@@ -40,6 +42,16 @@ Count = Callable[[int], None]
 
 def _no_quota(partitions: int) -> None:
     """Everybody may change as much as they like."""
+
+
+def _is_short(_: object) -> bool:
+    return False
+
+
+def _has_patterns(wish: tuple[ConfigResource, object]) -> bool:
+    """Return True if checking the configuration may take milliseconds: it may have regular expressions."""
+    (kind, _), _ = wish
+    return kind == ConfigResourceType.CLIENT_METRICS
 
 
 class Controller:
@@ -124,7 +136,7 @@ class Controller:
                 plan_incremental(self.image, *change, settings=self._defaults.settings, is_forwarded=is_forwarded)
             ), None
 
-        return await self._each(changes, plan, validate_only=validate_only)
+        return await self._each(changes, plan, validate_only=validate_only, takes_long=_has_patterns)
 
     async def replace_configs(
         self,
@@ -140,7 +152,7 @@ class Controller:
                 plan_replacement(self.image, *wish, settings=self._defaults.settings, is_forwarded=is_forwarded)
             ), None
 
-        return await self._each(wishes, plan, validate_only=validate_only)
+        return await self._each(wishes, plan, validate_only=validate_only, takes_long=_has_patterns)
 
     async def alter_client_quotas(
         self,
@@ -204,7 +216,12 @@ class Controller:
         )
 
     async def _each(
-        self, wishes: Sequence[Any], plan: Callable[[Any], tuple[list[Any], Any]], *, validate_only: bool
+        self,
+        wishes: Sequence[Any],
+        plan: Callable[[Any], tuple[list[Any], Any]],
+        *,
+        validate_only: bool,
+        takes_long: Callable[[Any], bool] = _is_short,
     ) -> list[Any]:
         """Plan and append wish by wish, each on the newest image; wait once for all.
 
@@ -215,7 +232,9 @@ class Controller:
         results: list[Any] = []
         epoch = self._log.epoch
         for number, wish in enumerate(wishes, 1):
-            if number % WISHES_AT_ONCE == 0:
+            if takes_long(wish):
+                await turn()
+            elif number % WISHES_AT_ONCE == 0:
                 await asyncio.sleep(0)
             try:
                 records, result = plan(wish)

@@ -36,8 +36,8 @@ _NOT_KNOWN_YET = frozenset(
     }
 )
 
-Entered = Callable[[KafkaError | None], None]
-"""Told once when a batch may be written, or why it may not."""
+Entered = Callable[[KafkaError | None], KafkaError | None]
+"""Called once when a batch may be written, or with the reason why it may not; returns why it was not written."""
 
 
 class Coordinator(Protocol):
@@ -204,14 +204,19 @@ def _settle(
         if error is not None:
             error = _refusal(error.code, visa)
         error = error or verification.refusal
-        if error is not None:
-            _remember(partition, producer, min(sequence for sequence, _ in verification.waiting))
         for sequence, entered in verification.waiting:
-            entered(error or _out_of_order(partition, producer, sequence))
+            refusal = error or _out_of_order(partition, producer, sequence)
+            failure = entered(refusal)
+            # A batch that found no space is remembered by the log, which refuses later ones with the same code.
+            if refusal is not None or (failure is not None and failure.code is not ErrorCode.KAFKA_STORAGE_ERROR):
+                _remember(partition, producer, sequence)
 
 
 def _remember(partition: Partition, producer: Producer, lowest: int) -> None:
-    """What is refused now comes again: a later batch of the producer must not be taken for its first one."""
+    """Remember the sequence of a refused batch, which comes again: a later one must not be taken for the first.
+
+    Kafka, too, keeps the lowest sequence until an append succeeds, whatever refused the earlier ones.
+    """
     refused = partition.refused_sequences
     epoch, before = refused.get(producer.producer_id, (producer.epoch, lowest))
     if lowest < 0 or epoch > producer.epoch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kwire.coordinator.transaction.states import STATE_NAMES
@@ -13,19 +12,16 @@ KNOWN_STATES = frozenset(STATE_NAMES.values())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingFilter:
-    """Empty sets, a negative duration and no pattern let everything through."""
+    """Filter of transactions: empty sets and a negative duration let everything through."""
 
     states: frozenset[str] = frozenset()
     producer_ids: frozenset[int] = frozenset()
     longer_than_ms: int = -1
     """Only transactions that have been open for longer; those at rest count from the epoch, as in Kafka."""
-    is_wanted_id: Callable[[str], bool] | None = None
 
     def lets_through(self, transaction: Transaction, now_ms: int) -> bool:
         if self.producer_ids and transaction.producer_id not in self.producer_ids:
             return False
         if self.states and STATE_NAMES[transaction.state] not in self.states:
             return False
-        if self.longer_than_ms >= 0 and now_ms - transaction.start_ms <= self.longer_than_ms:
-            return False
-        return self.is_wanted_id is None or self.is_wanted_id(transaction.transactional_id)
+        return self.longer_than_ms < 0 or now_ms - transaction.start_ms > self.longer_than_ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kwire.chunks import Pieces
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.get_telemetry_subscriptions import (
@@ -16,10 +17,12 @@ from kwire.server.dispatch import Api
 PREFERRED_COMPRESSION = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 
 
-def handle(request: GetTelemetrySubscriptionsRequest, context: RequestContext) -> GetTelemetrySubscriptionsResponse:
+def handle(
+    request: GetTelemetrySubscriptionsRequest, context: RequestContext
+) -> Pieces[GetTelemetrySubscriptionsResponse]:
     services = context.services
     try:
-        instance_id, told = services.client_telemetry.subscribe(
+        instance_id, told = yield from services.client_telemetry.subscribe(
             request.client_instance_id, client_attributes(context), services.image
         )
     except KafkaError as error:

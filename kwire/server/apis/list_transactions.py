@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kwire.chunks import Pieces
+from kwire.cluster.patterns import Matcher, Pattern, PatternRefusedError
 from kwire.coordinator.transaction.listing import KNOWN_STATES, ListingFilter
 from kwire.coordinator.transaction.states import STATE_NAMES
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -16,7 +15,6 @@ from kwire.protocol.messages.list_transactions import (
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.patterns import Pattern, PatternRefusedError
 
 
 def handle(request: ListTransactionsRequest, context: RequestContext) -> Pieces[ListTransactionsResponse]:
@@ -25,20 +23,24 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> Pieces[
             states=frozenset(request.state_filters) & KNOWN_STATES,
             producer_ids=frozenset(request.producer_id_filters),
             longer_than_ms=request.duration_filter,
-            is_wanted_id=_pattern(request.transactional_id_pattern),
         )
+        matcher = Matcher()
+        pattern = yield from _pattern(request.transactional_id_pattern, matcher)
         unknown = [name for name in dict.fromkeys(request.state_filters) if name not in KNOWN_STATES]
         listed: list[ListTransactionsTransactionState] = []
         for some in context.services.transactions.list_transactions(wanted):
-            listed += [
-                ListTransactionsTransactionState(
-                    transactional_id=each.transactional_id,
-                    producer_id=each.producer_id,
-                    transaction_state=STATE_NAMES[each.state],
+            for each in some:
+                if not context.allows(ResourceType.TRANSACTIONAL_ID, each.transactional_id):
+                    continue
+                if pattern is not None and not (yield from matcher.matches(pattern, each.transactional_id)):
+                    continue
+                listed.append(
+                    ListTransactionsTransactionState(
+                        transactional_id=each.transactional_id,
+                        producer_id=each.producer_id,
+                        transaction_state=STATE_NAMES[each.state],
+                    )
                 )
-                for each in some
-                if context.allows(ResourceType.TRANSACTIONAL_ID, each.transactional_id)
-            ]
             yield
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
@@ -47,11 +49,11 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> Pieces[
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)
 
 
-def _pattern(pattern: str | None) -> Callable[[str], bool] | None:
+def _pattern(pattern: str | None, matcher: Matcher) -> Pieces[Pattern | None]:
     if not pattern:
         return None
     try:
-        return Pattern(pattern).matches
+        return (yield from matcher.compile(pattern))
     except PatternRefusedError as error:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION) from error
 

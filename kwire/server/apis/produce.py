@@ -282,18 +282,19 @@ def _entry(
 ) -> Entry:
     partition, data, header, validated = at_gate
 
-    def entered(error: KafkaError | None) -> None:
+    def entered(error: KafkaError | None) -> KafkaError | None:
         if error is not None and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             _refuse_in(partition, data, error)
         elif error is not None:
             _refuse(data, error)
         elif partition.is_removed:
-            _refuse(data, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            _refuse(data, error := KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         elif not partition.is_led:
-            _refuse(data, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            _refuse(data, error := KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         else:
-            _store(partition, data, exchange.acks, waiting, validated, begins=header if visa.adds else None)
+            error = _store(partition, data, exchange.acks, waiting, validated, begins=header if visa.adds else None)
         settled()
+        return error
 
     producer = Producer(header.producer_id, header.producer_epoch)
     return Entry(partition, producer, header.base_sequence, entered)
@@ -404,9 +405,10 @@ def _store(
     waiting: list[Append],
     validated: Validated | None,
     begins: BatchHeader | None = None,
-) -> None:
-    """Append a batch. What is stored and not durable, though it should be, is put on the list of those that wait.
+) -> KafkaError | None:
+    """Append a batch, or return why it is refused.
 
+    What is stored and not durable, though it should be, is put on the list of those that wait.
     begins is the batch's header if it has just added its partition to a transaction.
     """
     assert data.records is not None
@@ -416,15 +418,17 @@ def _store(
         result = partition.append(data.records, acks, validated=validated)
     except KafkaError as error:
         _refuse_in(partition, data, error)
+        return error
     except DiskFailure as failure:
         logger.error("%s-%d: %s", partition.topic, data.index, failure)  # noqa: TRY400 the failure says all
         data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    else:
-        data.base_offset = result.base_offset
-        data.log_append_time_ms = result.log_append_time_ms
-        data.log_start_offset = result.log_start_offset
-        if not partition.is_answered(result.last_offset, acks):
-            waiting.append((partition, data, result.last_offset))
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    data.base_offset = result.base_offset
+    data.log_append_time_ms = result.log_append_time_ms
+    data.log_start_offset = result.log_start_offset
+    if not partition.is_answered(result.last_offset, acks):
+        waiting.append((partition, data, result.last_offset))
+    return None
 
 
 def _check_attributes(attributes: int, context: RequestContext, is_transactional: bool) -> None:

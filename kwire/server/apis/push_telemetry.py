@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.chunks import Pieces
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from kwire.server.apis.get_telemetry_subscriptions import client_attributes
@@ -9,10 +10,10 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
-def handle(request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:
+def handle(request: PushTelemetryRequest, context: RequestContext) -> Pieces[PushTelemetryResponse]:
     services = context.services
     try:
-        services.client_telemetry.push(
+        yield from services.client_telemetry.push(
             request.client_instance_id,
             client_attributes(context),
             services.image,

@@ -100,14 +100,15 @@ def _enter(
         return services.groups.commit_offsets_in_transaction(request, accepted)
     entered: asyncio.Future[Answer[Topics]] = asyncio.get_running_loop().create_future()
 
-    def settle(error: KafkaError | None) -> None:
+    def settle(error: KafkaError | None) -> KafkaError | None:
         if entered.done():  # the client has left
-            return
+            return error
         if error is None:
             # Within this call: a marker that comes before the next one would leave the offsets open for ever.
             entered.set_result(services.groups.commit_offsets_in_transaction(request, accepted))
         else:
             entered.set_exception(error)
+        return error
 
     visa = Visa(
         transactional_id=request.transactional_id, adds=adds, knows_abortable=context.version >= ABORTABLE_SINCE

@@ -8,6 +8,7 @@ import pytest
 
 from kwire.cluster.partition import Partition
 from kwire.cluster.replication.divergence import EpochEnd
+from kwire.log.positions import POSITIONS_KEPT
 from tests.cluster.replication.world import KnownPeers, append, copy, image, replica, values_of
 from tests.log.support import batch
 
@@ -139,6 +140,43 @@ def test_beginning_anew_where_the_leader_begins(leader: Partition, follower: Par
     follow(follower, leader=3, epoch=1)
     follower.start_anew_at(50)
     assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.high_watermark) == (50, 50, 50)
+
+
+class Watching:
+    """Notes the bytes that waiters of a partition are notified of."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def more_data(self, size: int) -> None:
+        self.sizes.append(size)
+
+
+def test_who_reads_from_a_follower_is_told_how_many_bytes_came(leader: Partition, follower: Partition) -> None:
+    reader = Watching()
+    follower.wait(reader)
+    follower.append_as_follower(
+        leader.log.read(0, 2**30), leader_epoch=0, high_watermark=0, log_start_offset=0
+    )  # the leader commits it when this follower fetches again
+    assert reader.sizes == []
+    each = follower.log.size_in_bytes // 3
+    for high_watermark in (1, 3, 3):
+        follower.append_as_follower(b"", leader_epoch=0, high_watermark=high_watermark, log_start_offset=0)
+    assert reader.sizes == [each, 2 * each]
+    append(leader, b"d" * 1000)
+    copy(leader, follower)
+    assert reader.sizes == [each, 2 * each, follower.log.size_in_bytes - 3 * each], "committed as it comes"
+
+
+def test_who_reads_from_a_follower_looks_again_where_the_bytes_are_not_known(
+    leader: Partition, follower: Partition
+) -> None:
+    """So many batches came at once that it is not kept in memory where the first one is."""
+    append(leader, *[b"v"] * POSITIONS_KEPT)
+    reader = Watching()
+    follower.wait(reader)
+    copy(leader, follower)
+    assert (follower.high_watermark, reader.sizes) == (3 + POSITIONS_KEPT, [0])
 
 
 def test_what_is_not_flushed_is_neither_committed_nor_fetched_behind(tmp_path: Path, leader: Partition) -> None:
