@@ -348,12 +348,11 @@ class Segment:
         """Read what is verified from start on, and the batches behind it for which the budget suffices."""
         first = self._verified.end_from(start)
         if end - first > budget.left:
-            is_wanted, all_end = min_one_batch and first == start, end
-            end = self._whole_batches_end(first, first + max(budget.left, 0), min_one_batch=is_wanted)
+            all_end, end_max = end, first + max(budget.left, 0)
+            end = self._whole_batches_end(first, end_max, min_one_batch=min_one_batch and first == start)
             budget.is_short |= end < all_end
         data = self.file.read(start, end - start)
-        taken = budget.take(data, first - start)
-        if start + taken > first:
+        if start + (taken := budget.take(data, first - start)) > first:
             self._verify(data[first - start : taken], first)
         return data[:taken]
 
