@@ -31,7 +31,6 @@ from kwire.protocol.primitives import Buffer
 from kwire.protocol.records import iterate_headers
 
 logger = logging.getLogger("kwire.cluster.partition")
-
 EPOCH_BUMP_SINCE = 2
 """The transaction version from which each transaction has an epoch of its own (KIP-890)."""
 NO_EPOCH = -1
@@ -260,8 +259,9 @@ class Partition:
         if self._waiters:
             for waiter in list(self._waiters):
                 waiter.more_data(size)
-        for watcher in list(self._watchers):
-            watcher.moved(size)
+        if self._watchers:
+            for watcher in list(self._watchers):
+                watcher.moved(size)
 
     # --- followers, as their leader sees them
 

@@ -21,11 +21,16 @@ from kwire.protocol.codec import Decoder
 from kwire.protocol.error_codes import EncodeError, ProtocolError
 from kwire.protocol.framing import Framer, PiecesFramer
 from kwire.protocol.primitives import Buffer
+from kwire.protocol.records import CODEC_MASK
 from kwire.protocol.wire import STRING_BYTES_MAX, read_rest, read_string_length, skip_tags, uuid_from
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+SMALL_BYTES_MAX: Final = 8 * 1024
+"""Of a request whose batches, unless they are compressed, are appended in a millisecond or two."""
+ATTRIBUTES_LOW_BYTE: Final = 22
+"""Where a batch says its codec."""
 PRODUCED_ELEMENTS_MAX: Final = 10_000
 """Topics and partitions of a request: they are read in one step."""
 FRAMED_AT_ONCE: Final = 128
@@ -82,13 +87,26 @@ class ProducedTopic:
 class ProduceExchange:
     """A produce request and the answer to it."""
 
-    __slots__ = ("acks", "node_endpoints", "throttle_time_ms", "timeout_ms", "topics", "transactional_id")
+    __slots__ = (
+        "acks",
+        "codecs",
+        "is_small",
+        "node_endpoints",
+        "throttle_time_ms",
+        "timeout_ms",
+        "topics",
+        "transactional_id",
+    )
 
     def __init__(self, transactional_id: str | None, acks: int, timeout_ms: int) -> None:
         self.transactional_id = transactional_id
         self.acks = acks
         self.timeout_ms = timeout_ms
         self.topics: list[ProducedTopic] = []
+        self.codecs = 0
+        """The codec bits of all batches; 0 if none is compressed."""
+        self.is_small = False
+        """Whether the whole request has at most SMALL_BYTES_MAX bytes."""
         self.throttle_time_ms = 0
         self.node_endpoints: Sequence[tuple[int, str, int, str | None]] = ()
         """(node id, host, port, rack) of the current leaders that are named."""
@@ -123,6 +141,7 @@ def decode_exchange(frame: bytes, position: int, version: int) -> tuple[ProduceE
         raise ProtocolError(f"ProduceRequest v{version}: {error}") from error
     if position > len(frame):
         raise ProtocolError(f"ProduceRequest v{version} ends {position - len(frame)} bytes early")
+    exchange.is_small = len(frame) <= SMALL_BYTES_MAX
     return exchange, position
 
 
@@ -147,6 +166,8 @@ def _decode(frame: bytes, position: int) -> tuple[ProduceExchange, int]:
             position += 8
             if size >= 0:
                 topic.partitions.append(ProducedPartition(index, frame[position : position + size]))
+                if size > ATTRIBUTES_LOW_BYTE:
+                    exchange.codecs |= frame[position + ATTRIBUTES_LOW_BYTE] & CODEC_MASK
                 position += size
             elif size == -1:
                 topic.partitions.append(ProducedPartition(index, None))
@@ -190,6 +211,8 @@ def _decode_flexible(frame: bytes, position: int, version: int) -> tuple[Produce
             records: bytes | None = None
             if size >= 0:
                 records = frame[position : position + size]
+                if size > ATTRIBUTES_LOW_BYTE:
+                    exchange.codecs |= frame[position + ATTRIBUTES_LOW_BYTE] & CODEC_MASK
                 position += size
             topic.partitions.append(ProducedPartition(index, records))
             position = _skip_tags(frame, position)

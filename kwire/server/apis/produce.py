@@ -28,6 +28,7 @@ from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kwire.protocol.produce_exchange import (
+    ATTRIBUTES_LOW_BYTE,
     ProducedPartition,
     ProducedTopic,
     ProduceExchange,
@@ -51,7 +52,6 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 ZSTD_SINCE: Final = 7
 ABORTABLE_SINCE: Final = 11
 ADDS_TO_TRANSACTION_SINCE: Final = 12
-ATTRIBUTES_LOW_BYTE: Final = 22
 RECORD_COUNT: Final = 57
 """Where a batch says how many records it has, in four bytes."""
 _WITHOUT_LOG_START: Final = frozenset(
@@ -91,7 +91,8 @@ def handle(
     refused = None
     if exchange.transactional_id is not None or exchange.acks not in _ACKS:
         refused = _refusal(exchange, context)
-    if refused is None and _takes_long(exchange, context):
+    is_quick = exchange.is_small and not exchange.codecs
+    if refused is None and not is_quick and _takes_long(exchange, context):
         return _begin_steps(exchange, context)
     waiting: list[Append] = []
     at_gate: list[AtGate] = []

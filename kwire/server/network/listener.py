@@ -82,6 +82,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         self.now = loop.time
         self.outbox = Outbox(loop.call_soon, loop.time)
+        turns.turn_ended.append(self.outbox.flush)
         self.messages = RepeatedMessages(logger, lambda: loop.time() * 1000)
         self.port = 0
         self._table = table

@@ -40,7 +40,7 @@ class Outbox:
         self._count_before = 0
         """How many were held when the last turn ended."""
         self._leave_at = 0.0
-        """When what is held leaves in any case, at the end of a turn."""
+        """When what was held at the end of the first turn leaves in any case."""
         self._will_turn = False
 
     def put(self, connection: Writer, buffers: Buffers) -> None:
@@ -51,7 +51,6 @@ class Outbox:
             return
         if not self._will_turn:
             self._will_turn = True
-            self._leave_at = self._now() + SECONDS_MAX
             self._call_soon(self._turn)
         held = self._held.get(connection)
         if held is None:
@@ -64,10 +63,12 @@ class Outbox:
 
     def _turn(self) -> None:
         """Called between two looks of the loop at its sockets."""
-        if self._count == self._count_before or self._now() >= self._leave_at:
+        if self._count == self._count_before or (self._count_before and self._now() >= self._leave_at):
             self._will_turn = False
             self.flush()
             return
+        if self._count_before == 0:
+            self._leave_at = self._now() + SECONDS_MAX
         self._count_before = self._count
         self._call_soon(self._turn)
 

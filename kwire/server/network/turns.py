@@ -71,6 +71,8 @@ class Turns:
         self._line_count = 0
         self._virtual_ms = 0.0
         """Virtual time: what the connection had taken that is, or was last, served."""
+        self.turn_ended: list[Callable[[], None]] = []
+        """Called after each turn of those in line, before the next one: answers leave then."""
         self._is_turn = False
         self._turn_end_ms = 0.0
         self._share_start_ms = 0.0
@@ -161,7 +163,9 @@ class Turns:
                     now = self._seen_ms = self._now_ms()
                     self.end(share)
         finally:
-            asyncio.get_running_loop().call_soon(self._turn)  # behind the answers of this turn (outbox.py)
+            for call in self.turn_ended:
+                call()
+            asyncio.get_running_loop().call_soon(self._turn)
 
     # --- answers in pieces
 
