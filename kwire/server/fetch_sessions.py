@@ -62,6 +62,8 @@ class SessionPartition:
     request: FetchPartition
     watch: SessionWatch | None = None
     """Of a partition that an incremental fetch of a consumer has looked at."""
+    place: int = 0
+    """Where it stands among those of its session."""
     topic: str | None = None
     """The name that a topic id had when it was first asked for; stays when the topic is deleted."""
     high_watermark: int = -1
@@ -110,10 +112,10 @@ class FetchSession:
     """How its last fetch read."""
     unsettled: dict[Key, bool] = field(default_factory=dict)
     """Of a consumer: what its next fetch looks at, and whether that has moved since it was last looked at."""
-    waiters: dict[SessionWaiter, None] = field(default_factory=dict)
-    """Fetches that wait for one of them to move: one, unless two connections use the session."""
+    waiters: dict[SessionWaiter, None] = field(default_factory=dict)  # of one fetch, unless two connections use it
     is_over: bool = False
     """Whether it has ended; a fetch of it may still be under way."""
+    last_place: int = 0
     to_come: int = 0
     """Partitions that it is yet to be given, while it is opened in pieces."""
 
@@ -159,10 +161,14 @@ class FetchSession:
         """Note what an answer has told of a partition. One with records goes behind the others."""
         if data.records:
             self.partitions.move_to_end(key)
-            if key in self.unsettled:
-                self.unsettled[key] = self.unsettled.pop(key)
+            known.place = self.new_place()
         elif self.unsettled.get(key) is False and known.has_all(data, is_committed=self.is_committed):
             del self.unsettled[key]
+
+    def new_place(self) -> int:
+        """Return the place behind all others."""
+        self.last_place += 1
+        return self.last_place
 
     @property
     def size(self) -> int:
@@ -193,7 +199,9 @@ class FetchPlan:
         if self.is_selective:
             assert self.session is not None
             known = self.session.partitions
-            self.partitions = [(key, known[key].request) for key in self.session.unsettled if key in known]
+            keys = [key for key in self.session.unsettled if key in known]
+            keys.sort(key=lambda key: known[key].place)
+            self.partitions = [(key, known[key].request) for key in keys]
 
     def name_before(self, key: Key) -> str | None:
         """The name by which the session knows a topic id that is unknown by now."""
@@ -277,7 +285,8 @@ class FetchSessions:
             if not session.is_follower:
                 session.unsettle(key)
             if known is None:
-                session.partitions[key] = SessionPartition(request=partition, topic=_name(key, topic_names))
+                name = _name(key, topic_names)
+                session.partitions[key] = SessionPartition(request=partition, topic=name, place=session.new_place())
             else:
                 known.request = partition
                 if session.is_follower:  # it may have cut its log back, and dropped what the last answer said
@@ -387,7 +396,8 @@ class FetchSessions:
         requests = dict(plan.partitions)
         self._sessions[session.session_id] = session
         for number, (key, data) in enumerate(answers, 1):
-            known = SessionPartition(request=requests[key], topic=_name(key, topic_names))
+            name = _name(key, topic_names)
+            known = SessionPartition(request=requests[key], topic=name, place=session.new_place())
             known.tell(data)
             session.partitions[key] = known
             if not session.is_follower:

@@ -31,6 +31,8 @@ class Consumer:
         self.client = client
         self.rack_id = rack_id
         self.session_id = self.epoch = 0
+        self.order: list[tuple[str, int]] = []
+        """The partitions of the last answer."""
 
     def request(
         self,
@@ -63,6 +65,7 @@ class Consumer:
         answer = self.client.receive(request, VERSION)
         assert answer.error_code == 0
         self.session_id, self.epoch = answer.session_id, self.epoch + 1
+        self.order = [(topic.topic, each.partition_index) for topic in answer.responses for each in topic.partitions]
         return {(topic.topic, each.partition_index): each for topic in answer.responses for each in topic.partitions}
 
     def fetch(self, offsets: dict[tuple[str, int], int], **more: Any) -> dict[tuple[str, int], Any]:
@@ -171,8 +174,12 @@ def test_it_tells_what_one_tells_that_looks_at_everything(
             offsets[key] = news[key] = 0
         if not offsets:
             continue
-        answers = [each.fetch(news, forgotten=forgotten, isolation_level=isolation_level) for each in two]
+        max_bytes = chance.choice((1, 100, 1 << 26))
+        answers = [
+            each.fetch(news, forgotten=forgotten, isolation_level=isolation_level, max_bytes=max_bytes) for each in two
+        ]
         assert answers[0] == answers[1]
+        assert two[0].order == two[1].order
         told += len(answers[0])
         news = {}
         for key, data in answers[0].items():
