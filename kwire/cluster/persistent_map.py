@@ -7,7 +7,7 @@ changed: what two maps differ in is found by comparing blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Final, Generic, TypeVar, cast
 
 K = TypeVar("K")
@@ -45,6 +45,21 @@ class _Index(Generic[K]):
         return place
 
 
+def _present_keys(index: _Index[K], blocks: Iterable[Sequence[Any]]) -> Iterator[K]:
+    for number, block in enumerate(blocks):
+        for place, value in enumerate(block, number << BLOCK_BITS):
+            if value is not _NOTHING:
+                yield index.keys[place]
+
+
+def _value_at(index: _Index[K], blocks: Sequence[Sequence[Any]], key: Any) -> Any:
+    """Return the value of a key, _NOTHING if there is none."""
+    place = index.places.get(key)
+    if place is None or place >> BLOCK_BITS >= len(blocks):
+        return _NOTHING
+    return blocks[place >> BLOCK_BITS][place & BLOCK - 1]
+
+
 class PersistentMap(Mapping[K, V]):
     """Iterates in the order in which keys first came, as a dict does but for keys that come back."""
 
@@ -59,30 +74,20 @@ class PersistentMap(Mapping[K, V]):
         return self._count
 
     def __iter__(self) -> Iterator[K]:
-        keys = self.index.keys
-        for number, block in enumerate(self.blocks):
-            for place, value in enumerate(block, number << BLOCK_BITS):
-                if value is not _NOTHING:
-                    yield keys[place]
+        return _present_keys(self.index, self.blocks)
 
     def __getitem__(self, key: K) -> V:
-        value = self._at(key)
+        value = _value_at(self.index, self.blocks, key)
         if value is _NOTHING:
             raise KeyError(key)
         return cast("V", value)
 
     def __contains__(self, key: object) -> bool:
-        return self._at(key) is not _NOTHING
+        return _value_at(self.index, self.blocks, key) is not _NOTHING
 
     def get(self, key: Any, default: Any = None) -> Any:
-        value = self._at(key)
+        value = _value_at(self.index, self.blocks, key)
         return default if value is _NOTHING else value
-
-    def _at(self, key: Any) -> Any:
-        place = self.index.places.get(key)
-        if place is None or place >> BLOCK_BITS >= len(self.blocks):
-            return _NOTHING
-        return self.blocks[place >> BLOCK_BITS][place & BLOCK - 1]
 
     def draft(self) -> MapDraft[K, V]:
         """Begin the next map."""
@@ -104,17 +109,10 @@ class MapDraft(MutableMapping[K, V]):
         return self._count
 
     def __iter__(self) -> Iterator[K]:
-        keys = self.index.keys
-        for number, block in enumerate(self.blocks):
-            for place, value in enumerate(block, number << BLOCK_BITS):
-                if value is not _NOTHING:
-                    yield keys[place]
+        return _present_keys(self.index, self.blocks)
 
     def __getitem__(self, key: K) -> V:
-        place = self.index.places.get(key)
-        if place is None or place >> BLOCK_BITS >= len(self.blocks):
-            raise KeyError(key)
-        value = self.blocks[place >> BLOCK_BITS][place & BLOCK - 1]
+        value = _value_at(self.index, self.blocks, key)
         if value is _NOTHING:
             raise KeyError(key)
         return cast("V", value)
