@@ -23,9 +23,9 @@ CHUNK: Final = 64
 
 
 class StepLine:
-    """Where work stands that goes on in steps: one of them in each turn of the loop, whoever else waits for one.
+    """Queue of steps of long work; the event loop runs one step in each iteration.
 
-    With a step of each in a turn, twenty requests whose steps take a millisecond would hold the loop for twenty.
+    With a step of each work in an iteration, twenty requests whose steps take a millisecond would hold the loop for twenty.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -14,7 +14,7 @@ class Verification:
 
     def __init__(self, question: object) -> None:
         self.question = question
-        """What is asked for all who wait."""
+        """The request to the transaction coordinator that all waiting batches share."""
         self.waiting: list[tuple[int, Callable[[KafkaError | None], KafkaError | None]]] = []
         """(sequence, kwire.coordinator.transaction.gate.Entered), in the order in which they came."""
         self.refusal: KafkaError | None = None

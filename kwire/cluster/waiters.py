@@ -1,4 +1,4 @@
-"""Who is told of what happens in a partition."""
+"""Callbacks that a partition calls when data is committed or its state changes."""
 
 from __future__ import annotations
 

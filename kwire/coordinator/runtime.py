@@ -158,8 +158,7 @@ class CoordinatorRuntime(Generic[R, M]):
                 shard.activate()
                 took_ms = self._clock.monotonic_ms() - started_ms
                 logger.info("loaded %d records of %r in %.0f ms", records, shard.partition.log, took_ms)
-        # Whatever it is, the disk or what somebody wrote there: requests are told that this is not their coordinator;
-        # other shards and the broker go on.
+        # A disk failure or an invalid record closes this shard only: its requests get NOT_COORDINATOR.
         except (DiskFailure, KafkaError) as error:
             logger.error("%r cannot be loaded: %s", shard, error)  # noqa: TRY400 the failure says all
             shard.close()

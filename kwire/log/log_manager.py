@@ -72,7 +72,7 @@ class LogManager:
         self._pending: list[tuple[float, list[str]]] = []
         self.directories: list[LogDirectory] = []
         self.is_closing = False
-        """Whether the broker stops: no log is made or opened any more."""
+        """True while the broker stops: logs are neither created nor opened."""
         self.callbacks: dict[str, tuple[Callable[[DiskFailure], None], Callable[[bool], None]]] = {}
         """By directory, what its logs call when they fail and before they are truncated: one pair for all of them."""
         self.futures = FutureLogs(self, surroundings)
