@@ -25,7 +25,8 @@ CHUNK: Final = 64
 class StepLine:
     """Queue of steps of long work; the event loop runs one step in each iteration.
 
-    With a step of each work in an iteration, twenty requests whose steps take a millisecond would hold the loop for twenty.
+    With a step of each work in an iteration, twenty requests whose steps take a millisecond would hold the loop for
+    twenty milliseconds.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
