@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from compat_tests.harness.paths import ROOT
-from compat_tests.kafka_tests.jars import class_path
+from compat_tests.kafka_tests.choosing import family_of
+from compat_tests.kafka_tests.jars import NOT_FOR_CONNECT, class_path
 from compat_tests.kafka_tests.judging import NOT_SERVED
 from kwire.cluster.features import METADATA_VERSION, SUPPORTED
 
@@ -46,7 +47,8 @@ def run(selector: str, side: str, shard: int = 0, left_out: Iterable[str] = ()) 
             settings["kwire.not.served"] = "|".join(NOT_SERVED.values())
             settings["kwire.left.out"] = ",".join(left_out)
         command = ["java", HEAP[side], *JVM, *(f"-D{name}={value}" for name, value in settings.items())]
-        command += ["-cp", class_path(side), "kwire.tests.Launch", str(report), selector]
+        path = class_path(side, NOT_FOR_CONNECT if family_of(selector) == "connect" else ())
+        command += ["-cp", path, "kwire.tests.Launch", str(report), selector]
         problem = _run_bounded(command)
         lines = report.read_text().splitlines() if report.exists() else []
     invocations = named([{"class": selector.partition("#")[0], **json.loads(line)} for line in lines])
