@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from kwire.chunks import turn
 from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
@@ -22,6 +23,7 @@ logger = logging.getLogger("kwire.cluster.group_commit")
 
 FULL_DISK_PAUSE_SECONDS: Final = 1.0
 """Between two tries to flush while there is no space for a checkpoint of epochs or for aborted transactions."""
+_SETTLED: Final = object()
 
 
 class Flushed(Protocol):
@@ -66,6 +68,7 @@ class GroupCommit:
         try:
             while partition.waits_for_flush:
                 log = partition.log  # the partition may have another one, elsewhere, when the job has run
+                await self._settle(partition, log)
                 try:
                     job = self._logs.begin_flush(log)
                 except DiskFullError as full:
@@ -86,6 +89,17 @@ class GroupCommit:
             self._failed(error)
         finally:
             del self._running[partition]
+
+    async def _settle(self, partition: Flushed, log: PartitionLog) -> None:
+        """Derive what a truncation has left unknown, others in between; read_committed consumers may wait for it."""
+        if log.unsettled is None:
+            return
+        steps = log.settle_in_steps()
+        while self._logs.holds(log):
+            if next(steps, _SETTLED) is _SETTLED:
+                partition.wake()
+                return
+            await turn()
 
     async def _is_closing_within(self, seconds: float) -> bool:
         try:

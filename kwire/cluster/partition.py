@@ -213,7 +213,7 @@ class Partition:
         """All below the log's recovery point is durable."""
         end = self.log.recovery_point
         size = self._unflushed_bytes
-        is_settled = end == self.log.log_end_offset
+        is_settled = end == self.log.log_end_offset and self.log.unsettled is None
         if is_settled:
             self._unflushed_bytes = 0
         if not self.is_led:
@@ -357,15 +357,13 @@ class Partition:
             logger.warning(
                 "%s-%d is cut back to %d, below its high watermark %d: broker %d, its leader in epoch %d, has not got "
                 "what was committed",
-                self.topic,
-                self.index,
-                offset,
-                self.high_watermark,
-                self.leader_id,
-                self.leader_epoch,
+                *(self.topic, self.index, offset, self.high_watermark, self.leader_id, self.leader_epoch),
             )
-        self.log.truncate_to(offset)
+        self.log.cut_to(offset)
         self._shorten()
+        if self.log.unsettled is not None:
+            self._unflushed_bytes += 1
+            self._group_commit.request(self)
 
     def start_anew_at(self, offset: int) -> None:
         """Throw all away and begin at an offset: the leader has nothing older."""
@@ -471,6 +469,8 @@ class Partition:
 
     def _lead(self, image: PartitionImage) -> None:
         self.is_led = True
+        if self.log.failure is None:
+            self.log.settle()
         self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
         self.in_sync = None
         self._follow_in_sync(image)

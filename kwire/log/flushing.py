@@ -135,4 +135,6 @@ def finish(log: PartitionLog, job: FlushJob) -> None:
     log.unsynced_paths.finish(job.number)
     if job.truncations == log.truncations:
         log.recovery_point = max(log.recovery_point, job.end_offset)
+        if log.producers.is_derived:
+            log.unsettled = None
     log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)

@@ -155,6 +155,8 @@ class FutureLogs:
         opened.on_failure, opened.before_truncation = self._manager.callbacks[directory.path]
         if durable_end is None:
             opened.before_truncation = None  # no checkpoint names it
+        else:
+            opened.remove_later = self._manager.remove_later
         return opened
 
     def abandon(self, topic: str, partition: int) -> None:
@@ -304,6 +306,7 @@ def _adopt(log: PartitionLog, future: PartitionLog) -> None:
     It begins a segment of its own: a snapshot of the producers, some of whom have no batch left, belongs to the
     beginning of one, and compaction may have taken away what the log ended with.
     """
+    log.settle()
     end = log.log_end_offset
     future.update_config(log.config)
     future.producers = log.producers

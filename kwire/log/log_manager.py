@@ -213,6 +213,7 @@ class LogManager:
         # What is appended where a crash tore the log has not been compacted.
         log.first_dirty_offset = cleaned if cleaned <= log.log_end_offset else log.segments.active.base_offset
         log.on_failure, log.before_truncation = self.callbacks[directory.path]
+        log.remove_later = self.remove_later
         log.failure = log.failure or directory.failure
         directory.logs[key] = log
 
@@ -335,7 +336,7 @@ class LogManager:
 
     def expire_producers(self, log: PartitionLog, expiration_ms: int) -> None:
         """Forget a log's producers that were silent for producer.id.expiration.ms."""
-        log.expire_producers(self._surroundings.clock.wall_ms(), expiration_ms)
+        log.producers.expire(self._surroundings.clock.wall_ms(), expiration_ms)
 
     def begin_checkpoints(
         self, high_watermarks: Mapping[TopicPartition, int], names: Iterable[str] = LOADED_FILES

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, TypeVar
 
@@ -23,7 +23,7 @@ from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_meta
 from kwire.log.config import LogConfig
 from kwire.log.disk import Data, Disk, DiskFailure, DiskFullError
 from kwire.log.errors import CorruptLogError, LogClosedError
-from kwire.log.files import PendingDeletion, rename_deleted
+from kwire.log.files import PendingDeletion
 from kwire.log.flushing import FlushJob, UnsyncedPaths
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.producer_snapshots import ProducerSnapshots
@@ -31,6 +31,7 @@ from kwire.log.producer_state import ProducerEntry, ProducerState
 from kwire.log.segment import Segment
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
+from kwire.log.truncation import UnsettledCut
 from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -113,6 +114,10 @@ class PartitionLog:
         """Called when offsets were lowered and before files are cut, with whether the log start is one of them: they
         must become durable first. Else a start after a crash takes the shorter log for damaged, or for all deleted."""
         self.unsynced_paths = UnsyncedPaths()
+        self.unsettled: UnsettledCut | None = None
+        """What a truncation has left to do before the next append."""
+        self.remove_later: Callable[[PendingDeletion], None] | None = None
+        """Takes files of segments that were cut off; without it they are removed at once."""
         self.disk = disk
         self.clock = clock
         self._tell_of_no_space_ms = 0.0
@@ -184,6 +189,7 @@ class PartitionLog:
 
     def _append_given_offsets(self, view: memoryview, leader_epoch: int, origin: AppendOrigin) -> AppendResult:
         """Batches of a leader (or of this node's own raft log), which come with offsets and epochs."""
+        self.settle()
         epoch = leader_epoch if origin is AppendOrigin.RAFT_LEADER else None
         headers = check_given_offsets(view, self.log_end_offset, epoch)
         if not headers:
@@ -405,6 +411,11 @@ class PartitionLog:
 
     def truncate_to(self, offset: int) -> None:
         """Cut everything from offset on, with the whole batch that holds it, as a follower does after its leader."""
+        self.cut_to(offset)
+        self.settle()
+
+    def cut_to(self, offset: int) -> None:
+        """Do the first part of `truncate_to`; `settle_in_steps` and a flush, or `settle`, follow before an append."""
         if offset >= self.log_end_offset:
             # This broker may have led, and noted an epoch that begins at the end, without a record in it.
             self._guard(lambda: self.leader_epochs.truncate_from_end(offset))
@@ -413,47 +424,35 @@ class PartitionLog:
             self.truncate_fully_and_start_at(offset)
             return
         logger.info("Truncating %s-%s from %s to %s", self.topic, self.partition, self.log_end_offset, offset)
-        self._guard(lambda: truncation.truncate_to(self, offset))
+        self.unsettled = self._guard(lambda: truncation.cut_to(self, offset))
+
+    def settle_in_steps(self) -> Iterator[None]:
+        """Derive what a truncation has left unknown, a few batches at a time; a flush makes it durable."""
+        while self.unsettled is not None and self._guard(self.unsettled.derive_more):
+            yield
+
+    def settle(self) -> None:
+        """Derive it, and make the new end durable, here and now."""
+        if self.unsettled is not None:
+            self._guard(self.unsettled.settle)
+            self.unsettled = None
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Throw everything away; the next append is at offset."""
         logger.info("Truncating %s-%s fully, to start at %s", self.topic, self.partition, offset)
         self._guard(lambda: truncation.truncate_fully(self, offset))
 
-    def remove_last_segment(self) -> None:
-        """Delete the newest segment's files at once: what they held was never committed."""
-        segment = self.segments.remove_last()
-        segment.close()
-        self.snapshots.remove(segment.base_offset)
-        for path in segment.paths():
-            self.disk.unlink(path)
-
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
         """Take whole segments off the front that retention or the log start has passed; what is to be deleted when."""
-        if self.failure is not None:
+        if self.failure is not None or self.unsettled is not None:  # a truncation reads what would go
             return []
         return self._guard(lambda: retention.apply(self, now_ms, high_watermark))
-
-    def mark_deleted(self, segment: Segment) -> PendingDeletion:
-        """Rename a removed segment's files, which readers may still hold, and say when they may go."""
-        segment.close()
-        self.snapshots.remove(segment.base_offset)
-        paths = [rename_deleted(self.disk, path) for path in segment.paths() if self.disk.exists(path)]
-        return PendingDeletion(self.config.file_delete_delay_ms, paths)
-
-    def segment_modified_ms(self, segment: Segment) -> int:
-        """What retention takes for the age of a segment without timestamps."""
-        return self.disk.modified_ms(segment.file.path)
 
     # Life
 
     def update_config(self, config: LogConfig) -> None:
         """Take a topic's new configuration; the next append goes by it."""
         self.config = config
-
-    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget silent producers (producer.id.expiration.ms); returns their number."""
-        return self.producers.expire(now_ms, expiration_ms)
 
     def assign_epoch_start(self, epoch: int, offset: int) -> None:
         """Note that a leader's epoch begins here, before its first append."""
@@ -480,6 +479,7 @@ class PartitionLog:
 
     def take_snapshot(self) -> None:
         """Write the producers' state at the log's end, so that a clean start derives nothing."""
+        self.settle()
         if self.log_end_offset > self.segments.first.base_offset:
             self._guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
 

@@ -100,6 +100,8 @@ class ProducerState:
         self._unreplicated: deque[tuple[int, int]] = deque()
         """(first offset, marker's offset) of transactions whose marker may be above the high watermark, in the order of
         their markers."""
+        self.is_derived = True
+        """Whether it is the state of the whole log; else that is being derived, and nothing is stable."""
         self.refused = RefusedBatches()
         """Not derived from the log, and left alone when all else is derived anew."""
 
@@ -198,6 +200,8 @@ class ProducerState:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """The first offset whose outcome is open or not yet replicated."""
+        if not self.is_derived:
+            return 0
         first = next(iter(self._ongoing.values()), None)
         for first_offset, marker_offset in self._unreplicated:
             if marker_offset >= high_watermark and (first is None or first_offset < first):

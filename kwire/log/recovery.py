@@ -39,6 +39,7 @@ from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState
 from kwire.log.progress import BytesProgress
+from kwire.log.removal import remove_last_segment
 from kwire.log.replay import recall_recent_batches, replay_batch, replay_producers, replay_segment
 from kwire.log.scanning import scan
 from kwire.log.segment import Segment, segment_name
@@ -270,7 +271,7 @@ def _recover(log: PartitionLog) -> None:
                     "Removing segment %s of %s-%s behind a flaw", later.base_offset, log.topic, log.partition
                 )
             while log.segments.active is not segment:
-                log.remove_last_segment()
+                remove_last_segment(log)
             break
     log.producers = producers
     if producers.end_offset < log.recovery_point:

@@ -23,10 +23,17 @@ RECALL_BYTES: Final = 64 * 1024
 
 def replay_producers(log: PartitionLog) -> None:
     """The producer state of the whole log: from its newest snapshot, then from the batches after it."""
-    log.snapshots.load_latest(log.producers, log.log_start_offset, log.log_end_offset)
-    for segment in log.segments.from_offset(log.producers.end_offset):
-        replay_segment(segment, log.producers, log.producers.end_offset)
-    log.producers.end_offset = log.log_end_offset
+    for _ in replay_producers_in_steps(log):
+        pass
+
+
+def replay_producers_in_steps(log: PartitionLog) -> Iterator[None]:
+    """Do what `replay_producers` does, BATCHES_AT_ONCE at a time, while nothing is appended."""
+    producers = log.producers
+    yield from log.snapshots.load_latest_in_steps(producers, log.log_start_offset, log.log_end_offset)
+    for segment in log.segments.from_offset(producers.end_offset):
+        yield from replay_in_steps(segment, producers, producers.end_offset)
+    producers.end_offset = log.log_end_offset
 
 
 def replay_segment(segment: Segment, producers: ProducerState, start_offset: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kwire.log.files import PendingDeletion
+from kwire.log.removal import mark_deleted
 from kwire.log.segment import Segment
 
 if TYPE_CHECKING:
@@ -36,10 +37,15 @@ def _past_retention_ms(log: PartitionLog, now_ms: int) -> Callable[[Segment, int
         if retention_ms < 0:
             return False
         segment.know_timestamps()
-        newest = segment.max_timestamp if segment.max_timestamp >= 0 else log.segment_modified_ms(segment)
+        newest = segment.max_timestamp if segment.max_timestamp >= 0 else modified_ms(log, segment)
         return now_ms - newest > retention_ms
 
     return is_past
+
+
+def modified_ms(log: PartitionLog, segment: Segment) -> int:
+    """What counts as the age of a segment without timestamps."""
+    return log.disk.modified_ms(segment.file.path)
 
 
 def _past_retention_bytes(log: PartitionLog) -> Callable[[Segment, int], bool]:
@@ -79,4 +85,5 @@ def _remove(
     new_start = log.segments[count].base_offset
     log.delete_records_before(new_start)
     logger.info("Deleting %s segments of %s-%s because of %s", count, log.topic, log.partition, reason)
-    return [log.mark_deleted(log.segments.remove_first()) for _ in range(count)]
+    delay_ms = log.config.file_delete_delay_ms
+    return [mark_deleted(log, log.segments.remove_first(), delay_ms=delay_ms) for _ in range(count)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kwire.log.batch_order import RELATIVE_OFFSET_MAX
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFullError
+from kwire.log.removal import remove_last_segment
 from kwire.log.segment import Segment
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def roll(log: PartitionLog, base_offset: int) -> None:
     active = log.segments.active
     active.load()
     if active.size == 0:  # replicated batches that begin later than the empty segment
-        log.remove_last_segment()
+        remove_last_segment(log)
     else:
         active.finish()
         _write_indexes(active)

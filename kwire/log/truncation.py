@@ -1,4 +1,9 @@
-"""Cutting a log's end off, as a follower does when its leader's log went another way."""
+"""Cutting a log's end off, as a follower does when its leader's log went another way.
+
+A cut has two parts. The first one shortens files and offsets, at once. The second one derives the state of the
+producers from the batches that stay, which may be many, and makes the new end durable; before it the log takes no
+appends, and read_committed consumers are told that nothing in it is stable.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,40 @@ from typing import TYPE_CHECKING
 
 from kwire.log.checkpoints import PARTITION_METADATA_FILE
 from kwire.log.disk import DiskFailure, DiskFullError
-from kwire.log.replay import replay_producers
+from kwire.log.removal import remove_last_segment
+from kwire.log.replay import replay_producers_in_steps
 
 if TYPE_CHECKING:
+    from kwire.log.disk import DiskFile
     from kwire.log.partition_log import PartitionLog
 
 
-def truncate_to(log: PartitionLog, offset: int) -> None:
-    """Remove everything from offset on, and the whole batch that holds it.
+class UnsettledCut:
+    """The second part of a cut."""
+
+    def __init__(self, log: PartitionLog, files: list[DiskFile]) -> None:
+        self._log = log
+        self._files = files
+        self._replay = replay_producers_in_steps(log)
+        log.producers.is_derived = False
+
+    def derive_more(self) -> bool:
+        """Derive the producers from a few more batches; return False when all are."""
+        for _ in self._replay:
+            return True
+        self._log.producers.is_derived = True
+        return False
+
+    def settle(self) -> None:
+        """Do all that is left, here and now."""
+        while self.derive_more():
+            pass
+        for file in self._files:
+            file.sync()  # when it is no longer the active segment no flush will do it
+
+
+def cut_to(log: PartitionLog, offset: int) -> UnsettledCut:
+    """Remove everything from offset on, and the whole batch that holds it; what is left to do.
 
     Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
     """
@@ -21,15 +52,15 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     cleaned_to = min(end_offset, log.segments.from_offset(offset)[0].base_offset)
     _note(log, durable_to=end_offset, cleaned_to=cleaned_to, starts_at=end_offset)
     try:
-        _cut(log, offset)
+        return _cut(log, offset)
     except DiskFullError as full:  # although a part of the log was removed: there is no going back to before
         raise DiskFailure(full.operation, full.path, full.error) from full
 
 
-def _cut(log: PartitionLog, offset: int) -> None:
+def _cut(log: PartitionLog, offset: int) -> UnsettledCut:
     newest = log.segments.active
     while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
-        log.remove_last_segment()
+        remove_last_segment(log)
     if log.segments.active is not newest:
         _settle_names(log)
     active = log.segments.active
@@ -39,15 +70,13 @@ def _cut(log: PartitionLog, offset: int) -> None:
         indexes = active.write_indexes()
     except DiskFullError:
         indexes = []  # aborted transactions that found no space before hold up the flush that will write them
-    for file in (active.file, *indexes):
-        file.sync()  # when it is no longer the active segment no flush will do it
     log.log_end_offset = active.next_offset()
     assert log.log_start_offset <= log.log_end_offset, f"{log.directory} was cut below its start"
     assert log.recovery_point <= log.log_end_offset, f"{log.directory} was cut below what is noted as durable"
     log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.snapshots.remove_from(log.log_end_offset)
     log.unsynced_paths.add(log.directory)  # a snapshot that came back would be of batches that are gone
-    replay_producers(log)
+    return UnsettledCut(log, [active.file, *indexes])
 
 
 def truncate_fully(log: PartitionLog, offset: int) -> None:
@@ -55,7 +84,7 @@ def truncate_fully(log: PartitionLog, offset: int) -> None:
     _settle_topic_id(log)
     _note(log, durable_to=0, cleaned_to=0, starts_at=offset)
     while len(log.segments):
-        log.remove_last_segment()
+        remove_last_segment(log)
     try:
         _settle_names(log)
         log.snapshots.remove_from(-1)
@@ -65,6 +94,7 @@ def truncate_fully(log: PartitionLog, offset: int) -> None:
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
     log.leader_epochs.clear()
     log.producers.clear(offset)
+    log.producers.is_derived, log.unsettled = True, None
 
 
 def _settle_topic_id(log: PartitionLog) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -16,6 +17,7 @@ from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.partition import Partition
 from kwire.log.config import LogConfig
 from kwire.log.log_manager import LogManager
+from kwire.log.replay import BATCHES_AT_ONCE
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import topic_image
 from tests.log.faults import FaultyDisk, broken, full
@@ -226,5 +228,84 @@ def test_a_flush_that_was_tried_in_vain_is_tried_again(
         while scene.partition.waits_for_flush:
             await asyncio.sleep(0)
         assert (scene.partition.high_watermark, scene.failures) == (1, [])
+
+    play(scene, acts)
+
+
+def as_follower_of(scene: Scene, batches: int) -> None:
+    """Have the partition follow broker 2, with so many batches of a producer in its log."""
+    for sequence in range(batches):
+        data = batch(b"x", producer_id=7, producer_epoch=0, sequence=sequence)
+        scene.partition.append(data, 1)
+    followed = replace(scene.partition.image, replicas=(1, 2), isr=(1, 2), leader=2, leader_epoch=1)
+    scene.partition.update(followed, is_led=False)
+
+
+def test_what_a_cut_leaves_is_derived_while_others_have_their_turns(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, flush_messages=2**62)
+    batches = 4 * BATCHES_AT_ONCE
+    as_follower_of(scene, batches)
+    settled: list[int] = []
+    partition = scene.partition
+    partition.on_settled = lambda: settled.append(partition.log.producers.entries[7].last_sequence)
+    turns = 0
+
+    async def acts() -> None:
+        nonlocal turns
+        partition.truncate_to_leaders_end(batches - 1)
+        assert partition.waits_for_flush
+        while not settled:
+            turns += 1
+            await asyncio.sleep(0)
+        assert (partition.waits_for_flush, partition.log.unsettled) == (False, None)
+        assert 0 in scene.watcher.heard  # a reader of committed records may have waited for it
+
+    play(scene, acts)
+    assert settled == [batches - 2]
+    assert turns >= 3
+
+
+def test_a_flush_that_ends_after_the_cut_does_not_settle_it(tmp_path: Path) -> None:
+    """The recovery point is where the log ends then: only the cut says that there is something left to do."""
+    scene = Scene(tmp_path, flush_messages=2**62)
+    as_follower_of(scene, 3)
+    partition = scene.partition
+    partition.log.flush()
+
+    async def acts() -> None:
+        partition.truncate_to_leaders_end(2)
+        partition.flushed()
+        assert partition.waits_for_flush
+        await scene.group_commit.close()
+        assert not partition.waits_for_flush
+
+    play(scene, acts)
+
+
+def test_a_topic_deleted_while_a_cut_is_settled_is_left_alone(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, flush_messages=2**62)
+    as_follower_of(scene, 2 * BATCHES_AT_ONCE)
+
+    async def acts() -> None:
+        scene.partition.truncate_to_leaders_end(2 * BATCHES_AT_ONCE - 1)
+        await asyncio.sleep(0)
+        scene.logs.delete("t", 0)
+        await scene.group_commit.close()
+        assert (scene.logs.directories[0].failure, scene.failures) == (None, [])
+
+    play(scene, acts)
+
+
+def test_who_leads_has_settled_a_cut_before(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, flush_messages=2**62)
+    as_follower_of(scene, 3)
+    partition = scene.partition
+
+    async def acts() -> None:
+        partition.truncate_to_leaders_end(2)
+        partition.update(replace(partition.image, leader=1, leader_epoch=2), is_led=True)
+        assert partition.log.producers.entries[7].last_sequence == 1
+        again = partition.append(batch(b"x", producer_id=7, producer_epoch=0, sequence=1), 1)
+        assert (again.is_duplicate, again.base_offset) == (True, 1)
 
     play(scene, acts)

@@ -48,9 +48,22 @@ def no_failure(error: BaseException) -> None:
     raise AssertionError from error
 
 
+class FlushesAtOnce(GroupCommit):
+    """Flushes where it is asked to, for partitions without an event loop."""
+
+    def __init__(self) -> None:
+        super().__init__(cast("LogManager", None), InlineWorkers(), failed=no_failure)
+
+    def request(self, partition: Flushed) -> None:
+        """Settle what a truncation left, and make all durable."""
+        partition.log.settle()
+        partition.log.flush()
+        partition.flushed()
+
+
 def no_group_commit() -> GroupCommit:
     """For partitions whose appends wait for no flush."""
-    return GroupCommit(cast("LogManager", None), InlineWorkers(), failed=no_failure)
+    return FlushesAtOnce()
 
 
 class HeldFlushes(GroupCommit):

@@ -229,7 +229,13 @@ class Script:
         offset = self._chance.choice(bases[-6:])
         since = self._ledger.time
         self._ledger.truncates(offset, since)
-        log.truncate_to(offset)
+        if self._chance.random() < 0.5:
+            log.truncate_to(offset)
+        else:  # as a follower does
+            log.cut_to(offset)
+            for _ in log.settle_in_steps():
+                pass
+            self._flush()
         assert log.log_end_offset == offset
         self._sequences = {
             producer: state[1] + 1

@@ -293,10 +293,10 @@ def test_a_cut_is_whole_although_aborted_transactions_cannot_be_written(scene):
 
 @replaces_methods
 def test_a_cut_that_finds_no_space_half_way_takes_the_log_offline(scene, monkeypatch):
-    def fails(log):
+    def fails(log, files):
         raise full("create", f"{log.directory}/x")
 
-    monkeypatch.setattr(truncation, "replay_producers", fails)
+    monkeypatch.setattr(truncation, "UnsettledCut", fails)
     with pytest.raises(DiskFailure):
         scene.log.truncate_to(2)
     assert isinstance(scene.log.failure, DiskFailure)

@@ -188,8 +188,8 @@ def test_silent_producers_are_forgotten_but_not_open_transactions(tmp_path):
     log = open_at(tmp_path)
     send(log, 0)
     send(log, 0, producer_id=2, transactional=True)
-    assert log.expire_producers(NOW_MS + DAY_MS - 1, DAY_MS) == 0
-    assert log.expire_producers(NOW_MS + DAY_MS, DAY_MS) == 1
+    assert log.producers.expire(NOW_MS + DAY_MS - 1, DAY_MS) == 0
+    assert log.producers.expire(NOW_MS + DAY_MS, DAY_MS) == 1
     assert [entry.producer_id for entry in log.active_producers()] == [2]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.log import retention
 from kwire.log.config import LogConfig
 from kwire.protocol.error_codes import KafkaError
 from tests.log.managed import managed
@@ -65,9 +66,9 @@ def test_size_keeps_at_least_what_is_allowed(tmp_path):
 
 def test_records_without_timestamp_age_with_their_file(tmp_path):
     log = filled(tmp_path, LogConfig(retention_ms=100), count=2, timestamps=[-1, -1])
-    modified = log.segment_modified_ms(log.segments.first)
+    modified = retention.modified_ms(log, log.segments.first)
     assert log.apply_retention(modified, 2) == []
-    log.apply_retention(log.segment_modified_ms(log.segments.active) + 101, 2)
+    log.apply_retention(retention.modified_ms(log, log.segments.active) + 101, 2)
     assert log.log_start_offset == 2
 
 

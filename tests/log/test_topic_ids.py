@@ -109,6 +109,6 @@ def test_a_log_that_begins_anew_before_its_first_flush_has_a_durable_topic_id(tm
     assert log.recovery_point == 7
     metadata = str(tmp_path / "d0" / "t-0" / "partition.metadata")
     assert ("fsync", metadata) in disk.operations
-    first_removal = next(n for n, each in enumerate(disk.operations) if each[0] == "unlink")
+    first_removal = next(n for n, each in enumerate(disk.operations) if each[0] == "rename")
     assert disk.operations.index(("fsync", metadata)) < first_removal
     manager.close(clean=False)

@@ -216,7 +216,7 @@ class ReplicaFetcher:
         for topic in response.responses:
             for data in topic.partitions:
                 self._consider((topic.topic_id, data.partition_index), data)
-                size += len(data.records or b"")
+                size += BYTES_BETWEEN_PAUSES if data.diverging_epoch.end_offset >= 0 else len(data.records or b"")
                 if size >= BYTES_BETWEEN_PAUSES:
                     size = 0
                     await asyncio.sleep(0)

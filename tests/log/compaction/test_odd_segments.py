@@ -220,7 +220,7 @@ def test_the_last_batch_of_a_producer_that_was_forgotten_goes(tmp_path: Path) ->
     append(log, (b"a", b"2"))
     append(log, (b"b", b"1"))
     log.roll()
-    assert log.expire_producers(NOW_MS + 10_000, 1000) == 1
+    assert log.producers.expire(NOW_MS + 10_000, 1000) == 1
     compact(log)
     assert stored(log) == [(1, 1), (2, 1)]
 

@@ -1,0 +1,31 @@
+"""Taking segments away from a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.log.files import PendingDeletion, rename_deleted
+
+if TYPE_CHECKING:
+    from kwire.log.partition_log import PartitionLog
+    from kwire.log.segment import Segment
+
+
+def remove_last_segment(log: PartitionLog) -> None:
+    """Delete the newest segment's files, or have them deleted: what they held was never committed."""
+    segment = log.segments.remove_last()
+    if log.remove_later is not None:
+        log.remove_later(mark_deleted(log, segment, delay_ms=0))
+        return
+    segment.close()
+    log.snapshots.remove(segment.base_offset)
+    for path in segment.paths():
+        log.disk.unlink(path)
+
+
+def mark_deleted(log: PartitionLog, segment: Segment, *, delay_ms: int) -> PendingDeletion:
+    """Rename a removed segment's files, which readers may still hold, and say when they may go."""
+    segment.close()
+    log.snapshots.remove(segment.base_offset)
+    paths = [rename_deleted(log.disk, path) for path in segment.paths() if log.disk.exists(path)]
+    return PendingDeletion(delay_ms, paths)
