@@ -1,0 +1,110 @@
+"""Where heartbeats would be sent in time: `python -m benchmarks.in_process.control_plane`.
+
+A process works as a busy broker does, in steps on its event loop. Beside that something wakes up every 20 ms, as a
+heartbeat or a vote would: on the loop, in a thread of the same process, or in a process of its own. The table shows how
+late it comes, in milliseconds. Steps hold the interpreter, as Python does, or give it back, as a slow write does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from statistics import quantiles
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+PERIOD_SECONDS: Final = 0.02
+SECONDS: Final = 5.0
+STEPS_MS: Final = (2, 20, 200)
+PLACES: Final = ("on the loop", "in a thread", "in a process")
+ALONE: Final = "--alone"
+
+
+def hold(step_ms: int) -> None:
+    """Run Python for so long."""
+    end = time.perf_counter() + step_ms / 1000
+    while time.perf_counter() < end:
+        pass
+
+
+def sleep(step_ms: int) -> None:
+    """Wait as a blocking system call does: without the interpreter."""
+    time.sleep(step_ms / 1000)
+
+
+async def work(step: Callable[[int], None], step_ms: int) -> None:
+    """One step in each turn of the loop."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        step(step_ms)
+        await asyncio.sleep(0)
+
+
+async def wake_on_loop() -> list[float]:
+    """How late each timer of the loop was, in ms."""
+    late = []
+    end = time.monotonic() + SECONDS
+    while (began := time.monotonic()) < end:
+        await asyncio.sleep(PERIOD_SECONDS)
+        late.append((time.monotonic() - began - PERIOD_SECONDS) * 1000)
+    return late
+
+
+def wake_here() -> list[float]:
+    """How late each wait of this thread was, in ms."""
+    late = []
+    end = time.monotonic() + SECONDS
+    while (began := time.monotonic()) < end:
+        time.sleep(PERIOD_SECONDS)
+        late.append((time.monotonic() - began - PERIOD_SECONDS) * 1000)
+    return late
+
+
+def lateness(place: str, step: Callable[[int], None], step_ms: int) -> list[float]:
+    """How late heartbeats from that place are beside such steps."""
+    if place == "on the loop":
+
+        async def both() -> list[float]:
+            late, _ = await asyncio.gather(wake_on_loop(), work(step, step_ms))
+            return late
+
+        return asyncio.run(both())
+    late: list[float] = []
+    if place == "in a thread":
+        thread = threading.Thread(target=lambda: late.extend(wake_here()))
+        thread.start()
+        asyncio.run(work(step, step_ms))
+        thread.join()
+        return late
+    with subprocess.Popen([sys.executable, "-m", __spec__.name, ALONE], stdout=subprocess.PIPE, text=True) as process:
+        asyncio.run(work(step, step_ms))
+        output, _ = process.communicate()
+    return [float(line) for line in output.split()]
+
+
+def main() -> None:
+    """Print the table."""
+    if ALONE in sys.argv:
+        print(*wake_here())
+        return
+    table = Table("steps", "length, ms", *(f"{place}: p50 / p99 / max" for place in PLACES))
+    for step, name in ((hold, "Python"), (sleep, "a system call")):
+        for step_ms in STEPS_MS:
+            cells = []
+            for place in PLACES:
+                late = lateness(place, step, step_ms)
+                cuts = quantiles(late, n=100)
+                cells.append(f"{cuts[49]:.1f} / {cuts[98]:.1f} / {max(late):.1f}")
+            table.add_row(name, str(step_ms), *cells)
+    Console(width=130).print(table, f"{os.cpu_count()} cores")
+
+
+if __name__ == "__main__":
+    main()
