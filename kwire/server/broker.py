@@ -59,6 +59,9 @@ from kwire.server.settings.config_entries import ConfigEntries
 
 logger = logging.getLogger("kwire.server")
 
+LOOKS_IN_LAG_TIME = 10
+"""How often in replica.lag.time.max.ms each partition of a follower's fetch session is looked at, moved or not."""
+
 
 class BrokerServer:
     """Start it, wait for `failed` or whatever else should end it, stop it."""
@@ -257,6 +260,7 @@ class BrokerServer:
                 slots=config["max.incremental.fetch.session.cache.slots"],
                 chance=self._node.chance,
                 clock=self._node.clock,
+                look_at_all_ms=lambda: config["replica.lag.time.max.ms"] / LOOKS_IN_LAG_TIME,
             ),
             output=self._listeners.output,
             large_batches=WorkersForLargeBatches(self._node.workers),

@@ -1,5 +1,5 @@
 """Incremental fetch sessions (KIP-227): what a consumer fetches is remembered, so that requests and answers carry
-changes only.
+changes only. What one session knows is in fetch_session.py.
 
 A request names a session and an epoch:
 
@@ -11,9 +11,6 @@ A request names a session and an epoch:
                       the session has are fetched; the answer has those with data, an error, or a high watermark or
                       log start that moved
 
-An incremental fetch of a consumer looks only at the partitions of its session that it names, that have moved since it
-was last told of them (session_watch.py), or of which it was not told all.
-
 When there is no room, a session gives way that was idle for long; else one that a new one is worth more than, as in
 Kafka: any of a consumer to a follower, and whoever has been here for long to one with more partitions. A follower's
 never gives way to a consumer: without it, each of its fetches would name all that it follows.
@@ -22,13 +19,13 @@ never gives way to a consumer: without it, each of its fetches would name all th
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from uuid import UUID
 
 from kwire.chunks import Pieces, step_line
-from kwire.cluster.partition import READ_COMMITTED, Partition
+from kwire.cluster.partition import READ_COMMITTED
 from kwire.cluster.topic_names import NAME_LENGTH_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, SESSION_ID_MAX, next_epoch
@@ -40,12 +37,15 @@ from kwire.protocol.messages.fetch import (
     FetchResponse,
 )
 from kwire.seams import Chance, Clock
-from kwire.server.session_watch import Key, SessionWaiter, SessionWatch
+from kwire.server.fetch_session import FetchSession, SessionPartition
+from kwire.server.session_watch import Key
 
 PARTITIONS_MAX = 200_000
-"""Partitions remembered over all sessions: about 300 bytes each, of a consumer 700."""
+"""Partitions remembered over all sessions: about 700 bytes each."""
 EVICTION_MS = 120_000
 """A session idle for longer may be dropped for any new one; one in use that was opened longer ago, for a larger one."""
+LOOK_AT_ALL_MS = 3000.0
+"""The time after which all partitions of a follower are looked at, with Kafka's defaults."""
 
 Asked = tuple[Key, FetchPartition]
 CONCLUDED_AT_ONCE = 1024
@@ -53,127 +53,6 @@ CONCLUDED_AT_ONCE = 1024
 UNWATCHED_AT_ONCE = 512
 """Partitions of an ended session that forget it in one step."""
 _NO_NAMES: Mapping[UUID, str] = MappingProxyType({})
-
-
-@dataclass(slots=True, kw_only=True)
-class SessionPartition:
-    """What a session knows of a partition: what the client asked for and what it was last told."""
-
-    request: FetchPartition
-    watch: SessionWatch | None = None
-    """Of a partition that an incremental fetch of a consumer has looked at."""
-    place: int = 0
-    """Where it stands among those of its session."""
-    topic: str | None = None
-    """The name that a topic id had when it was first asked for; stays when the topic is deleted."""
-    high_watermark: int = -1
-    log_start_offset: int = -1
-
-    def is_news(self, data: FetchPartitionData) -> bool:
-        """Whether an answer must carry this partition."""
-        news = bool(data.records) or data.error_code != ErrorCode.NONE or data.diverging_epoch.end_offset >= 0
-        news = news or data.preferred_read_replica >= 0
-        return news or self.high_watermark != data.high_watermark or self.log_start_offset != data.log_start_offset
-
-    def has_all(self, data: FetchPartitionData, *, is_committed: bool) -> bool:
-        """Return whether an answer says all that there is: nothing new is to be told before the partition moves."""
-        end = data.last_stable_offset if is_committed else data.high_watermark
-        is_plain = data.error_code == ErrorCode.NONE and data.diverging_epoch.end_offset < 0
-        return is_plain and data.preferred_read_replica < 0 and not data.records and self.request.fetch_offset >= end
-
-    def unwatch(self) -> None:
-        """The session has it no more, or looks at it in another way."""
-        if self.watch is not None:
-            self.watch.partition.stop_watching(self.watch)
-            self.watch = None
-
-    def tell(self, data: FetchPartitionData) -> bool:
-        """Whether an answer must carry this partition; remembers what it says."""
-        news = self.is_news(data)
-        # After an error the partition is sent again as soon as the error is gone.
-        self.high_watermark = data.high_watermark if data.error_code == ErrorCode.NONE else -1
-        self.log_start_offset = data.log_start_offset
-        return news
-
-
-@dataclass(slots=True, kw_only=True)
-class FetchSession:
-    """One client's session. Partitions that had data move to the end, so that all get their turn."""
-
-    session_id: int
-    uses_topic_ids: bool
-    follower: tuple[int, int] | None
-    """Broker id and broker epoch, which is -1 before version 15; None of a consumer."""
-    epoch: int = 1
-    created_ms: float
-    last_used_ms: float
-    partitions: OrderedDict[Key, SessionPartition] = field(default_factory=OrderedDict)
-    is_committed: bool = False
-    """How its last fetch read."""
-    unsettled: dict[Key, bool] = field(default_factory=dict)
-    """Of a consumer: what its next fetch looks at, and whether that has moved since it was last looked at."""
-    waiters: dict[SessionWaiter, None] = field(default_factory=dict)  # of one fetch, unless two connections use it
-    is_over: bool = False
-    """Whether it has ended; a fetch of it may still be under way."""
-    last_place: int = 0
-    to_come: int = 0
-    """Partitions that it is yet to be given, while it is opened in pieces."""
-
-    @property
-    def is_follower(self) -> bool:
-        return self.follower is not None
-
-    def look_at(self, key: Key, partition: Partition) -> None:
-        """Note that a partition is read now: what happens to it from now on unsettles it again."""
-        known = self.partitions.get(key)
-        if known is None or self.is_over:
-            return
-        self.unsettled[key] = False
-        if known.watch is not None and known.watch.is_of(partition, self.is_committed):
-            return
-        known.unwatch()
-        known.watch = SessionWatch(self, key, partition, is_committed=self.is_committed)
-        partition.watch(known.watch)
-
-    def unsettle(self, key: Key) -> None:
-        self.unsettled[key] = True
-
-    def unwatch(self, key: Key) -> None:
-        """A partition is not there, or has told all that the next fetch needs: it tells nothing until it is read."""
-        if (known := self.partitions.get(key)) is not None:
-            known.unwatch()
-
-    def moved(self, key: Key) -> None:
-        """A partition has something new. If no fetch waits for more of it, it need not say so again."""
-        self.unsettle(key)
-        if not self.waiters:
-            self.unwatch(key)
-
-    def more_data(self, size: int) -> None:
-        for waiter in list(self.waiters):
-            waiter.more_data(size)
-
-    def look(self) -> None:
-        for waiter in list(self.waiters):
-            waiter.look()
-
-    def told(self, key: Key, known: SessionPartition, data: FetchPartitionData) -> None:
-        """Note what an answer has told of a partition. One with records goes behind the others."""
-        if data.records:
-            self.partitions.move_to_end(key)
-            known.place = self.new_place()
-        elif self.unsettled.get(key) is False and known.has_all(data, is_committed=self.is_committed):
-            del self.unsettled[key]
-
-    def new_place(self) -> int:
-        """Return the place behind all others."""
-        self.last_place += 1
-        return self.last_place
-
-    @property
-    def size(self) -> int:
-        """How many partitions count as remembered for it."""
-        return len(self.partitions) + self.to_come
 
 
 @dataclass(slots=True, kw_only=True)
@@ -249,7 +128,11 @@ def _forget(session: FetchSession, key: Key) -> None:
 class FetchSessions:
     """All sessions of a broker, the least recently used first."""
 
-    def __init__(self, *, slots: int, chance: Chance, clock: Clock) -> None:
+    def __init__(
+        self, *, slots: int, chance: Chance, clock: Clock, look_at_all_ms: Callable[[], float] = lambda: LOOK_AT_ALL_MS
+    ) -> None:
+        """`look_at_all_ms`: see LOOK_AT_ALL_MS."""
+        self._look_at_all_ms = look_at_all_ms
         self._slots = slots
         self._chance = chance
         self._clock = clock
@@ -282,8 +165,7 @@ class FetchSessions:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         for key, partition in named:
             known = session.partitions.get(key)
-            if not session.is_follower:
-                session.unsettle(key)
+            session.unsettle(key)
             if known is None:
                 name = _name(key, topic_names)
                 session.partitions[key] = SessionPartition(request=partition, topic=name, place=session.new_place())
@@ -304,16 +186,25 @@ class FetchSessions:
         self._sessions.move_to_end(session.session_id)
         plan = FetchPlan(partitions=[], session=session, named={key for key, _ in named})
         # Which replica is closest to a consumer may change without a change of the partition here.
-        plan.is_selective = not (session.is_follower or request.rack_id)
+        plan.is_selective = not request.rack_id
         if plan.is_selective:
             is_committed = request.isolation_level == READ_COMMITTED
             if session.is_committed != is_committed:
                 session.is_committed = is_committed
-                session.unsettled = dict.fromkeys(session.partitions, True)
+                session.unsettle_all()
+            if session.is_follower:
+                self._look_at_all_at_times(session)
             plan.refresh()
         else:
             plan.partitions = [(key, known.request) for key, known in session.partitions.items()]
         return plan
+
+    def _look_at_all_at_times(self, session: FetchSession) -> None:
+        """Have each partition note now and then that its follower has fetched, and so is in sync when more comes."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - session.looked_at_all_ms >= self._look_at_all_ms():
+            session.looked_at_all_ms = now_ms
+            session.unsettle_all()
 
     def _check_size(self, session: FetchSession) -> None:
         """A session that grew too large is dropped: its client begins anew, without one."""
@@ -400,8 +291,7 @@ class FetchSessions:
             known = SessionPartition(request=requests[key], topic=name, place=session.new_place())
             known.tell(data)
             session.partitions[key] = known
-            if not session.is_follower:
-                session.unsettle(key)
+            session.unsettle(key)
             session.to_come -= 1
             if number % CONCLUDED_AT_ONCE == 0:
                 yield

@@ -61,6 +61,14 @@ class SessionWatch:
         self._waiter: Session | StableWaiter = StableWaiter(session, partition) if is_committed else session
         self.partition = partition
 
+    def begin(self) -> None:
+        """Be told from now on."""
+        self.partition.watch(self)
+
+    def end(self) -> None:
+        """Be told no more."""
+        self.partition.stop_watching(self)
+
     def is_of(self, partition: Partition, is_committed: bool) -> bool:
         """Return whether it hears of this partition, as a reader of this kind does."""
         return self.partition is partition and self._is_committed is is_committed
@@ -68,6 +76,44 @@ class SessionWatch:
     def moved(self, size: int) -> None:
         self._session.moved(self._key)
         self._waiter.more_data(size)
+
+    def log_start_moved(self) -> None:
+        self._session.moved(self._key)
+
+
+class FollowerWatch:
+    """What SessionWatch is to a consumer's session, for a follower's: it has what is not committed, too.
+
+    Its fetch waits for what is appended. That the high watermark or the log start has moved can wait for its answer.
+    """
+
+    __slots__ = ("_key", "_session", "partition")
+
+    def __init__(self, session: Session, key: Key, partition: Partition) -> None:
+        self._session = session
+        self._key = key
+        self.partition = partition
+
+    def begin(self) -> None:
+        """Be told from now on."""
+        self.partition.watch(self)
+        self.partition.wait(self, for_tail=True)
+
+    def end(self) -> None:
+        """Be told no more."""
+        self.partition.stop_watching(self)
+        self.partition.stop_waiting(self)
+
+    def is_of(self, partition: Partition, is_committed: bool) -> bool:
+        """Return whether it hears of this partition."""
+        return self.partition is partition
+
+    def more_data(self, size: int) -> None:
+        self._session.moved(self._key)
+        self._session.more_data(size)
+
+    def moved(self, size: int) -> None:
+        self._session.moved(self._key)
 
     def log_start_moved(self) -> None:
         self._session.moved(self._key)

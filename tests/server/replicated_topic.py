@@ -20,6 +20,7 @@ from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kwire.server.delayed_fetch import DelayedFetch
+from kwire.server.session_watch import FollowerWatch
 from kwire.simulation import SimulatedCluster, Simulation, WireClient
 from tests.support.requests import batch, create_request, fetch_request, produce_request
 
@@ -115,7 +116,7 @@ class Scene:
     @property
     def waits_for_followers(self) -> bool:
         """Whether a client waits at the leader for more than data."""
-        return any(not isinstance(waiter, DelayedFetch) for waiter in self.leader._tail_waiters)
+        return any(not isinstance(waiter, DelayedFetch | FollowerWatch) for waiter in self.leader._tail_waiters)
 
     async def throttle(self, *, bytes_per_second: int) -> None:
         """Whatever brokers send of throttled replicas."""

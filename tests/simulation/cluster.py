@@ -37,6 +37,7 @@ from tests.simulation.history_clients import conclude, make_workers
 from tests.simulation.promise import Crashes, Promise, draw_promise
 from tests.simulation.replica_rules import ReplicaRules
 from tests.simulation.seeds import run_seeds
+from tests.simulation.session_rules import SessionRules
 
 SECONDS = 60.0
 OPERATIONS_MIN = 1000
@@ -219,6 +220,7 @@ def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | Non
         rules = ClusterRules(simulation, cluster, ledger, replicas)
         simulation.check_after_each_event(rules.at_any_moment)
         simulation.check_every(LOOK_EVENTS, replicas.look)
+        simulation.check_every(LOOK_EVENTS, SessionRules(cluster).look)
         simulation.check_every(CHECK_EVENTS, rules.of_whole_logs)
         scene = Scene(simulation, cluster, rules, ledger, History(simulation), drawn)
         with slow_loading(drawn.loading_seconds):

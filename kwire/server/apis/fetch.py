@@ -38,7 +38,8 @@ from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
 from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
-from kwire.server.fetch_sessions import Asked, FetchPlan, FetchSession, cannot_be_told
+from kwire.server.fetch_session import FetchSession
+from kwire.server.fetch_sessions import Asked, FetchPlan, cannot_be_told
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
 from kwire.server.session_watch import Key
@@ -173,6 +174,7 @@ class Fetch:
         if self._has_committed and not self.need_not_wait:
             # Coordinators go on with what is committed, and append: perhaps to a partition that was read before.
             self._has_committed = False
+            self.refresh()
             answers = self._read_all()
         return answers
 
@@ -190,6 +192,7 @@ class Fetch:
             if not self._has_committed or self.need_not_wait:
                 return answers
             self._has_committed = False
+            self.refresh()
 
     def check_in_pieces(self) -> Pieces[None]:
         """Have the aborted transactions compared with their logs that must be known for what was read."""
@@ -431,26 +434,25 @@ class Fetch:
         """
         session = self._plan.session
         assert session is not None
-        if self._is_first_read and key in self._plan.named:
-            return False
         known = session.partitions.get(key)
+        if known is None or (self._is_first_read and key in self._plan.named):
+            return False
         try:
             partition = self._find(key)
-            if (
-                known is None
-                or asked.fetch_offset != partition.log.log_end_offset
-                or asked.current_leader_epoch != partition.leader_epoch
-            ):
+            if self._plan.is_selective:
+                session.look_at(key, partition)
+            there = partition.log.log_end_offset, partition.leader_epoch
+            if (asked.fetch_offset, asked.current_leader_epoch) != there:
                 return False
             if self._is_first_read:
                 self._note_follower(partition, asked)
         except KafkaError:
             return False  # to be told as it is without this short cut
-        if known.high_watermark != partition.high_watermark:
-            return False
-        if known.log_start_offset != partition.log.log_start_offset:
+        told = known.high_watermark, known.log_start_offset
+        if told != (partition.high_watermark, partition.log.log_start_offset):
             return False
         self.partitions.append(partition)
+        session.settle(key, partition)
         return True
 
     def _note_follower(self, partition: Partition, asked: FetchPartition) -> None:

@@ -1,0 +1,68 @@
+"""What the rules of fetch sessions find, and that sessions of brokers are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kwire.server.fetch_session import FetchSession
+from kwire.server.session_watch import FollowerWatch
+from kwire.simulation import Simulation
+from tests.simulation.session_rules import SessionRules
+from tests.simulation.test_replica_rules import Stage
+from tests.support.compiled import replaces_methods
+from tests.support.requests import batch
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Simulation(seed=3) as simulation:
+        yield Stage(simulation)
+
+
+def sessions(stage: Stage) -> list[FetchSession]:
+    """Those of the leader's followers."""
+    server = stage.cluster.brokers[stage.leading.leader_id - 1].server
+    return [each for each in server.services.fetch_sessions._sessions.values() if each.is_follower]
+
+
+def test_followers_that_have_all_are_not_looked_at(stage: Stage) -> None:
+    assert [session.unsettled for session in sessions(stage)] == [{}, {}]
+    rules = SessionRules(stage.cluster)
+    rules.look()
+    assert rules.settled >= 2
+
+
+def test_all_that_happens_to_a_partition_has_it_looked_at(stage: Stage) -> None:
+    rules = SessionRules(stage.cluster)
+    stage.simulation.check_after_each_event(rules.look)
+    for _ in range(3):
+        stage.append_another()
+    leading = stage.leading
+    leading.delete_records_before(-1)
+    stage.simulation.advance(1)
+    for broker_id in (stage.a_follower, leading.leader_id):
+        stage.restart(broker_id, cleanly=False)
+        stage.append_another()
+    assert rules.settled > 100
+
+
+@replaces_methods
+def test_a_partition_that_grew_without_a_word_is_found(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FollowerWatch, "more_data", lambda watch, size: None)
+    stage.leading.append(batch(b"unheard"), 1)
+    with pytest.raises(AssertionError, match="does not look at"):
+        SessionRules(stage.cluster).look()
+
+
+def test_one_that_is_not_looked_at_is_in_the_end(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once in a tenth of replica.lag.time.max.ms, whatever was not told."""
+    session = sessions(stage)[0]
+    (known,) = session.partitions.values()
+    known.unwatch()
+    end = stage.leading.log.log_end_offset
+    stage.leading.append(batch(b"unheard"), 1)
+    session.unsettled.clear()
+    stage.simulation.advance(4)
+    assert all(follower.log.log_end_offset == end + 1 for follower in stage.followers)
