@@ -14,6 +14,7 @@ from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState
 from kwire.log.segment import Segment
 from kwire.log.transaction_index import TransactionIndex
+from kwire.log.truncation import UnsettledCut
 from tests.planted.bug import Catalogue, always, nothing
 
 RECOVERY_BUGS: Final = Catalogue()
@@ -127,7 +128,25 @@ def a_restart_forgets_open_transactions(patch: pytest.MonkeyPatch) -> None:
 @_bug("S8", "log/test_producer_state.py::test_truncation_takes_producers_back")
 def a_cut_leaves_its_producers(patch: pytest.MonkeyPatch) -> None:
     """After a truncation producers still have what was cut away."""
-    patch.setattr(truncation, "replay_producers", nothing)
+    patch.setattr(truncation, "replay_producers_in_steps", lambda log: iter(()))
+
+
+@_bug("S8", "log/test_unsettled_cuts.py::test_nothing_is_stable_until_the_transactions_are_known")
+def a_cut_keeps_no_reader_back(patch: pytest.MonkeyPatch) -> None:
+    """Consumers of committed records see open transactions of which a truncation has yet to find the batches."""
+    begin = UnsettledCut.__init__
+
+    def begin_as_if_known(cut: UnsettledCut, log: PartitionLog, files: Any) -> None:
+        begin(cut, log, files)
+        log.producers.is_derived = True
+
+    patch.setattr(UnsettledCut, "__init__", begin_as_if_known)
+
+
+@_bug("S8", "cluster/test_group_commit.py::test_who_leads_has_settled_a_cut_before")
+def a_leader_does_not_wait_for_its_cut(patch: pytest.MonkeyPatch) -> None:
+    """A new leader takes a repeated batch for a new one, as its producers are yet to be found."""
+    patch.setattr(PartitionLog, "settle", nothing)
 
 
 @_bug("S13", "log/test_recovery.py::test_a_finished_swap_replaces_the_segments_it_was_made_from")
