@@ -100,6 +100,8 @@ class ProducerState:
         self._unreplicated: deque[tuple[int, int]] = deque()
         """(first offset, marker's offset) of transactions whose marker may be above the high watermark, in the order of
         their markers."""
+        self._high_watermark = 0
+        """What `replicated` was told last."""
         self.is_derived = True
         """Whether it is the state of the whole log; else that is being derived, and nothing is stable."""
         self.refused = RefusedBatches()
@@ -209,10 +211,16 @@ class ProducerState:
         return first
 
     def replicated(self, high_watermark: int) -> None:
-        """Forget what is kept of transactions whose marker is below the high watermark, which only grows."""
+        """Forget what is kept of transactions whose marker is below the high watermark."""
+        self._high_watermark = high_watermark
         unreplicated = self._unreplicated
         while unreplicated and unreplicated[0][1] < high_watermark:
             unreplicated.popleft()
+
+    def derived(self) -> None:
+        """All batches of the log have been taken in again."""
+        self.is_derived = True
+        self.replicated(self._high_watermark)
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         entry = self.entries.get(producer_id)

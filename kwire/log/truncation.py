@@ -32,7 +32,7 @@ class UnsettledCut:
         """Derive the producers from a few more batches; return False when all are."""
         for _ in self._replay:
             return True
-        self._log.producers.is_derived = True
+        self._log.producers.derived()
         return False
 
     def settle(self) -> None:
