@@ -196,12 +196,14 @@ class Dispatcher:
         is_future = isinstance(outcome, asyncio.Future)
         spent_ms = quotas.spent_ms() if quotas.active else 0.0
         counted = CountedSteps(outcome, quotas) if quotas.active and not is_future else None
+        is_pipelined = route.pipelined and is_future
+        answer = self._answer_later if is_pipelined else self._answer_large_later
         return Pending(
             counted or outcome,
-            lambda response: self._answer_later(
+            lambda response: answer(
                 route, context, len(frame), response, spent_ms if counted is None else counted.spent_ms
             ),
-            pipelined=route.pipelined and is_future,
+            pipelined=is_pipelined,
         )
 
     def _find(self, key: int, version: int) -> Route:
@@ -218,12 +220,18 @@ class Dispatcher:
         route = self._routes[key << 16 | version] = Route(api, version)
         return route
 
-    def _answer_later(
+    def _answer_large_later(
         self, route: Route, context: RequestContext, request_bytes: int, response: Any, spent_ms: float
     ) -> Answered | Pieces:
+        """Answer in pieces where there is much; not a pipelined request, which is small and holds nobody back."""
         elements_of = route.api.elements_of
         if elements_of is not None and response is not None and elements_of(response) > ENCODED_AT_ONCE:
             return self._answer_in_pieces(route, context, request_bytes, response, spent_ms)
+        return self._answer_later(route, context, request_bytes, response, spent_ms)
+
+    def _answer_later(
+        self, route: Route, context: RequestContext, request_bytes: int, response: Any, spent_ms: float
+    ) -> Answered:
         if self._quotas.active:
             self._quotas.begin(spent_ms)
         if is_in_pieces(response):  # of a request that is small

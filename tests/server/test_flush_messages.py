@@ -17,7 +17,9 @@ from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.seams import ThreadWorkers
+from kwire.server.dispatch import LARGE_BYTES
 from tests.log.faults import FaultyDisk
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, produce, produce_request, values_in
@@ -167,3 +169,20 @@ def test_committed_offsets_are_durable_too(client: RawClient, disk: FaultyDisk) 
     assert client.ask(request, 8).topics[0].partitions[0].error_code == 0
     ours = [operation for operation, path in disk.operations if "__consumer_offsets" in path and path.endswith(".log")]
     assert ours == ["append", "fsync"]
+
+
+def test_a_small_request_of_many_partitions_is_answered_in_its_place(client: RawClient) -> None:
+    """Its answer is long enough to be made in pieces, while requests behind it are served already."""
+    topic, _ = create_topic(client)
+    asked = [PartitionProduceData(index=0, records=bytes(batch(b"a")))]
+    asked += [PartitionProduceData(index=index, records=None) for index in range(1, 700)]
+    request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=asked)])
+    frame = client.frame(request, 9)
+    assert len(frame) < LARGE_BYTES
+    client.send_bytes(frame)
+    first = client.correlation_id
+    second = send(client, topic, batch(b"b"))
+    answered = client.receive(request, 9, correlation_id=first).responses[0].partition_responses
+    assert [each.base_offset for each in answered if each.error_code == 0] == [0]
+    assert len(answered) == 700
+    assert receive(client, topic, second).base_offset == 1
