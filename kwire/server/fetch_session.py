@@ -7,12 +7,18 @@ was last told of them (session_watch.py), and those of which it was not told all
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
 
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData
 from kwire.server.session_watch import FollowerWatch, Key, SessionWaiter, SessionWatch
+
+LOOKED_AT_ONCE: Final = 4096
+"""Partitions that one fetch looks at without naming them; so many take some milliseconds to put together."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,7 +90,7 @@ class FetchSession:
         known = self.partitions.get(key)
         if known is None or self.is_over:
             return
-        self.unsettled[key] = False
+        self._put_last(key, is_moved=False)
         if known.watch is not None and known.watch.is_of(partition, self.is_committed):
             return
         known.unwatch()
@@ -94,8 +100,20 @@ class FetchSession:
             known.watch = SessionWatch(self, key, partition, is_committed=self.is_committed)
         known.watch.begin()
 
+    def to_look_at(self, named: Mapping[Key, None]) -> tuple[list[tuple[Key, FetchPartition]], bool]:
+        """Return what a fetch looks at, in the session's order: all that it names, and of the others so many that they
+        hold nobody up; and whether there are more of them. Those that stay unsettled come last the next time.
+        """
+        unsettled, known = self.unsettled, self.partitions
+        keys = [key for key in named if key in unsettled]
+        others = (key for key in unsettled if key not in named)
+        keys += islice(others, LOOKED_AT_ONCE)
+        keys.sort(key=lambda key: known[key].place)
+        return [(key, known[key].request) for key in keys], len(keys) < len(unsettled)
+
     def unsettle(self, key: Key) -> None:
-        self.unsettled[key] = True
+        if key in self.partitions:
+            self.unsettled[key] = True
 
     def unsettle_all(self) -> None:
         """Look at everything."""
@@ -107,16 +125,21 @@ class FetchSession:
         if is_settled and self.unsettled.get(key) is False:
             del self.unsettled[key]
 
-    def unwatch(self, key: Key) -> None:
-        """A partition is not there, or has told all that the next fetch needs: it tells nothing until it is read."""
-        if (known := self.partitions.get(key)) is not None:
-            known.unwatch()
+    def _put_last(self, key: Key, *, is_moved: bool) -> None:
+        self.unsettled.pop(key, None)
+        self.unsettled[key] = is_moved
+
+    def failed(self, key: Key) -> None:
+        """A partition could not be read, and may be gone: it must not be held, and is looked at again."""
+        if key in self.partitions:
+            self._put_last(key, is_moved=True)
+            self.partitions[key].unwatch()
 
     def moved(self, key: Key) -> None:
         """A partition has something new. If no fetch waits for more of it, it need not say so again."""
         self.unsettle(key)
-        if not self.waiters:
-            self.unwatch(key)
+        if not self.waiters and (known := self.partitions.get(key)) is not None:
+            known.unwatch()
 
     def more_data(self, size: int) -> None:
         for waiter in list(self.waiters):

@@ -19,8 +19,8 @@ never gives way to a consumer: without it, each of its fetches would name all th
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from uuid import UUID
 
@@ -63,10 +63,12 @@ class FetchPlan:
     session: FetchSession | None = None
     wants_session: bool = False
     follower: tuple[int, int] | None = None
-    named: Container[Key] = ()
+    named: Mapping[Key, None] = field(default_factory=dict)
     """What an incremental request names: the rest is fetched as before."""
     is_selective: bool = False
     """Whether only those partitions of the session are fetched that may have something new."""
+    leaves_some: bool = False
+    """Whether there are others that the next fetch looks at."""
 
     @property
     def is_empty(self) -> bool:
@@ -77,10 +79,7 @@ class FetchPlan:
         """Take those in that have moved meanwhile."""
         if self.is_selective:
             assert self.session is not None
-            known = self.session.partitions
-            keys = [key for key in self.session.unsettled if key in known]
-            keys.sort(key=lambda key: known[key].place)
-            self.partitions = [(key, known[key].request) for key in keys]
+            self.partitions, self.leaves_some = self.session.to_look_at(self.named)
 
     def name_before(self, key: Key) -> str | None:
         """The name by which the session knows a topic id that is unknown by now."""
@@ -165,7 +164,6 @@ class FetchSessions:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         for key, partition in named:
             known = session.partitions.get(key)
-            session.unsettle(key)
             if known is None:
                 name = _name(key, topic_names)
                 session.partitions[key] = SessionPartition(request=partition, topic=name, place=session.new_place())
@@ -173,6 +171,7 @@ class FetchSessions:
                 known.request = partition
                 if session.is_follower:  # it may have cut its log back, and dropped what the last answer said
                     known.high_watermark = -1
+            session.unsettle(key)
         if named:
             self._check_size(session)
         for topic in request.forgotten_topics_data:
@@ -184,7 +183,7 @@ class FetchSessions:
         session.epoch = next_epoch(session.epoch)
         session.last_used_ms = self._clock.monotonic_ms()
         self._sessions.move_to_end(session.session_id)
-        plan = FetchPlan(partitions=[], session=session, named={key for key, _ in named})
+        plan = FetchPlan(partitions=[], session=session, named=dict.fromkeys(key for key, _ in named))
         # Which replica is closest to a consumer may change without a change of the partition here.
         plan.is_selective = not request.rack_id
         if plan.is_selective:

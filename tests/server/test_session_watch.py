@@ -13,6 +13,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartition, FetchRequest, FetchTopic
+from kwire.server import fetch_session
 from tests.log.support import batch as transactional_batch
 from tests.log.support import marker
 from tests.support.raw_client import RawClient
@@ -360,3 +361,47 @@ def test_a_session_hears_of_a_log_that_is_damaged(
     broker.call(lambda: partition.log.damaged(CorruptLogError("a bit")))
     answer = eventually(lambda: consumer.fetch({}), "the session is told")
     assert {key: data.error_code for key, data in answer.items()} == {(topic, 3): ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_a_fetch_looks_at_so_many_and_the_next_one_at_others(
+    client: RawClient, two: tuple[Consumer, Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large session that has much to look at answers at once, and comes to all of it."""
+    monkeypatch.setattr(fetch_session, "LOOKED_AT_ONCE", 3)
+    consumer, _ = two
+    topic, _ = create_topic(client, 10, name=unique())
+    consumer.fetch({(topic, index): 0 for index in range(10)})
+    for index in range(10):
+        produce(client, topic, batch(b"v"), partition=index)
+    seen: list[tuple[str, int]] = []
+    for _ in range(4):
+        seen += consumer.fetch({}, max_wait_ms=60_000)
+    assert sorted(set(seen)) == [(topic, index) for index in range(10)]
+
+
+def test_what_a_request_names_is_looked_at_at_once(
+    client: RawClient, two: tuple[Consumer, Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_session, "LOOKED_AT_ONCE", 2)
+    consumer, _ = two
+    topic, _ = create_topic(client, 8, name=unique())
+    for index in range(8):
+        produce(client, topic, batch(b"v"), partition=index)
+    consumer.fetch({(topic, index): 1 for index in range(8)})
+    named = {(topic, index): 0 for index in range(3, 8)}
+    answered = consumer.fetch(named)
+    assert {key for key, data in answered.items() if data.records} == set(named)
+
+
+def test_partitions_that_are_not_there_do_not_keep_others_waiting(
+    client: RawClient, two: tuple[Consumer, Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are looked at each time, as the topic may come."""
+    monkeypatch.setattr(fetch_session, "LOOKED_AT_ONCE", 4)
+    consumer, _ = two
+    topic, _ = create_topic(client, 1, name=unique())
+    consumer.fetch({**{("nowhere", index): 0 for index in range(20)}, (topic, 0): 0})
+    produce(client, topic, batch(b"v"))
+    answers = [consumer.fetch({}, max_wait_ms=60_000) for _ in range(12)]
+    assert any(answered.get((topic, 0)) is not None and answered[topic, 0].records for answered in answers[:6])
+    assert {index for answered in answers for name, index in answered if name == "nowhere"} == set(range(20))

@@ -20,7 +20,6 @@ from kwire.log.lookup import end_offset_of
 from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import NO_SESSION
-from kwire.protocol.framing import encode_response
 from kwire.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchEpochEndOffset,
@@ -31,7 +30,6 @@ from kwire.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
-from kwire.protocol.schema import schema_of
 from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in, is_checked
 from kwire.server.closest_replica import CLIENT_RACKS_SINCE, closer_replica
 from kwire.server.context import RequestContext
@@ -40,6 +38,7 @@ from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
 from kwire.server.fetch_session import FetchSession
 from kwire.server.fetch_sessions import Asked, FetchPlan, cannot_be_told
+from kwire.server.fetch_sizes import answer_bytes
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
 from kwire.server.session_watch import Key
@@ -61,7 +60,6 @@ PARTITIONS_AT_ONCE = 256
 """A fetch of more is read, and answered, in pieces of so many: a follower may ask for tens of thousands."""
 ANSWERED_AT_ONCE = 1024
 """Partitions of an answer that are put together in one step."""
-CORRELATION_ID_BYTES = 4
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
@@ -166,7 +164,7 @@ class Fetch:
 
     @property
     def need_not_wait(self) -> bool:
-        return self.is_satisfied or self._request.max_wait_ms <= 0
+        return self.is_satisfied or self._request.max_wait_ms <= 0 or self._plan.leaves_some
 
     def read(self) -> list[tuple[Key, FetchPartitionData]]:
         """Read all partitions, within the limits of bytes."""
@@ -242,7 +240,9 @@ class Fetch:
         if is_old and any(data.diverging_epoch.epoch >= 0 for _, data in answers):
             return cannot_be_told(self._request)
         if services.quotas.active and self.replica_id < 0:
-            throttle_ms = services.quotas.fetch_throttle_ms(self._context, lambda: self._answered_bytes(answers))
+            is_counted = services.quotas.limits_fetch(self._context)
+            size = (yield from self._answered_bytes(answers)) if is_counted else 0
+            throttle_ms = services.quotas.fetch_throttle_ms(self._context, size)
             if throttle_ms:
                 # The client comes back for what it asked; until then its session has told it nothing.
                 return FetchResponse(throttle_time_ms=throttle_ms, session_id=self._session_id)
@@ -273,13 +273,10 @@ class Fetch:
     def _session_id(self) -> int:
         return NO_SESSION if self._plan.session is None else self._plan.session.session_id
 
-    def _answered_bytes(self, answers: list[tuple[Key, FetchPartitionData]]) -> int:
-        """What Kafka takes for the answer's size: its body and the length in front."""
+    def _answered_bytes(self, answers: list[tuple[Key, FetchPartitionData]]) -> Pieces[int]:
         news = self._context.services.fetch_sessions.news(self._plan, answers)
-        response = at_once(self._response(self._session_id, news))
-        version = self._context.version
-        header_bytes = CORRELATION_ID_BYTES + (version in schema_of(FetchResponse).flexible)
-        return sum(len(buffer) for buffer in encode_response(0, response, version)) - header_bytes
+        response = yield from self._response(self._session_id, news)
+        return (yield from answer_bytes(response, self._context.version))
 
     def _response(self, session_id: int, news: list[tuple[Key, FetchPartitionData]]) -> Pieces[FetchResponse]:
         """In the order of the request, which may name partitions of a topic before and behind those of another."""
@@ -312,9 +309,9 @@ class Fetch:
             return self._read_partition(partition, asked, remaining)
         except KafkaError as error:
             code = error.code
-            if self._plan.is_selective:  # what it was may be gone, and must not be held
+            if self._plan.is_selective:
                 assert self._plan.session is not None
-                self._plan.session.unwatch(key)
+                self._plan.session.failed(key)
         except DiskFailure as failure:
             logger.error("%s-%d: %s", *key, failure)  # noqa: TRY400 the failure says all
             code = ErrorCode.KAFKA_STORAGE_ERROR

@@ -12,7 +12,7 @@ starts to wait and hands the number to begin() when it goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -171,13 +171,16 @@ class ClientQuotaManager:
             return UNLIMITED_BYTES
         return int(min(found[1] * (self._config.samples_max - 1) * self._config.window_ms / 1000.0, UNLIMITED_BYTES))
 
-    def fetch_throttle_ms(self, context: RequestContext, size_of_answer: Callable[[], int]) -> int:
+    def limits_fetch(self, context: RequestContext) -> bool:
+        """Whether the bytes count that the client fetches."""
+        return self._fetch.find(_client(context)) is not None
+
+    def fetch_throttle_ms(self, context: RequestContext, size: int) -> int:
         """Count a fetch that is about to be answered. Above 0: answer nothing, and do not count its bytes."""
         client, now_ms = _client(context), self._now_ms()
         request_ms = self._request_throttle_ms(client)
         if self._fetch.find(client) is None:
             return request_ms
-        size = size_of_answer()
         throttle_ms = max(request_ms, self._fetch.record(client, size, now_ms))
         if throttle_ms:
             self._fetch.take_back(client, size, now_ms)

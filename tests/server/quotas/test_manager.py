@@ -45,22 +45,19 @@ def test_producers_pay_for_the_bytes_of_their_requests() -> None:
 def test_a_throttled_fetch_is_answered_nothing_and_not_counted() -> None:
     quotas, clock = manager("consumer_byte_rate", {EVERYBODY: 1000.0})
     assert quotas.fetch_bytes_max(FETCH) == 10_000
-    assert quotas.fetch_throttle_ms(FETCH, lambda: 10_000) == 0
-    assert quotas.fetch_throttle_ms(FETCH, lambda: 5_000) == 5_000
-    assert quotas.fetch_throttle_ms(FETCH, lambda: 5_000) == 5_000, "the first refusal cost nothing"
+    assert quotas.fetch_throttle_ms(FETCH, 10_000) == 0
+    assert quotas.fetch_throttle_ms(FETCH, 5_000) == 5_000
+    assert quotas.fetch_throttle_ms(FETCH, 5_000) == 5_000, "the first refusal cost nothing"
     clock.ms += 11_000
-    assert quotas.fetch_throttle_ms(FETCH, lambda: 5_000) == 0
+    assert quotas.fetch_throttle_ms(FETCH, 5_000) == 0
     response = FetchResponse(throttle_time_ms=77)
     assert quotas.throttle_ms(FETCH, response, 100) == 77, "what the handler found is passed on"
 
 
 def test_fetches_of_others_are_not_sized() -> None:
     quotas, _ = manager("consumer_byte_rate", {(("client-id", "other"),): 1000.0})
-
-    def size() -> int:
-        raise AssertionError("nobody needs to know")
-
-    assert quotas.fetch_throttle_ms(FETCH, size) == 0
+    assert not quotas.limits_fetch(FETCH)
+    assert quotas.fetch_throttle_ms(FETCH, 10_000_000) == 0
     assert quotas.fetch_bytes_max(FETCH) == 2**31 - 1
 
 
