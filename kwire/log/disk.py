@@ -7,8 +7,8 @@ Everything that the log keeps goes through a Disk, so that a faulty disk can sta
 - replace leaves either the old or the new content behind, whatever happens;
 - DiskFullError says that there is no space, or no descriptor, and the file is as before; DiskFailure anything else.
 
-Calls are made on the event loop's thread. A worker may call sync() of a pinned file, whole-file calls (replace, unlink,
-remove_directory, sync_file, sync_directory), and everything of a part() that it was given.
+Calls are made on the event loop's thread. A worker may call sync() and read() of a pinned file, whole-file calls
+(replace, unlink, remove_directory, sync_file, sync_directory), and everything of a part() that it was given.
 """
 
 # Paths are plain strings here: thousands of them are made at start.
@@ -33,6 +33,11 @@ PART_FILES_LEAST: int = 4
 """Open files of one part of a disk: a log has three for each segment."""
 PARTS_MAX: int = 64
 """Parts of a disk that are used at the same time, whatever the number of open files."""
+
+
+_WITHOUT_WAITING: int | None = getattr(os, "RWF_NOWAIT", None)
+"""Flag of preadv, which Linux has."""
+_ONE_BYTE = bytearray(1)
 
 
 class DiskFailure(Exception):  # noqa: N818 a failure is what it is called everywhere
@@ -62,6 +67,9 @@ class DiskFile(Protocol):
     def read(self, position: int, length: int) -> bytes:
         """Up to length bytes; fewer only at the end of the file."""
 
+    def is_cached(self, position: int, length: int) -> bool:
+        """Whether a read would not have to wait for the device, as far as the ends of the stretch tell."""
+
     def truncate(self, size: int) -> None:
         """Cut the file to size bytes."""
 
@@ -69,7 +77,7 @@ class DiskFile(Protocol):
         """Make content and size durable."""
 
     def pin(self) -> None:
-        """Keep the descriptor open until unpin, so that a worker may call sync."""
+        """Keep the descriptor open until unpin, so that a worker may call sync or read."""
 
     def unpin(self) -> None:
         """Undo one pin."""
@@ -208,6 +216,19 @@ class RealFile:
         except OSError as error:
             raise DiskFailure("read", self.path, error) from error
         return data
+
+    def is_cached(self, position: int, length: int) -> bool:
+        if _WITHOUT_WAITING is None:
+            return True
+        descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()
+        try:
+            for at in (position, position + length - 1):
+                os.preadv(descriptor, (_ONE_BYTE,), at, _WITHOUT_WAITING)
+        except BlockingIOError:
+            return False
+        except OSError:  # the file system cannot say, or the read will say what is wrong
+            return True
+        return True
 
     def truncate(self, size: int) -> None:
         descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()

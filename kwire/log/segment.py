@@ -23,7 +23,7 @@ from kwire.log.positions import Positions
 from kwire.log.ranges import Ranges
 from kwire.log.scanning import LENGTH_MIN
 from kwire.log.transaction_index import TransactionIndex
-from kwire.log.verify_budget import VerifyBudget
+from kwire.log.verify_budget import HOT_BYTES, VerifyBudget
 from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, crc_matches, parse_header
 
 logger = logging.getLogger(__name__)
@@ -335,6 +335,9 @@ class Segment:
         start = self.position_of(offset)
         end = self.size if limit_offset is None else min(self.size, self.position_of(limit_offset))
         if start >= end:
+            return b""
+        is_hot = self.memory is None and start >= self._verified_from and self.size - start <= HOT_BYTES
+        if budget is not None and not is_hot and budget.leaves_cold(self.file, start, min(end, start + max_bytes)):
             return b""
         if end - start > max_bytes:
             end = self._whole_batches_end(start, start + max_bytes, min_one_batch=min_one_batch)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kwire.chunks import Pieces, step_line
 from kwire.cluster.partition import READ_COMMITTED, Partition
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from kwire.server.apis.fetch import Fetch
 
 MAX_WAIT_MS: Final = 2**31 - 1
+T = TypeVar("T")
+Work = Generator[asyncio.Future[None] | None, None, T]
+"""None is yielded where others may run, a future where it must be waited for."""
 
 
 class DelayedFetch:
@@ -104,13 +107,13 @@ class DelayedFetch:
         self._has_changed = False
         self._go_on(self._answer(may_wait=may_wait))
 
-    def _go_on(self, work: Pieces[FetchResponse | None]) -> None:
+    def _go_on(self, work: Work[FetchResponse | None]) -> None:
         """Do the next piece, and have the others in turns of their own."""
         if self.future.done():
             return
         self._fetch.goes_on()
         try:
-            next(work)
+            waits_for = next(work)
         except StopIteration as end:
             if end.value is not None:
                 self._settle(end.value)
@@ -118,9 +121,12 @@ class DelayedFetch:
             self.future.set_exception(error)
         else:
             self._fetch.will_wait()
-            step_line().add(partial(self._go_on, work))
+            if waits_for is None:
+                step_line().add(partial(self._go_on, work))
+            else:
+                waits_for.add_done_callback(lambda _: self._go_on(work))
 
-    def _answer(self, *, may_wait: bool) -> Pieces[FetchResponse | None]:
+    def _answer(self, *, may_wait: bool) -> Work[FetchResponse | None]:
         """Read again, and return the response; None if it is to wait, as there is too little."""
         fetch = self._fetch
         answers = yield from self._read()
@@ -133,13 +139,15 @@ class DelayedFetch:
             return None
         return (yield from fetch.conclude_in_pieces(answers))
 
-    def _read(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
+    def _read(self) -> Work[list[tuple[Key, FetchPartitionData]]]:
         fetch = self._fetch
         while True:
             fetch.refresh()
             answers = (yield from self._read_large()) if fetch.is_large else fetch.read()
-            if not fetch.unchecked:
+            if not fetch.has_to_wait:
                 return answers
+            if fetch.cold:
+                yield asyncio.ensure_future(fetch.warm())
             yield from fetch.check_in_pieces()
 
     def _read_large(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:

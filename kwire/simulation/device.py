@@ -74,6 +74,8 @@ class Device:
         """How often it was asked for something."""
         self.slowness = 1.0
         """What the durations of workers' calls are multiplied with."""
+        self.is_cold: Callable[[], bool] = lambda: False
+        """Whether what is read next is not in the page cache."""
         self.faults: list[Fault] = []
         """Asked before each operation. Take one out again to heal it."""
         self._wall_ms = wall_ms

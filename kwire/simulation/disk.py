@@ -55,6 +55,9 @@ class SimulatedFile:
         self._disk.check("read", self.path)
         return bytes(node.content[position : position + length])
 
+    def is_cached(self, position: int, length: int) -> bool:
+        return not self._disk.device.is_cold()
+
     def truncate(self, size: int) -> None:
         node = self._node or self._reopened()
         self._disk.check("truncate", self.path)

@@ -93,6 +93,9 @@ class MemoryFile:
         node = self._node or self._reopened()
         return bytes(node.content[position : position + length])
 
+    def is_cached(self, position: int, length: int) -> bool:
+        return True
+
     def truncate(self, size: int) -> None:
         node = self._node or self._reopened()
         self._disk.note(Operation("truncate", node.number, position=size))

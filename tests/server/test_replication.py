@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kwire.log.verify_budget import BATCH_COST, VerifyBudget
+from kwire.log.verify_budget import BATCH_COST, ColdStretch, VerifyBudget
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -43,8 +43,8 @@ def test_followers_of_a_leader_that_has_restarted_catch_up_in_parts(monkeypatch:
     """The leader verifies a few batches for each of their fetches."""
     budgets: list[VerifyBudget] = []
 
-    def small() -> VerifyBudget:
-        budgets.append(VerifyBudget(10 * BATCH_COST))
+    def small(cold: list[ColdStretch] | None) -> VerifyBudget:
+        budgets.append(VerifyBudget(10 * BATCH_COST, cold))
         return budgets[-1]
 
     async def acts(scene: Scene) -> None:

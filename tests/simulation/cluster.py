@@ -15,9 +15,11 @@ brokers that are controllers too.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from kwire.coordinator.loading import Loader
 from kwire.simulation import SimulatedCluster, Simulation, Speed
@@ -44,6 +46,8 @@ OPERATIONS_MIN = 1000
 CLIENTS = 6
 CHECK_EVENTS = 1000
 LOOK_EVENTS = 32
+COLD_SEEDS = 4
+"""One of so many seeds has brokers whose records are read from the device, not from the page cache."""
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
@@ -207,6 +211,11 @@ def slow_loading(seconds: float) -> Iterator[None]:
         setattr(Loader, "_pause_if_due", pause)  # noqa: B010
 
 
+def _is_cold(chance: random.Random) -> bool:
+    """Whether what was written by an earlier process is on the device only."""
+    return chance.random() < 0.5
+
+
 def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | None, outcome: Outcome) -> None:
     ledger = Ledger()
     with Simulation(seed) as simulation:
@@ -216,6 +225,9 @@ def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | Non
         cluster = simulation.cluster(
             brokers=3, controllers=drawn.controllers, config=drawn.config, as_objects=drawn.as_objects
         )
+        if seed % COLD_SEEDS == 0:
+            for broker in cluster.brokers:
+                broker.host.device.is_cold = partial(_is_cold, random.Random(seed))
         replicas = ReplicaRules(cluster, ledger, is_lossless=promised.is_lossless)
         rules = ClusterRules(simulation, cluster, ledger, replicas)
         simulation.check_after_each_event(rules.at_any_moment)

@@ -17,14 +17,12 @@ from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import UncheckedTransactionsError
 from kwire.log.lookup import end_offset_of
-from kwire.log.verify_budget import VerifyBudget
+from kwire.log.verify_budget import ColdStretch, VerifyBudget
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import NO_SESSION
 from kwire.protocol.messages.fetch import (
-    FetchableTopicResponse,
     FetchEpochEndOffset,
     FetchLeaderIdAndEpoch,
-    FetchNodeEndpoint,
     FetchPartition,
     FetchPartitionData,
     FetchRequest,
@@ -32,13 +30,14 @@ from kwire.protocol.messages.fetch import (
 )
 from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in, is_checked
 from kwire.server.closest_replica import CLIENT_RACKS_SINCE, closer_replica
+from kwire.server.cold_reads import warm
 from kwire.server.context import RequestContext
-from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
+from kwire.server.current_leaders import MOVED, current_leader
 from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
+from kwire.server.fetch_answers import answer_bytes, response_in_pieces
 from kwire.server.fetch_session import FetchSession
 from kwire.server.fetch_sessions import Asked, FetchPlan, cannot_be_told
-from kwire.server.fetch_sizes import answer_bytes
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
 from kwire.server.session_watch import Key
@@ -58,8 +57,6 @@ LEADERS_SINCE = 16
 NO_EPOCH = -1
 PARTITIONS_AT_ONCE = 256
 """A fetch of more is read, and answered, in pieces of so many: a follower may ask for tens of thousands."""
-ANSWERED_AT_ONCE = 1024
-"""Partitions of an answer that are put together in one step."""
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
@@ -73,7 +70,7 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
         return FetchResponse(error_code=error.code)
     fetch = Fetch(request, context, plan)
     answers = [] if fetch.is_large else fetch.read()
-    if fetch.is_large or fetch.unchecked:
+    if fetch.is_large or fetch.has_to_wait:
         delayed = DelayedFetch(fetch)
         delayed.read_in_pieces()
         return delayed.future
@@ -93,6 +90,7 @@ class Fetch:
         "_context",
         "_has_committed",
         "_is_first_read",
+        "_is_warm",
         "_plan",
         "_request",
         "_size",
@@ -100,6 +98,7 @@ class Fetch:
         "_urgent",
         "answer_bytes",
         "bytes_min",
+        "cold",
         "partitions",
         "replica_id",
         "unchecked",
@@ -125,6 +124,9 @@ class Fetch:
         self.unchecked: list[tuple[Partition, int, int]] = []
         """(partition, offset, end offset) read last whose aborted transactions are not known yet: they are to be read
         again after `check_in_pieces`."""
+        self.cold: list[ColdStretch] = []
+        """What was not read because it is not in the page cache: it is to be read again after `warm`."""
+        self._is_warm = False
         services = context.services
         self._bytes_max = min(request.max_bytes, services.config["fetch.max.bytes"])
         if services.quotas.active and self.replica_id < 0:
@@ -140,6 +142,11 @@ class Fetch:
     def is_large(self) -> bool:
         """Whether it is read in pieces."""
         return len(self._plan.partitions) > PARTITIONS_AT_ONCE
+
+    @property
+    def has_to_wait(self) -> bool:
+        """Whether something must be done before all can be read."""
+        return bool(self.unchecked or self.cold)
 
     @property
     def watching_session(self) -> FetchSession | None:
@@ -198,6 +205,11 @@ class Fetch:
             while not partition.is_removed and not is_checked(partition, offset, end_offset):
                 yield
 
+    def warm(self) -> Awaitable[None]:
+        """Have a worker bring what is cold into the page cache. What is not there by then is waited for."""
+        self._is_warm = True
+        return warm(self.cold, self._context.services.workers)
+
     def _read_all(self) -> list[tuple[Key, FetchPartitionData]]:
         self._begin_reading()
         answers: list[tuple[Key, FetchPartitionData]] = []
@@ -210,10 +222,11 @@ class Fetch:
         self._urgent = False
         self.partitions = []
         self.unchecked = []
+        self.cold = []
 
     def _read_some(self, partitions: list[Asked], remaining: int, answers: list[tuple[Key, FetchPartitionData]]) -> int:
         """Read the next partitions within `remaining` bytes, and return how many are left."""
-        self._budget = VerifyBudget()
+        self._budget = VerifyBudget(cold=None if self._is_warm else self.cold)
         follows_in_session = self.replica_id >= 0 and self._plan.session is not None
         for key, asked in partitions:
             if follows_in_session and self._has_nothing_new(key, asked):
@@ -279,24 +292,8 @@ class Fetch:
         return (yield from answer_bytes(response, self._context.version))
 
     def _response(self, session_id: int, news: list[tuple[Key, FetchPartitionData]]) -> Pieces[FetchResponse]:
-        """In the order of the request, which may name partitions of a topic before and behind those of another."""
-        topics: list[FetchableTopicResponse] = []
-        last: str | UUID | None = None
-        for number, ((topic, _), data) in enumerate(news, 1):
-            if topic != last:
-                last = topic
-                topics.append(FetchableTopicResponse())
-                if isinstance(topic, UUID):
-                    topics[-1].topic_id = topic
-                else:
-                    topics[-1].topic = topic
-            topics[-1].partitions.append(data)
-            if number % ANSWERED_AT_ONCE == 0:
-                yield
-        answer = FetchResponse(session_id=session_id, responses=topics)
-        if self._urgent and self._context.version >= LEADERS_SINCE:
-            answer.node_endpoints = self._endpoints(news)
-        return answer
+        names_leaders = self._urgent and self._context.version >= LEADERS_SINCE
+        return response_in_pieces(session_id, news, self._context if names_leaders else None)
 
     def _read_one(self, key: Key, asked: FetchPartition, remaining: int) -> FetchPartitionData:
         try:
@@ -334,16 +331,6 @@ class Fetch:
         leader = current_leader(name, index, self._context)
         if leader is not None:
             data.current_leader = FetchLeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
-
-    def _endpoints(self, news: list[tuple[Key, FetchPartitionData]]) -> list[FetchNodeEndpoint]:
-        """Where the leaders are that the answer names."""
-        leaders = {data.current_leader.leader_id: None for _, data in news if data.error_code in MOVED}
-        found = (node_endpoint(leader, self._context) for leader in leaders)
-        return [
-            FetchNodeEndpoint(node_id=each.node_id, host=each.host, port=each.port, rack=each.rack)
-            for each in found
-            if each is not None
-        ]
 
     def _find(self, key: Key) -> Partition:
         topic, index = key

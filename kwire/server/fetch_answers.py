@@ -1,0 +1,72 @@
+"""The answer of a fetch: how it is put together, and its size as consumer_byte_rate counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Final
+from uuid import UUID
+
+from kwire.chunks import Pieces
+from kwire.protocol.framing import PiecesFramer, pieces_framer
+from kwire.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchNodeEndpoint,
+    FetchPartitionData,
+    FetchResponse,
+)
+from kwire.protocol.schema import schema_of
+from kwire.server.context import RequestContext
+from kwire.server.current_leaders import MOVED, node_endpoint
+from kwire.server.session_watch import Key
+
+ANSWERED_AT_ONCE: Final = 1024
+"""Partitions of an answer that are put together in one step."""
+_CORRELATION_ID_BYTES: Final = 4
+
+
+def response_in_pieces(
+    session_id: int, news: Sequence[tuple[Key, FetchPartitionData]], names_leaders: RequestContext | None
+) -> Pieces[FetchResponse]:
+    """The response, in the order of the request, which may name partitions of a topic before and behind those of
+    another; with where the leaders are that it names, for the listener of this context.
+    """
+    topics: list[FetchableTopicResponse] = []
+    last: str | UUID | None = None
+    for number, ((topic, _), data) in enumerate(news, 1):
+        if topic != last:
+            last = topic
+            topics.append(FetchableTopicResponse())
+            if isinstance(topic, UUID):
+                topics[-1].topic_id = topic
+            else:
+                topics[-1].topic = topic
+        topics[-1].partitions.append(data)
+        if number % ANSWERED_AT_ONCE == 0:
+            yield
+    answer = FetchResponse(session_id=session_id, responses=topics)
+    if names_leaders is not None:
+        answer.node_endpoints = _endpoints(news, names_leaders)
+    return answer
+
+
+def _endpoints(news: Sequence[tuple[Key, FetchPartitionData]], context: RequestContext) -> list[FetchNodeEndpoint]:
+    leaders = {data.current_leader.leader_id: None for _, data in news if data.error_code in MOVED}
+    found = (node_endpoint(leader, context) for leader in leaders)
+    return [
+        FetchNodeEndpoint(node_id=each.node_id, host=each.host, port=each.port, rack=each.rack)
+        for each in found
+        if each is not None
+    ]
+
+
+def answer_bytes(response: FetchResponse, version: int) -> Pieces[int]:
+    """What Kafka takes for an answer's size: its body and the length in front."""
+    header_bytes = _CORRELATION_ID_BYTES + (version in schema_of(FetchResponse).flexible)
+    buffers = yield from _framer(version)(0, response)
+    return sum(len(buffer) for buffer in buffers) - header_bytes
+
+
+@cache
+def _framer(version: int) -> PiecesFramer:
+    return pieces_framer(FetchResponse, version)
