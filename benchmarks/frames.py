@@ -34,9 +34,9 @@ def produce_error_position(topic: str) -> int:
     return _SIZE_AND_CORRELATION_ID + _ARRAY + 2 + len(topic) + _ARRAY + _INDEX
 
 
-def fetch_frame(topic: str, partition: int, bytes_max: int) -> bytes:
-    """The beginning of a partition."""
-    asked = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=bytes_max)
+def fetch_frame(topic: str, partition: int, bytes_max: int, offset: int = 0) -> bytes:
+    """So many bytes of a partition, from its beginning or an offset."""
+    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max)
     request = FetchRequest(
         max_wait_ms=500, min_bytes=1, max_bytes=bytes_max, topics=[FetchTopic(topic=topic, partitions=[asked])]
     )

@@ -3,12 +3,15 @@
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from benchmarks.brokers import Run
 from compat_tests.harness.install import install
 from compat_tests.harness.paths import CACHE
 from compat_tests.harness.ports import HOST
+
+_NUMBERS = count()
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def load(
     port: int = 0,
 ) -> Loaded:
     """Send ready-made requests to a broker, or to the one of a cluster that has this port."""
-    path = run.directory / "frames"
+    path = run.directory / f"frames-{next(_NUMBERS)}"
     path.write_bytes(b"".join(frames))
     before = run.cpu_seconds()
     done = subprocess.run(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from benchmarks.brokers import Run
 from benchmarks.rows import (
+    cold,
     compaction,
     connections,
     engine,
@@ -31,6 +32,7 @@ ROWS: Mapping[str, Row] = {
     "raw": raw.raw,
     "latency": latency.latency,
     "end-to-end": latency.end_to_end,
+    "cold-reads": cold.cold_reads,
     "memory": start.memory_after_load,
     "connections": connections.idle_connections,
     "partitions": partitions.many_partitions,
