@@ -21,7 +21,7 @@ from kwire.cluster.record_versions import NO_FEATURES, encode_record
 from kwire.cluster.snapshots import Snapshot, decode_snapshot
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, STAGED_SUFFIX
-from kwire.log.disk import Disk, DiskFile, DiskFullError
+from kwire.log.disk import Disk, DiskFailure, DiskFile, DiskFullError
 from kwire.log.flushing import FlushJob
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.control_records import ControlRecordType
@@ -33,9 +33,29 @@ from kwire.seams import Clock
 logger = logging.getLogger("kwire.cluster.metadata_log")
 
 PART_SUFFIX = ".part"
+OWN_PREFIX = "own-"
+"""Of the file in which this node makes a snapshot: one of the same name may be fetched meanwhile."""
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 """Maximum size of a batch of records, as in Apache Kafka: a follower fetches a batch whole, within its timeout."""
 STAGED_RECOVERY_POINT = RECOVERY_POINT_FILE + STAGED_SUFFIX
+
+
+class SnapshotJob:
+    """The writing of a snapshot that this node has made."""
+
+    def __init__(self, disk: Disk, snapshot_id: OffsetAndEpoch, path: str, content: Iterable[bytes]) -> None:
+        self._disk = disk
+        self.snapshot_id = snapshot_id
+        self.path = path
+        self._content = content
+        self.failure: DiskFailure | None = None
+
+    def run(self) -> None:
+        """Write the file, durably; a failure is kept for finish_snapshot."""
+        try:
+            self._disk.replace(self.path, b"".join(self._content), sync=True)
+        except DiskFailure as failure:
+            self.failure = failure
 
 
 class RaftLog:
@@ -297,12 +317,28 @@ class RaftLog:
 
     def write_snapshot(self, snapshot_id: OffsetAndEpoch, content: Iterable[bytes]) -> None:
         """Put a snapshot of what is committed beside the log, durably. Raises DiskFullError; nothing is left then."""
+        job = self.begin_snapshot(snapshot_id, content)
+        job.run()
+        self.finish_snapshot(job)
+
+    def begin_snapshot(self, snapshot_id: OffsetAndEpoch, content: Iterable[bytes]) -> SnapshotJob:
+        """A worker may run the job; finish_snapshot or drop_snapshot must follow."""
         assert snapshot_id.offset <= self.flushed_end_offset, "only what is durable is in a snapshot"
-        if snapshot_id in self._snapshots:
-            return
-        for chunk in content:
-            self._append_part(snapshot_id, chunk)
-        self._finish_part(snapshot_id)
+        path = self._path(f"{OWN_PREFIX}{snapshots.file_name(snapshot_id)}{PART_SUFFIX}")
+        return SnapshotJob(self._disk, snapshot_id, path, content)
+
+    def finish_snapshot(self, job: SnapshotJob) -> None:
+        """Put what a job has written in its place. Raises DiskFullError; nothing is left then."""
+        if job.failure is not None:
+            raise job.failure
+        if job.snapshot_id in self._snapshots:
+            self.drop_snapshot(job)
+        else:
+            self._name_part(job.path, job.snapshot_id)
+
+    def drop_snapshot(self, job: SnapshotJob) -> None:
+        """Remove what a job has written: there is a newer snapshot."""
+        self._disk.unlink(job.path)
 
     def append_fetched_chunk(self, snapshot_id: OffsetAndEpoch, position: int, data: Buffer) -> None:
         """Bytes of a snapshot that is fetched from the leader; position 0 begins it anew.
@@ -382,11 +418,13 @@ class RaftLog:
             raise
         file.close()
         self._part = None
-        name = self._snapshot_path(snapshot_id)
+        self._name_part(self._snapshot_path(snapshot_id) + PART_SUFFIX, snapshot_id)
+
+    def _name_part(self, path: str, snapshot_id: OffsetAndEpoch) -> None:
         try:
-            self._disk.rename(name + PART_SUFFIX, name)
+            self._disk.rename(path, self._snapshot_path(snapshot_id))
         except DiskFullError:
-            self._disk.unlink(name + PART_SUFFIX)
+            self._disk.unlink(path)
             raise
         self._disk.sync_directory(self._log.directory)
         self._snapshots = sorted({*self._snapshots, snapshot_id})

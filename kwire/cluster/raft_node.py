@@ -114,7 +114,8 @@ class RaftNode:
         self._directory = directory
         self._disk = disk
         self._clock = clock
-        self._workers = workers
+        self.workers = workers
+        """They write to files."""
         self._channel = channel
         self._config = config
         self._chance = chance
@@ -419,7 +420,7 @@ class RaftNode:
             self._tell_of_no_space("confirms nothing", full)
             await asyncio.sleep(AWAY_SECONDS)
             return
-        await self._workers.run(partial(self._make_durable, job))
+        await self.workers.run(partial(self._make_durable, job))
         self.log.finish_flush(job)
         self.log.finish_noting()
         self.lacks_space = False

@@ -108,10 +108,13 @@ class Snapshotting:
             await asyncio.sleep(0)
         while log.flushed_end_offset < snapshot_id.offset:  # the others may have it durable before this node
             await asyncio.sleep(FLUSH_LOOK_SECONDS)
+        job = log.begin_snapshot(snapshot_id, content)
+        await metadata_log.node.workers.run(job.run)
         latest = log.latest_snapshot_id
         if snapshot_id.offset < log.start_offset or (latest is not None and latest >= snapshot_id):
+            log.drop_snapshot(job)
             return None
-        log.write_snapshot(snapshot_id, content)
+        log.finish_snapshot(job)
         history.forget_before(snapshot_id.offset - 1)
         self._size_at_last, self._last_ms = log.size_in_bytes, self._clock.monotonic_ms()
         logger.info("made a snapshot of the metadata up to offset %d", snapshot_id.offset)

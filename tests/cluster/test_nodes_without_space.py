@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.raft_log import PART_SUFFIX
 from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -273,14 +274,7 @@ def test_a_snapshot_that_finds_no_space_is_made_when_there_is_some(world: World)
     write(world, world.leader(), topic("kept"))
     world.until(lambda: all_have(world, "kept"))
     log = world.nodes[1]
-    half = iter([False])
-
-    def no_space_for_the_rest(operation: str, path: str) -> DiskFailure | None:
-        wanted = operation == "append" and path.endswith(".part") and next(half, True)
-        return full(operation, path) if wanted else None
-
-    disk.fail = no_space_for_the_rest
-
+    disk.fail = lambda operation, path: full(operation, path) if path.endswith(PART_SUFFIX) else None
     each_time = SnapshotConfig(bytes_between=1, interval_ms=0, retention_bytes=-1, retention_ms=-1)
 
     async def make() -> asyncio.Task[None]:

@@ -244,3 +244,22 @@ def test_a_transaction_that_its_leader_did_not_end_is_aborted_by_the_next(world:
     successor = world.leader()
     write(world, successor, topic("b"))
     world.until(lambda: all_have(world, "b"))
+
+
+def test_a_worker_writes_a_snapshot_and_one_that_was_overtaken_goes(world: World) -> None:
+    world.start(1, 2, 3)
+    leader = world.leader()
+    write(world, leader, topic("a"))
+    log = leader.node.log
+    world.until(lambda: log.flushed_end_offset > leader.image.offset)
+    workers = world.workers[world.id_of(leader)]
+    workers.held = True
+    making = Snapshotting(leader, SNAPSHOTS, clock=VirtualClock(world.loop))
+    first, second = (world.loop.create_task(making.make()) for _ in range(2))
+    world.run(asyncio.sleep(0.5))
+    assert not first.done()
+    assert log.latest_snapshot_id == (0, 0), "the one that the cluster was formatted with"
+    workers.release()
+    made = [world.run(first), world.run(second)]
+    assert made == [(leader.image.offset + 1, leader.epoch), None]
+    assert log.latest_snapshot_id == made[0]
