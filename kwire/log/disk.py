@@ -25,6 +25,8 @@ import stat
 from collections import OrderedDict
 from typing import Protocol
 
+from kwire.log.page_cache import is_cached
+
 Data = bytes | bytearray | memoryview
 
 OPEN_FILES_MAX: int = 10_000
@@ -33,11 +35,6 @@ PART_FILES_LEAST: int = 4
 """Open files of one part of a disk: a log has three for each segment."""
 PARTS_MAX: int = 64
 """Parts of a disk that are used at the same time, whatever the number of open files."""
-
-
-_WITHOUT_WAITING: int | None = getattr(os, "RWF_NOWAIT", None)
-"""Flag of preadv, which Linux has."""
-_ONE_BYTE = bytearray(1)
 
 
 class DiskFailure(Exception):  # noqa: N818 a failure is what it is called everywhere
@@ -218,17 +215,7 @@ class RealFile:
         return data
 
     def is_cached(self, position: int, length: int) -> bool:
-        if _WITHOUT_WAITING is None:
-            return True
-        descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()
-        try:
-            for at in (position, position + length - 1):
-                os.preadv(descriptor, (_ONE_BYTE,), at, _WITHOUT_WAITING)
-        except BlockingIOError:
-            return False
-        except OSError:  # the file system cannot say, or the read will say what is wrong
-            return True
-        return True
+        return is_cached(self._descriptor if self._descriptor >= 0 else self._reopen(), position, length)
 
     def truncate(self, size: int) -> None:
         descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()

@@ -1,0 +1,24 @@
+"""What the system has of a file in its page cache."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+_WITHOUT_WAITING: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
+"""Flag of preadv, which Linux has."""
+_ONE_BYTE: Final = bytearray(1)
+
+
+def is_cached(descriptor: int, position: int, length: int) -> bool:
+    """Return whether both ends of a stretch can be read without waiting for the device, or nobody can tell."""
+    if _WITHOUT_WAITING is None:
+        return True
+    try:
+        for at in (position, position + length - 1):
+            os.preadv(descriptor, (_ONE_BYTE,), at, _WITHOUT_WAITING)
+    except BlockingIOError:
+        return False
+    except OSError:  # the file system cannot say, or the read will say what is wrong
+        return True
+    return True
