@@ -36,6 +36,8 @@ COMPILED = [
     "kwire/server/context.py",
     "kwire/server/delayed_fetch.py",
     "kwire/server/dispatch.py",
+    "kwire/server/fetch_answers.py",
+    "kwire/server/fetch_session.py",
     "kwire/server/fetch_sessions.py",
     "kwire/server/network/listener.py",
     "kwire/server/network/outbox.py",

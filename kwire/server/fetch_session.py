@@ -10,14 +10,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
 
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData
 from kwire.server.session_watch import FollowerWatch, Key, SessionWaiter, SessionWatch
 
-LOOKED_AT_ONCE: Final = 4096
+LOOKED_AT_ONCE = 4096
 """Partitions that one fetch looks at without naming them; so many take some milliseconds to put together."""
 
 
