@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import Final
 
-_WITHOUT_WAITING: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
-"""Flag of preadv, which Linux has."""
+_WITHOUT_WAITING: int = getattr(os, "RWF_NOWAIT", 0)
+"""Flag of preadv, which Linux has; 0 elsewhere."""
 _ONE_BYTE: Final = bytearray(1)
 
 
 def is_cached(descriptor: int, position: int, length: int) -> bool:
     """Return whether both ends of a stretch can be read without waiting for the device, or nobody can tell."""
-    if _WITHOUT_WAITING is None:
+    if not _WITHOUT_WAITING:
         return True
     try:
         for at in (position, position + length - 1):
