@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final
@@ -14,9 +14,10 @@ from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.persistent_map import changed_keys
+from kwire.cluster.removals import REMOVED_AT_ONCE, Removals
 from kwire.cluster.replication.in_sync import Peers
 from kwire.cluster.topic_configs import log_config
-from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
+from kwire.cluster.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
@@ -61,9 +62,10 @@ class Partitions:
         """Whether a log that is nowhere may be in a directory that is not there, as none of the others has failed."""
         self._unopened: dict[str, None] = {}
         """Topics with new partitions that came too many at once; `open_more` opens them, `get` what is asked for."""
-        self.on_unopened: Callable[[], None] | None = None
-        """Called when there are some."""
-        self._removal_watchers: list[Callable[[Partition], None]] = []
+        self.removals = Removals(logs)
+        """What this broker has no more, until its logs have gone."""
+        self.on_unfinished: Callable[[], None] | None = None
+        """Called when there is something for `open_more` or `removals`."""
         self._deletion_watchers: list[Callable[[TopicImage], None]] = []
         self._leadership_watchers: list[Callable[[Partition], None]] = []
         self._opening_watchers: list[Callable[[Partition], None]] = []
@@ -127,7 +129,7 @@ class Partitions:
 
     def watch_removals(self, watcher: Callable[[Partition], None]) -> None:
         """Tell the watcher of each partition that this broker has no more."""
-        self._removal_watchers.append(watcher)
+        self.removals.watch(watcher)
 
     def watch_deletions(self, watcher: Callable[[TopicImage], None]) -> None:
         """Tell the watcher of each topic that is deleted, whichever brokers had it."""
@@ -205,6 +207,7 @@ class Partitions:
         for name in {name for (name, _), may_be_tried in self._closed.items() if may_be_tried}:
             if (topic := image.topics.get(name)) is not None:
                 self._follow(topic, image)
+        self._tell_unfinished()
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
         """Take over a committed change."""
@@ -219,13 +222,18 @@ class Partitions:
                 for before, after in changed
                 if before is not None and (after is None or after.topic_id != before.topic_id)
             ]
-            self._remove(*deleted)
+            for gone in deleted:
+                self._remove(gone)
+            self.removals.notify(INTERNAL_TOPICS)  # coordinators, which may come again by the same name
+            is_more = self.removals.do_more()
             room = OPENED_AT_ONCE
             for _, topic in changed:
                 if topic is not None:
-                    room -= self._follow(topic, new, room=room)
-            if self._unopened and self.on_unopened is not None:
-                self.on_unopened()
+                    # One whose name an earlier topic had waits until the logs of that one have gone.
+                    room -= self._follow(topic, new, room=0 if self.removals.holds(topic.name) else room)
+            self.removals.notify(INTERNAL_TOPICS)  # those that have moved to other brokers
+            self.removals.do_more(room=0 if is_more else REMOVED_AT_ONCE)
+            self._tell_unfinished()
             # Coordinators write about it: by now they know which partitions are theirs.
             for watcher in self._deletion_watchers:
                 for topic in deleted:
@@ -233,6 +241,10 @@ class Partitions:
         if old.brokers is not new.brokers:
             for partition in self:
                 partition.standings_changed()
+
+    def _tell_unfinished(self) -> None:
+        if self.on_unfinished is not None and (self._unopened or not self.removals.is_done):
+            self.on_unfinished()
 
     def open_more(self) -> bool:
         """Open some of the new partitions that are not open yet; whether there are others left."""
@@ -259,16 +271,16 @@ class Partitions:
         opened = 0
         partitions = self._by_topic.setdefault(topic.name, {})
         config: LogConfig | None = None
-        moved: list[Partition] = []
+        moved: dict[int, Partition] = {}
         for index, partition_image in enumerate(topic.partitions):
             present = partitions.get(index)
             if present is not None and present.image is partition_image:
                 continue  # of a wide topic, most have not changed
             if self._broker_id not in partition_image.replicas:
                 if present is not None:
-                    moved.append(partitions.pop(index))
+                    moved[index] = partitions.pop(index)
                 elif (topic.name, index) in self._closed:
-                    self._drop_closed([(topic.name, index)])
+                    self._drop_closed(topic.name, [index])
                 continue
             if present is not None:
                 self._update(present, partition_image, is_led=partition_image.leader == self._broker_id)
@@ -279,12 +291,12 @@ class Partitions:
             config = config or self.config_of(topic.name, image)
             if self._open(topic, index, config, may_be_new=may_be_new) is not None:
                 opened += 1
-        if moved:
-            self._drop(moved)
+        self.removals.add(topic.name, moved)
         return opened
 
     def _open(self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool) -> Partition | None:
         """Begin to lead or follow a partition; None if its log stays closed."""
+        self.removals.finish(topic.name, index)
         image = topic.partitions[index]
         is_led = image.leader == self._broker_id
         may_begin_anew = self._is_directory_lost and not self._logs.any_offline
@@ -351,28 +363,17 @@ class Partitions:
         self._closed.pop(key, None)
         return log
 
-    def _drop_closed(self, keys: list[tuple[str, int]]) -> None:
+    def _remove(self, topic: TopicImage) -> None:
+        """Serve a deleted topic no more."""
+        self.removals.add(topic.name, self._by_topic.pop(topic.name, {}))
+        if self._closed:
+            self._drop_closed(topic.name, range(len(topic.partitions)))
+
+    def _drop_closed(self, topic: str, indexes: Iterable[int]) -> None:
         """Take logs away that are not open, and that this broker is not to have any more."""
-        self._damaged.difference_update(keys)
-        self._logs.closed.delete(key for key in keys if self._closed.pop(key, None) is not None)
-
-    def _remove(self, *topics: TopicImage) -> None:
-        """All at once: what waits for the disk here is waited for once, however many topics go."""
-        removed: list[Partition] = []
-        for topic in topics:
-            removed += self._by_topic.pop(topic.name, {}).values()
-            if self._closed:
-                self._drop_closed([(topic.name, index) for index in range(len(topic.partitions))])
-        self._drop(removed)
-
-    def _drop(self, removed: list[Partition]) -> None:
-        """Their logs go, and who uses them is told."""
-        self._logs.delete_all((partition.topic, partition.index) for partition in removed)
-        for partition in removed:
-            partition.is_removed = True
-            for watcher in self._removal_watchers:
-                watcher(partition)
-            partition.wake()
+        closed = [index for index in indexes if self._closed.pop((topic, index), None) is not None]
+        self._damaged.difference_update((topic, index) for index in closed)
+        self.removals.add_closed(topic, closed)
 
     def _reconfigure(self, old: MetadataImage, new: MetadataImage) -> None:
         if self._settings_of(old) != self._settings_of(new):

@@ -92,8 +92,11 @@ class Housekeeping:
             partition.log_start_moved()
 
     def _high_watermark_of(self, log: PartitionLog) -> int:
+        """The high watermark of the log's partition; nothing is committed of a log that waits for its removal."""
         partition = self._partitions.get(log.topic, log.partition)
-        return partition.high_watermark if partition is not None else log.log_start_offset
+        if partition is None or partition.log is not log:
+            return log.log_start_offset
+        return partition.high_watermark
 
     def last_stable_offset_of(self, log: PartitionLog) -> int:
         """What is below is committed and decided; compaction does not look further."""

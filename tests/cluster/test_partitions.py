@@ -114,7 +114,7 @@ def test_new_partitions_beyond_what_is_opened_at_once_wait_for_their_turn(tmp_pa
     partitions = partitions_in(tmp_path)
     partitions.start(MetadataImage())
     told: list[bool] = []
-    partitions.on_unopened = lambda: told.append(True)
+    partitions.on_unfinished = lambda: told.append(True)
     count = 2 * OPENED_AT_ONCE + 1
     partitions.follow(MetadataImage(), wide("t", count))
     assert told == [True]
