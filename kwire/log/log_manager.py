@@ -49,6 +49,7 @@ from kwire.log.log_directory import (
 )
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings
+from kwire.log.retention import SEGMENTS_AT_ONCE
 from kwire.protocol.error_codes import KafkaError
 
 logger = logging.getLogger(__name__)
@@ -285,15 +286,18 @@ class LogManager:
 
     # What the server calls from time to time
 
-    def apply_retention(self, log: PartitionLog, high_watermark: int) -> None:
-        """Let a log drop what its topic no longer keeps."""
+    def apply_retention(self, log: PartitionLog, high_watermark: int) -> bool:
+        """Let a log drop what its topic no longer keeps; return True if there may be more of it."""
         if log.failure is not None or not self.holds(log):
-            return
+            return False
         try:
-            for pending in log.apply_retention(self._surroundings.clock.wall_ms(), high_watermark):
-                self.remove_later(pending)
+            removed = log.apply_retention(self._surroundings.clock.wall_ms(), high_watermark)
         except (KafkaError, DiskFailure) as error:  # no space for a new segment, or damage: the others go on
             logger.warning("Retention leaves %s-%s as it is: %s", log.topic, log.partition, error)
+            return False
+        for pending in removed:
+            self.remove_later(pending)
+        return len(removed) >= SEGMENTS_AT_ONCE
 
     def remove_later(self, pending: PendingDeletion) -> None:
         """Schedule the removal of renamed files, by the monotonic clock: the wall clock may be set back."""
