@@ -32,6 +32,9 @@ OPENED_AT_ONCE: Final = 8
 """New partitions that are opened as soon as the metadata tell of them."""
 OPENED_IN_TURN: Final = 8
 """Those beyond that are opened so many at a time: a device may take milliseconds for each, and holds all else up."""
+CONFIGURED_AT_ONCE: Final = 64
+"""Topics, or in a wide one as many times CONFIGURED_PARTITIONS, that take their new configuration in one step."""
+CONFIGURED_PARTITIONS: Final = 64
 _NO_LIMIT: Final = 2**62
 
 
@@ -64,8 +67,13 @@ class Partitions:
         """Topics with new partitions that came too many at once; `open_more` opens them, `get` what is asked for."""
         self.removals = Removals(logs)
         """What this broker has no more, until its logs have gone."""
+        self._outdated: dict[str, None] = {}
+        """Topics whose logs go by an older configuration; `configure_more` sets the new one. A topic that is asked for
+        gets it at once, and so does one whose partitions change."""
+        self._are_standings_new = False
+        """Whether brokers have come or gone while there were such topics."""
         self.on_unfinished: Callable[[], None] | None = None
-        """Called when there is something for `open_more` or `removals`."""
+        """Called when there is something for `configure_more`, `open_more` or `removals`."""
         self._deletion_watchers: list[Callable[[TopicImage], None]] = []
         self._leadership_watchers: list[Callable[[Partition], None]] = []
         self._opening_watchers: list[Callable[[Partition], None]] = []
@@ -110,6 +118,8 @@ class Partitions:
 
     def get(self, topic: str, index: int) -> Partition | None:
         """The partition, led or followed; None if this broker has no replica of it, or cannot open its log."""
+        if topic in self._outdated:
+            self._configure(topic)
         partitions = self._by_topic.get(topic)
         partition = partitions.get(index) if partitions is not None else None
         if partition is None and topic in self._unopened:
@@ -214,7 +224,7 @@ class Partitions:
         self._image = new
         if old.configs is not new.configs:
             # Before who is in sync: what is committed by a new in-sync set has as many replicas as are needed by then.
-            self._reconfigure(old, new)
+            self._reconfigure(old, new)  # of what is left for later, _follow and _standings_changed see to that
         if old.topics is not new.topics:
             changed = [(old.topics.get(name), new.topics.get(name)) for name in changed_keys(old.topics, new.topics)]
             deleted = [
@@ -233,18 +243,25 @@ class Partitions:
                     room -= self._follow(topic, new, room=0 if self.removals.holds(topic.name) else room)
             self.removals.notify(INTERNAL_TOPICS)  # those that have moved to other brokers
             self.removals.do_more(room=0 if is_more else REMOVED_AT_ONCE)
-            self._tell_unfinished()
             # Coordinators write about it: by now they know which partitions are theirs.
             for watcher in self._deletion_watchers:
                 for topic in deleted:
                     watcher(topic)
         if old.brokers is not new.brokers:
-            for partition in self:
-                partition.standings_changed()
+            self._standings_changed()
+        self._tell_unfinished()
 
     def _tell_unfinished(self) -> None:
-        if self.on_unfinished is not None and (self._unopened or not self.removals.is_done):
+        is_left = self._outdated or self._unopened or not self.removals.is_done
+        if is_left and self.on_unfinished is not None:
             self.on_unfinished()
+
+    def _standings_changed(self) -> None:
+        """Let leaders see who is waited for now, when all of them know how many replicas are needed."""
+        self._are_standings_new = bool(self._outdated)
+        if not self._outdated:
+            for partition in self:
+                partition.standings_changed()
 
     def open_more(self) -> bool:
         """Open some of the new partitions that are not open yet; whether there are others left."""
@@ -269,6 +286,8 @@ class Partitions:
     ) -> int:
         """Take a topic's image over, and open at most `room` new partitions of it; how many were opened."""
         opened = 0
+        if topic.name in self._outdated:
+            self._configure(topic.name)
         partitions = self._by_topic.setdefault(topic.name, {})
         config: LogConfig | None = None
         moved: dict[int, Partition] = {}
@@ -381,11 +400,29 @@ class Partitions:
         else:
             changed = changed_keys(old.configs, new.configs)
             names = [name for resource_type, name in changed if resource_type == ConfigResourceType.TOPIC]
-        for name in names:
-            if partitions := self._by_topic.get(name):
-                config = self.config_of(name, new)
-                for partition in partitions.values():
-                    partition.log.update_config(config)
+        self._outdated.update(dict.fromkeys(name for name in names if name in self._by_topic))
+        self.configure_more()
+
+    def configure_more(self) -> bool:
+        """Let some of the logs take their new configuration; return True if there are others left."""
+        room = CONFIGURED_AT_ONCE
+        while self._outdated and room > 0:
+            name = next(iter(self._outdated))
+            room -= 1 + self._configure(name) // CONFIGURED_PARTITIONS
+        if self._are_standings_new and not self._outdated:
+            self._standings_changed()
+        return bool(self._outdated)
+
+    def _configure(self, name: str) -> int:
+        """Let the logs of a topic take their newest configuration; return their number."""
+        del self._outdated[name]
+        partitions = self._by_topic.get(name)
+        if not partitions:
+            return 0
+        config = self.config_of(name, self._image)
+        for partition in partitions.values():
+            partition.log.update_config(config)
+        return len(partitions)
 
 
 def _is_counted_on(image: PartitionImage, broker_id: int) -> bool:

@@ -1,4 +1,4 @@
-"""Partitions that come or go many at once are opened and removed some at a turn of the loop, others in between."""
+"""Partitions that come, change or go many at once: some of them in each turn of the loop, others in between."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class PartitionTurns:
                 await self.finish_removals()
 
     async def finish_removals(self) -> None:
-        """Remove, durably, all that this broker has no more."""
-        while self._removals.do_more():
+        """Remove, durably, all that this broker has no more. Logs that stay take new configurations before."""
+        while self._partitions.configure_more() or self._removals.do_more():
             await asyncio.sleep(0)
         for job in self._removals.settling():
             await self._workers.run(job.run)
