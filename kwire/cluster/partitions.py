@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final
@@ -14,9 +14,10 @@ from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.partition import Partition
 from kwire.cluster.persistent_map import changed_keys
+from kwire.cluster.removals import REMOVED_AT_ONCE, Removals
 from kwire.cluster.replication.in_sync import Peers
 from kwire.cluster.topic_configs import log_config
-from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
+from kwire.cluster.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
@@ -31,6 +32,9 @@ OPENED_AT_ONCE: Final = 8
 """New partitions that are opened as soon as the metadata tell of them."""
 OPENED_IN_TURN: Final = 8
 """Those beyond that are opened so many at a time: a device may take milliseconds for each, and holds all else up."""
+CONFIGURED_AT_ONCE: Final = 64
+"""Topics, or in a wide one as many times CONFIGURED_PARTITIONS, that take their new configuration in one step."""
+CONFIGURED_PARTITIONS: Final = 64
 _NO_LIMIT: Final = 2**62
 
 
@@ -61,9 +65,15 @@ class Partitions:
         """Whether a log that is nowhere may be in a directory that is not there, as none of the others has failed."""
         self._unopened: dict[str, None] = {}
         """Topics with new partitions that came too many at once; `open_more` opens them, `get` what is asked for."""
-        self.on_unopened: Callable[[], None] | None = None
-        """Called when there are some."""
-        self._removal_watchers: list[Callable[[Partition], None]] = []
+        self.removals = Removals(logs)
+        """What this broker has no more, until its logs have gone."""
+        self._outdated: dict[str, None] = {}
+        """Topics whose logs go by an older configuration; `configure_more` sets the new one. A topic that is asked for
+        gets it at once, and so does one whose partitions change."""
+        self._are_standings_new = False
+        """Whether brokers have come or gone while there were such topics."""
+        self.on_unfinished: Callable[[], None] | None = None
+        """Called when there is something for `configure_more`, `open_more` or `removals`."""
         self._deletion_watchers: list[Callable[[TopicImage], None]] = []
         self._leadership_watchers: list[Callable[[Partition], None]] = []
         self._opening_watchers: list[Callable[[Partition], None]] = []
@@ -108,6 +118,8 @@ class Partitions:
 
     def get(self, topic: str, index: int) -> Partition | None:
         """The partition, led or followed; None if this broker has no replica of it, or cannot open its log."""
+        if topic in self._outdated:
+            self._configure(topic)
         partitions = self._by_topic.get(topic)
         partition = partitions.get(index) if partitions is not None else None
         if partition is None and topic in self._unopened:
@@ -127,7 +139,7 @@ class Partitions:
 
     def watch_removals(self, watcher: Callable[[Partition], None]) -> None:
         """Tell the watcher of each partition that this broker has no more."""
-        self._removal_watchers.append(watcher)
+        self.removals.watch(watcher)
 
     def watch_deletions(self, watcher: Callable[[TopicImage], None]) -> None:
         """Tell the watcher of each topic that is deleted, whichever brokers had it."""
@@ -205,13 +217,14 @@ class Partitions:
         for name in {name for (name, _), may_be_tried in self._closed.items() if may_be_tried}:
             if (topic := image.topics.get(name)) is not None:
                 self._follow(topic, image)
+        self._tell_unfinished()
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
         """Take over a committed change."""
         self._image = new
         if old.configs is not new.configs:
             # Before who is in sync: what is committed by a new in-sync set has as many replicas as are needed by then.
-            self._reconfigure(old, new)
+            self._reconfigure(old, new)  # of what is left for later, _follow and _standings_changed see to that
         if old.topics is not new.topics:
             changed = [(old.topics.get(name), new.topics.get(name)) for name in changed_keys(old.topics, new.topics)]
             deleted = [
@@ -219,18 +232,34 @@ class Partitions:
                 for before, after in changed
                 if before is not None and (after is None or after.topic_id != before.topic_id)
             ]
-            self._remove(*deleted)
+            for gone in deleted:
+                self._remove(gone)
+            self.removals.notify(INTERNAL_TOPICS)  # coordinators, which may come again by the same name
+            is_more = self.removals.do_more()
             room = OPENED_AT_ONCE
             for _, topic in changed:
                 if topic is not None:
-                    room -= self._follow(topic, new, room=room)
-            if self._unopened and self.on_unopened is not None:
-                self.on_unopened()
+                    # One whose name an earlier topic had waits until the logs of that one have gone.
+                    room -= self._follow(topic, new, room=0 if self.removals.holds(topic.name) else room)
+            self.removals.notify(INTERNAL_TOPICS)  # those that have moved to other brokers
+            self.removals.do_more(room=0 if is_more else REMOVED_AT_ONCE)
             # Coordinators write about it: by now they know which partitions are theirs.
             for watcher in self._deletion_watchers:
                 for topic in deleted:
                     watcher(topic)
         if old.brokers is not new.brokers:
+            self._standings_changed()
+        self._tell_unfinished()
+
+    def _tell_unfinished(self) -> None:
+        is_left = self._outdated or self._unopened or not self.removals.is_done
+        if is_left and self.on_unfinished is not None:
+            self.on_unfinished()
+
+    def _standings_changed(self) -> None:
+        """Let leaders see who is waited for now, when all of them know how many replicas are needed."""
+        self._are_standings_new = bool(self._outdated)
+        if not self._outdated:
             for partition in self:
                 partition.standings_changed()
 
@@ -257,18 +286,20 @@ class Partitions:
     ) -> int:
         """Take a topic's image over, and open at most `room` new partitions of it; how many were opened."""
         opened = 0
+        if topic.name in self._outdated:
+            self._configure(topic.name)
         partitions = self._by_topic.setdefault(topic.name, {})
         config: LogConfig | None = None
-        moved: list[Partition] = []
+        moved: dict[int, Partition] = {}
         for index, partition_image in enumerate(topic.partitions):
             present = partitions.get(index)
             if present is not None and present.image is partition_image:
                 continue  # of a wide topic, most have not changed
             if self._broker_id not in partition_image.replicas:
                 if present is not None:
-                    moved.append(partitions.pop(index))
+                    moved[index] = partitions.pop(index)
                 elif (topic.name, index) in self._closed:
-                    self._drop_closed([(topic.name, index)])
+                    self._drop_closed(topic.name, [index])
                 continue
             if present is not None:
                 self._update(present, partition_image, is_led=partition_image.leader == self._broker_id)
@@ -279,12 +310,12 @@ class Partitions:
             config = config or self.config_of(topic.name, image)
             if self._open(topic, index, config, may_be_new=may_be_new) is not None:
                 opened += 1
-        if moved:
-            self._drop(moved)
+        self.removals.add(topic.name, moved)
         return opened
 
     def _open(self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool) -> Partition | None:
         """Begin to lead or follow a partition; None if its log stays closed."""
+        self.removals.finish(topic.name, index)
         image = topic.partitions[index]
         is_led = image.leader == self._broker_id
         may_begin_anew = self._is_directory_lost and not self._logs.any_offline
@@ -351,28 +382,17 @@ class Partitions:
         self._closed.pop(key, None)
         return log
 
-    def _drop_closed(self, keys: list[tuple[str, int]]) -> None:
+    def _remove(self, topic: TopicImage) -> None:
+        """Serve a deleted topic no more."""
+        self.removals.add(topic.name, self._by_topic.pop(topic.name, {}))
+        if self._closed:
+            self._drop_closed(topic.name, range(len(topic.partitions)))
+
+    def _drop_closed(self, topic: str, indexes: Iterable[int]) -> None:
         """Take logs away that are not open, and that this broker is not to have any more."""
-        self._damaged.difference_update(keys)
-        self._logs.closed.delete(key for key in keys if self._closed.pop(key, None) is not None)
-
-    def _remove(self, *topics: TopicImage) -> None:
-        """All at once: what waits for the disk here is waited for once, however many topics go."""
-        removed: list[Partition] = []
-        for topic in topics:
-            removed += self._by_topic.pop(topic.name, {}).values()
-            if self._closed:
-                self._drop_closed([(topic.name, index) for index in range(len(topic.partitions))])
-        self._drop(removed)
-
-    def _drop(self, removed: list[Partition]) -> None:
-        """Their logs go, and who uses them is told."""
-        self._logs.delete_all((partition.topic, partition.index) for partition in removed)
-        for partition in removed:
-            partition.is_removed = True
-            for watcher in self._removal_watchers:
-                watcher(partition)
-            partition.wake()
+        closed = [index for index in indexes if self._closed.pop((topic, index), None) is not None]
+        self._damaged.difference_update((topic, index) for index in closed)
+        self.removals.add_closed(topic, closed)
 
     def _reconfigure(self, old: MetadataImage, new: MetadataImage) -> None:
         if self._settings_of(old) != self._settings_of(new):
@@ -380,11 +400,29 @@ class Partitions:
         else:
             changed = changed_keys(old.configs, new.configs)
             names = [name for resource_type, name in changed if resource_type == ConfigResourceType.TOPIC]
-        for name in names:
-            if partitions := self._by_topic.get(name):
-                config = self.config_of(name, new)
-                for partition in partitions.values():
-                    partition.log.update_config(config)
+        self._outdated.update(dict.fromkeys(name for name in names if name in self._by_topic))
+        self.configure_more()
+
+    def configure_more(self) -> bool:
+        """Let some of the logs take their new configuration; return True if there are others left."""
+        room = CONFIGURED_AT_ONCE
+        while self._outdated and room > 0:
+            name = next(iter(self._outdated))
+            room -= 1 + self._configure(name) // CONFIGURED_PARTITIONS
+        if self._are_standings_new and not self._outdated:
+            self._standings_changed()
+        return bool(self._outdated)
+
+    def _configure(self, name: str) -> int:
+        """Let the logs of a topic take their newest configuration; return their number."""
+        del self._outdated[name]
+        partitions = self._by_topic.get(name)
+        if not partitions:
+            return 0
+        config = self.config_of(name, self._image)
+        for partition in partitions.values():
+            partition.log.update_config(config)
+        return len(partitions)
 
 
 def _is_counted_on(image: PartitionImage, broker_id: int) -> bool:

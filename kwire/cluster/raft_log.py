@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from kwire.cluster import snapshots
@@ -380,8 +381,8 @@ class RaftLog:
         assert snapshot_id in self._snapshots, "the log begins with a snapshot"
         self._log.delete_records_before(snapshot_id.offset)
         self._remove_before(snapshot_id)
-        for removed in self._log.apply_retention(self._clock.wall_ms(), snapshot_id.offset):
-            for path in removed.paths:
+        while removed := self._log.apply_retention(self._clock.wall_ms(), snapshot_id.offset):
+            for path in chain.from_iterable(pending.paths for pending in removed):
                 self._disk.unlink(path)
 
     def _append_part(self, snapshot_id: OffsetAndEpoch, data: Buffer) -> None:

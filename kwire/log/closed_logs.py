@@ -101,7 +101,8 @@ class ClosedLogs:
     def delete(self, partitions: Iterable[TopicPartition]) -> None:
         """Rename the directories of deleted partitions; their files go after file.delete.delay.ms.
 
-        What a failing device does not let go, a later start leaves alone until the name is used again.
+        The renames become durable with those of other deletions (LogManager.deletions). What a failing device does not
+        let go, a later start leaves alone until the name is used again.
         """
         for key in partitions:
             for directory in self._manager.directories:
@@ -114,7 +115,7 @@ class ClosedLogs:
             return
         path = self.rename_away(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "delete")
         manager.remove_later(PendingDeletion(LogConfig().file_delete_delay_ms, [path]))
-        manager.guard(directory, partial(self._surroundings.disk.sync_directory, directory.path))
+        manager.deletions.renamed(directory, key)
 
     def rename_away(
         self,

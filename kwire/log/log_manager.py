@@ -14,7 +14,6 @@ import errno
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -33,6 +32,7 @@ from kwire.log.checkpoints import (
 from kwire.log.closed_logs import ClosedLogs
 from kwire.log.closing import LogClosing
 from kwire.log.config import LogConfig
+from kwire.log.deletions import Deletions
 from kwire.log.disk import DiskFailure, DiskFullError, DiskLock
 from kwire.log.errors import CorruptLogError, LogClosedError
 from kwire.log.files import PendingDeletion
@@ -49,6 +49,7 @@ from kwire.log.log_directory import (
 )
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings
+from kwire.log.retention import SEGMENTS_AT_ONCE
 from kwire.protocol.error_codes import KafkaError
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class LogManager:
         """By directory, what its logs call when they fail and before they are truncated: one pair for all of them."""
         self.futures = FutureLogs(self, surroundings)
         self.closed = ClosedLogs(self, surroundings)
+        self.deletions = Deletions(self, self._disk)
         try:
             for path in paths:
                 self.directories.append(self._open_or_offline(path, locks))
@@ -241,24 +243,18 @@ class LogManager:
 
     def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions away, durably together. What a failing device does not let go, a later start sets aside."""
-        changed: dict[str, LogDirectory] = {}
-        for topic, partition in partitions:
-            log = self.get(topic, partition)
-            if log is not None:
-                self.futures.abandon(topic, partition)
-                directory, delay_ms = self.directory_of(log), log.config.file_delete_delay_ms
-                with suppress(DiskFailure):  # the directory is offline, and says why
-                    self.remove_later(PendingDeletion(delay_ms, [self.take_away(log, directory, "delete")]))
-                    changed[directory.path] = directory
-        for directory in changed.values():
-            with suppress(DiskFailure):
-                self.settle_names(directory)
+        self.deletions.rename(partitions)
+        self.deletions.settle()
 
     def settle_names(self, directory: LogDirectory) -> None:
-        """Make durable that logs have gone; the cleaner's checkpoint, which no other writes, names none of them."""
+        """Make durable that logs have gone; no checkpoint that is written now and then names them any more."""
+        self.forget_cleaned(directory)
+        self.guard(directory, partial(self._disk.sync_directory, directory.path))
+
+    def forget_cleaned(self, directory: LogDirectory) -> None:
+        """Write the cleaner's checkpoint, which no other writes, if it names logs that have gone."""
         if not directory.cleaned_now().keys() >= directory.named.get(CLEANER_FILE, frozenset()):
             self.guard(directory, partial(self.write_checkpoints, directory, (CLEANER_FILE,)))
-        self.guard(directory, partial(self._disk.sync_directory, directory.path))
 
     def set_aside(self, topic: str, partition: int) -> str:
         """Take a partition away that the metadata does not know; its directory stays, under the name returned.
@@ -290,15 +286,18 @@ class LogManager:
 
     # What the server calls from time to time
 
-    def apply_retention(self, log: PartitionLog, high_watermark: int) -> None:
-        """Let a log drop what its topic no longer keeps."""
+    def apply_retention(self, log: PartitionLog, high_watermark: int) -> bool:
+        """Let a log drop what its topic no longer keeps; return True if there may be more of it."""
         if log.failure is not None or not self.holds(log):
-            return
+            return False
         try:
-            for pending in log.apply_retention(self._surroundings.clock.wall_ms(), high_watermark):
-                self.remove_later(pending)
+            removed = log.apply_retention(self._surroundings.clock.wall_ms(), high_watermark)
         except (KafkaError, DiskFailure) as error:  # no space for a new segment, or damage: the others go on
             logger.warning("Retention leaves %s-%s as it is: %s", log.topic, log.partition, error)
+            return False
+        for pending in removed:
+            self.remove_later(pending)
+        return len(removed) >= SEGMENTS_AT_ONCE
 
     def remove_later(self, pending: PendingDeletion) -> None:
         """Schedule the removal of renamed files, by the monotonic clock: the wall clock may be set back."""

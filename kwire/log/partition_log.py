@@ -443,7 +443,7 @@ class PartitionLog:
         self._guard(lambda: truncation.truncate_fully(self, offset))
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
-        """Take whole segments off the front that retention or the log start has passed; what is to be deleted when."""
+        """Take some whole segments off the front that retention or the log start has passed; what is deleted when."""
         if self.failure is not None or self.unsettled is not None:  # a truncation reads what would go
             return []
         return self._guard(lambda: retention.apply(self, now_ms, high_watermark))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kwire.log.files import PendingDeletion
 from kwire.log.removal import mark_deleted
@@ -19,14 +19,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SEGMENTS_AT_ONCE: Final = 32
+"""Segments that one call removes: with their indexes, some 200 microseconds for each."""
+
 
 def apply(log: PartitionLog, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
-    """Remove what is due; the log start moves to the first segment that stays."""
+    """Remove what is due; the log start moves to the first segment that stays.
+
+    If SEGMENTS_AT_ONCE have gone, more of them may be due: the caller calls again.
+    """
     pending: list[PendingDeletion] = []
     if log.config.is_deleted:
-        pending += _remove(log, high_watermark, _past_retention_ms(log, now_ms), "retention.ms")
-        pending += _remove(log, high_watermark, _past_retention_bytes(log), "retention.bytes")
-    pending += _remove(log, high_watermark, _below_log_start(log), "the log start offset")
+        _remove(log, high_watermark, _past_retention_ms(log, now_ms), "retention.ms", pending)
+        _remove(log, high_watermark, _past_retention_bytes(log), "retention.bytes", pending)
+    _remove(log, high_watermark, _below_log_start(log), "the log start offset", pending)
     return pending
 
 
@@ -69,21 +75,27 @@ def _below_log_start(log: PartitionLog) -> Callable[[Segment, int], bool]:
 
 
 def _remove(
-    log: PartitionLog, high_watermark: int, is_past: Callable[[Segment, int], bool], reason: str
-) -> list[PendingDeletion]:
+    log: PartitionLog,
+    high_watermark: int,
+    is_past: Callable[[Segment, int], bool],
+    reason: str,
+    pending: list[PendingDeletion],
+) -> None:
+    """Remove the first segments that are past something, and note their files; no more than are left of the limit."""
+    room = SEGMENTS_AT_ONCE - len(pending)
     count = 0
     for index, segment in enumerate(log.segments):
         upper_bound = log.segments.upper_bound(index, log.log_end_offset)
         is_last_and_empty = index == len(log.segments) - 1 and segment.size == 0
-        if upper_bound > high_watermark or is_last_and_empty or not is_past(segment, upper_bound):
+        if count == room or upper_bound > high_watermark or is_last_and_empty or not is_past(segment, upper_bound):
             break
         count += 1
     if count == 0:
-        return []
+        return
     if count == len(log.segments):
         log.roll()
     new_start = log.segments[count].base_offset
     log.delete_records_before(new_start)
     logger.info("Deleting %s segments of %s-%s because of %s", count, log.topic, log.partition, reason)
     delay_ms = log.config.file_delete_delay_ms
-    return [mark_deleted(log, log.segments.remove_first(), delay_ms=delay_ms) for _ in range(count)]
+    pending.extend(mark_deleted(log, log.segments.remove_first(), delay_ms=delay_ms) for _ in range(count))

@@ -48,7 +48,7 @@ from kwire.server.network.addresses import shown_address
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.node import Node, recovery_threads
-from kwire.server.partition_opening import PartitionOpening
+from kwire.server.partition_turns import PartitionTurns
 from kwire.server.quotas.manager import ClientQuotaManager, quota_config
 from kwire.server.quotas.replication import Side
 from kwire.server.replica_moves import ReplicaMoves
@@ -194,7 +194,8 @@ class BrokerServer:
         self._partitions.start(node.metadata_log.image, is_directory_lost=bool(absent))
         for directory in self._logs.directories:
             directory.failed = self._directory_failed
-        node.broker_tasks.run(PartitionOpening(self._partitions).run())
+        self._partition_turns = PartitionTurns(self._partitions, node.workers)
+        node.broker_tasks.run(self._partition_turns.run())
         node.metadata_log.watch(self._partitions.follow)
         self._replication = Replication(node, self._partitions, peers)
         self._replication.start()
@@ -410,8 +411,11 @@ class BrokerServer:
         await node.broker_tasks.stop()
         await self._group_commit.close()
         await node.workers.drain()  # a checkpoint may be on its way, whose task has been cancelled
+        is_clean = not (self.failed.done() and is_broken_invariant(self.failed.result()))
+        if is_clean:
+            await self._partition_turns.finish_removals()
         stages = self._logs.closing(
-            clean=not (self.failed.done() and is_broken_invariant(self.failed.result())),
+            clean=is_clean,
             broker_epoch=self._lifecycle.broker_epoch,
             high_watermarks=self._housekeeping.high_watermarks(),
         )

@@ -75,25 +75,35 @@ class Housekeeping:
         yield self._scrub()
         yield self._return_memory()
 
-    async def _every(self, interval_ms: int, work: Callable[[PartitionLog], None], first_ms: int | None = None) -> None:
-        """Do something with each log, one after the other: the loop turns between any two."""
+    async def _every(
+        self, interval_ms: int, work: Callable[[PartitionLog], bool | None], first_ms: int | None = None
+    ) -> None:
+        """Do something with each log, one after the other, and again while work returns True.
+
+        The loop turns between any two calls.
+        """
         await asyncio.sleep((interval_ms if first_ms is None else first_ms) / 1000.0)
         while True:
             for log in list(self._logs.logs()):
-                work(log)
+                while work(log):
+                    await asyncio.sleep(0)
                 await asyncio.sleep(0)
             await asyncio.sleep(interval_ms / 1000.0)
 
-    def _apply_retention(self, log: PartitionLog) -> None:
+    def _apply_retention(self, log: PartitionLog) -> bool:
         before = log.log_start_offset
-        self._logs.apply_retention(log, self._high_watermark_of(log))
+        is_more = self._logs.apply_retention(log, self._high_watermark_of(log))
         partition = self._partitions.get(log.topic, log.partition)
         if partition is not None and log.log_start_offset != before:
             partition.log_start_moved()
+        return is_more
 
     def _high_watermark_of(self, log: PartitionLog) -> int:
+        """The high watermark of the log's partition; nothing is committed of a log that waits for its removal."""
         partition = self._partitions.get(log.topic, log.partition)
-        return partition.high_watermark if partition is not None else log.log_start_offset
+        if partition is None or partition.log is not log:
+            return log.log_start_offset
+        return partition.high_watermark
 
     def last_stable_offset_of(self, log: PartitionLog) -> int:
         """What is below is committed and decided; compaction does not look further."""

@@ -6,6 +6,7 @@ import dataclasses
 import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.image import MetadataImage, TopicImage
-from kwire.cluster.partitions import OPENED_AT_ONCE, OPENED_IN_TURN, Partitions
+from kwire.cluster.partition import Partition
+from kwire.cluster.partitions import CONFIGURED_AT_ONCE, OPENED_AT_ONCE, OPENED_IN_TURN, Partitions
 from kwire.cluster.replication.in_sync import Peers
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, read_offsets
 from kwire.log.config import LogConfig
@@ -24,6 +26,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.coordinator.world import BROKER_ID, no_group_commit, topic_image
 from tests.log.faults import FaultyDisk, broken, full
 from tests.log.support import surroundings
+from tests.support.compiled import replaces_methods
 from tests.support.metadata import Alone
 from tests.support.requests import batch
 
@@ -114,7 +117,7 @@ def test_new_partitions_beyond_what_is_opened_at_once_wait_for_their_turn(tmp_pa
     partitions = partitions_in(tmp_path)
     partitions.start(MetadataImage())
     told: list[bool] = []
-    partitions.on_unopened = lambda: told.append(True)
+    partitions.on_unfinished = lambda: told.append(True)
     count = 2 * OPENED_AT_ONCE + 1
     partitions.follow(MetadataImage(), wide("t", count))
     assert told == [True]
@@ -212,6 +215,97 @@ def test_a_smaller_in_sync_set_commits_what_as_many_have_as_are_needed_by_then(t
     )
     partitions.follow(old, new)
     assert leader.high_watermark == (1 if needed == 1 else 0)
+
+
+MANY: Final = 2 * CONFIGURED_AT_ONCE + 1
+LAST: Final = f"t{MANY - 1}"
+
+
+def configured(image: MetadataImage, **values: str) -> MetadataImage:
+    """The image with these configurations of all its topics."""
+    texts = {name.replace("_", "."): value for name, value in values.items()}
+    return dataclasses.replace(image, configs={(int(ConfigResourceType.TOPIC), name): texts for name in image.topics})
+
+
+def with_new_configs(partitions: Partitions) -> int:
+    return sum(1 for partition in partitions if partition.log.config.min_insync_replicas == 2)
+
+
+def with_many_topics(tmp_path: Path) -> tuple[Partitions, MetadataImage]:
+    """A broker that leads a partition of each of many topics, beside one replica that has fetched nothing."""
+    partitions = partitions_in(tmp_path, peers=Alive())
+    both = (BROKER_ID, BROKER_ID + 1)
+    shared = dataclasses.replace(OURS.partitions[0], replicas=both, isr=both)
+    topics = {
+        f"t{number}": dataclasses.replace(topic_image(f"t{number}", 1 + number, 1), partitions=(shared,))
+        for number in range(MANY)
+    }
+    image = dataclasses.replace(MetadataImage(), topics=topics)
+    partitions.start(image)
+    return partitions, image
+
+
+def test_many_topics_take_their_configurations_in_parts_and_one_that_is_asked_for_at_once(tmp_path: Path) -> None:
+    partitions, image = with_many_topics(tmp_path)
+    told: list[bool] = []
+    partitions.on_unfinished = lambda: told.append(True)
+    partitions.follow(image, configured(image, min_insync_replicas="2"))
+    assert told == [True]
+    assert with_new_configs(partitions) == CONFIGURED_AT_ONCE
+    assert partitions.find(LAST, 0).log.config.min_insync_replicas == 2
+    assert with_new_configs(partitions) == CONFIGURED_AT_ONCE + 1
+    assert not partitions.configure_more()
+    assert with_new_configs(partitions) == MANY
+
+
+def test_a_topic_that_has_gone_needs_no_configuration(tmp_path: Path) -> None:
+    partitions, image = with_many_topics(tmp_path)
+    altered = configured(image, min_insync_replicas="2")
+    partitions.follow(image, altered)
+    rest = {name: topic for name, topic in image.topics.items() if name != LAST}
+    partitions.follow(altered, dataclasses.replace(altered, topics=rest))
+    while partitions.configure_more():
+        pass
+    assert with_new_configs(partitions) == MANY - 1
+
+
+def in_sync_alone(image: MetadataImage, name: str) -> MetadataImage:
+    topic = image.topics[name]
+    alone = dataclasses.replace(topic.partitions[0], isr=(BROKER_ID,), partition_epoch=1)
+    return dataclasses.replace(image, topics={**image.topics, name: dataclasses.replace(topic, partitions=(alone,))})
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one change", "one after the other"])
+@pytest.mark.parametrize("needed", [1, 2])
+def test_an_in_sync_set_changes_after_the_configuration_of_its_topic(
+    tmp_path: Path, needed: int, at_once: bool
+) -> None:
+    """However many topics are to have another one."""
+    partitions, image = with_many_topics(tmp_path)
+    leader = partitions.find(LAST, 0)
+    leader.append(bytearray(batch(b"a")), acks=1)
+    altered = configured(image, min_insync_replicas=str(needed))
+    if not at_once:
+        partitions.follow(image, altered)
+        assert leader.log.config.min_insync_replicas == 1, "this one waits for its turn"
+    partitions.follow(image if at_once else altered, in_sync_alone(altered, LAST))
+    assert leader.log.config.min_insync_replicas == needed
+    assert leader.high_watermark == (1 if needed == 1 else 0)
+
+
+@replaces_methods
+def test_who_is_waited_for_is_looked_at_when_all_topics_have_their_configurations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partitions, image = with_many_topics(tmp_path)
+    seen: list[int] = []
+    monkeypatch.setattr(Partition, "standings_changed", lambda _: seen.append(with_new_configs(partitions)))
+    altered = configured(image, min_insync_replicas="2")
+    partitions.follow(image, dataclasses.replace(altered, brokers={}))
+    assert seen == []
+    while partitions.configure_more():
+        assert seen == []
+    assert seen == [MANY] * MANY
 
 
 def damaged_at_start(tmp_path: Path) -> tuple[Partitions, MetadataImage]:

@@ -18,6 +18,7 @@ from kwire.cluster.partitions import Partitions
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.seams import SystemChance
+from kwire.server.partition_turns import PartitionTurns
 from kwire.server.quorum_settings import open_metadata, quorum_config, refuse_other_voters
 from kwire.server.settings.config import BrokerConfig, make_config
 from kwire.server.storage import Storage, open_storage
@@ -52,10 +53,15 @@ class Node:
     controller: Controller
     partitions: Partitions
     group_commit: GroupCommit
+    turns: PartitionTurns
+    turning: asyncio.Task[None]
 
     async def stop(self) -> None:
         """The clean end."""
+        self.turning.cancel()
+        await asyncio.wait([self.turning])
         await self.group_commit.close()
+        await self.turns.finish_removals()
         await self.metadata_log.close()
         high_watermarks = {(each.topic, each.index): each.high_watermark for each in self.partitions}
         self.logs.close(clean=True, broker_epoch=BROKER_EPOCH, high_watermarks=high_watermarks)
@@ -89,6 +95,7 @@ async def start_node(
         settings_of=lambda image: CONFIG.typed,
     )
     partitions.start(metadata_log.image)
+    turns = PartitionTurns(partitions, LateWorkers())
     metadata_log.watch(partitions.follow)
     await register_broker(
         metadata_log,
@@ -103,6 +110,8 @@ async def start_node(
         controller=controller,
         partitions=partitions,
         group_commit=group_commit,
+        turns=turns,
+        turning=asyncio.get_running_loop().create_task(turns.run()),
     )
 
 

@@ -152,4 +152,5 @@ def with_deltas(*records: tuple[int, bytes, bytes | None], offset_delta: int | N
 def retain(manager: LogManager) -> None:
     """Let every log drop what its topic no longer keeps; all is committed."""
     for log in list(manager.logs()):
-        manager.apply_retention(log, log.log_end_offset)
+        while manager.apply_retention(log, log.log_end_offset):
+            pass

@@ -80,6 +80,27 @@ def test_a_compacted_topic_loses_only_deleted_records(tmp_path):
     assert (log.segments.first.base_offset, log.log_start_offset) == (6, 6)
 
 
+@pytest.mark.parametrize(
+    ("config", "begins_at"),
+    [
+        (LogConfig(retention_ms=100), 0),
+        (LogConfig(retention_ms=-1, retention_bytes=0), 0),
+        (LogConfig(retention_ms=-1), 10**6),
+        (LogConfig(retention_ms=40, retention_bytes=0), 10**6),
+    ],
+    ids=["retention.ms", "retention.bytes", "log start", "all of them"],
+)
+def test_many_segments_go_in_parts(tmp_path, config, begins_at):
+    count = 2 * retention.SEGMENTS_AT_ONCE + 5
+    log = filled(tmp_path, config, count=count)
+    log.delete_records_before(min(begins_at, log.log_end_offset))
+    removed = [len(log.apply_retention(NOW_MS + 10_000, log.log_end_offset)) for _ in range(4)]
+    assert removed == [retention.SEGMENTS_AT_ONCE, retention.SEGMENTS_AT_ONCE, 5, 0]
+    assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (count, count, 1)
+    assert len(list(tmp_path.glob("*.log.deleted"))) == count
+    assert len(list(tmp_path.glob("*.log"))) == 1
+
+
 class TwoClocks(ManualClock):
     """Wall time that can be set back, beside time that cannot."""
 

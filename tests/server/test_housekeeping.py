@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -16,6 +17,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.log.flushing import FlushJob
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
+from kwire.log.retention import SEGMENTS_AT_ONCE
 from kwire.server.housekeeping import (
     FIRST_SCRUB_SECONDS,
     HIGH_WATERMARK_STEP_MS,
@@ -225,6 +227,41 @@ def test_high_watermarks_are_not_written_all_the_time(tmp_path: Path, interval_m
         for task in tasks:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    logs.close(clean=False)
+
+
+def test_the_loop_turns_between_two_parts_of_what_retention_removes(tmp_path: Path) -> None:
+    clock = ManualClock()
+    logs = LogManager([str(tmp_path / "d")], surroundings(clock=clock))
+    logs_of = [logs.get_or_create("t", partition, LogConfig(retention_ms=1), None) for partition in range(2)]
+    for log in logs_of:
+        for _ in range(2 * SEGMENTS_AT_ONCE + 1):
+            log.append(batch(b"x", timestamp=clock.now_ms), leader_epoch=0)
+            log.roll()
+    clock.now_ms += 1000
+    moved: list[int] = []
+    partitions = {
+        log.partition: SimpleNamespace(
+            log=log, high_watermark=log.log_end_offset, log_start_moved=partial(moved.append, log.partition)
+        )
+        for log in logs_of
+    }
+    found = SimpleNamespace(get=lambda topic, index: partitions[index])
+    housekeeping = housekeeping_of(logs, partitions=found)
+    left: list[int] = []
+
+    async def act() -> None:
+        work = asyncio.get_running_loop().create_task(housekeeping._every(1000, housekeeping._apply_retention, 0))
+        while not left or left[-1] > len(logs_of):
+            left.append(sum(len(log.segments) for log in logs_of))
+            await asyncio.sleep(0)
+        work.cancel()
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(act())
+    assert left[0] == 2 * len(logs_of) * (SEGMENTS_AT_ONCE + 1)
+    assert max(before - after for before, after in itertools.pairwise(left)) == SEGMENTS_AT_ONCE
+    assert moved == [0, 0, 0, 1, 1, 1]
     logs.close(clean=False)
 
 

@@ -133,3 +133,16 @@ def test_as_many_workers_flush_at_a_stop_as_the_configuration_says_by_then(tmp_p
     finally:
         disk.may_sync.set()
         stopping.join()
+
+
+def test_a_clean_stop_ends_the_removal_of_a_deleted_topic(tmp_path: Path) -> None:
+    """Its logs would be found by the next start, and set aside: nobody would remove them."""
+    disk = ThreadNotingDisk()
+    running = running_with_records(tmp_path / "data", disk)
+    partitions = running.server.services.partitions
+    running.call(lambda: partitions.removals.add("orders", partitions._by_topic.pop("orders")))
+    running.stop()
+    found = [path.name for path in (tmp_path / "data").iterdir() if path.name.startswith("orders-")]
+    assert len(found) == COUNT
+    assert all(name.endswith("-delete") for name in found)
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()

@@ -1,0 +1,105 @@
+"""Deletion of partitions' logs: directories are renamed at once, made durable together, and removed later.
+
+A rename that is not durable may be undone by a power cut. A start then finds a log that the metadata do not know, and
+sets it aside. A new log of the same name waits until the rename is durable: `settle_for`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kwire.log.checkpoints import TopicPartition
+from kwire.log.disk import Disk, DiskFailure
+from kwire.log.files import PendingDeletion
+from kwire.log.jobs import Job
+
+if TYPE_CHECKING:
+    from kwire.log.log_directory import LogDirectory
+    from kwire.log.log_manager import LogManager
+
+
+class SettleJob:
+    """Sync of a log directory in which partitions were renamed."""
+
+    def __init__(
+        self, manager: LogManager, disk: Disk, directory: LogDirectory, unsettled: set[TopicPartition]
+    ) -> None:
+        self._manager = manager
+        self._disk = disk
+        self._directory = directory
+        self._unsettled = unsettled
+        self._covered = set(unsettled)
+        self._failure: DiskFailure | None = None
+        with suppress(DiskFailure):  # the directory is offline, and says why
+            manager.forget_cleaned(directory)
+        self._is_due = not directory.is_offline  # a failed sync is never tried again
+
+    def run(self) -> None:
+        """Sync; a failure is kept for finish."""
+        if not self._is_due:
+            return
+        try:
+            self._disk.sync_directory(self._directory.path)
+        except DiskFailure as failure:
+            self._failure = failure
+
+    def finish(self) -> None:
+        """Note what is durable; a directory whose disk has failed goes offline."""
+        self._unsettled -= self._covered
+        if self._failure is not None:
+            self._manager.take_offline(self._directory, self._failure)
+
+
+class Deletions:
+    """Deleted partitions whose new directory names are not durable; a part of a LogManager."""
+
+    def __init__(self, manager: LogManager, disk: Disk) -> None:
+        self._manager = manager
+        self._disk = disk
+        self._unsettled: dict[str, set[TopicPartition]] = {}
+        """By log directory."""
+
+    @property
+    def is_any_unsettled(self) -> bool:
+        """Return True if a directory waits for its sync."""
+        return any(self._unsettled.values())
+
+    def rename(self, partitions: Iterable[TopicPartition]) -> None:
+        """Close the logs of partitions and rename their directories.
+
+        What a failing device does not let go, a later start sets aside.
+        """
+        manager = self._manager
+        for key in partitions:
+            log = manager.get(*key)
+            if log is None:
+                continue
+            manager.futures.abandon(*key)
+            directory, delay_ms = manager.directory_of(log), log.config.file_delete_delay_ms
+            with suppress(DiskFailure):  # the directory is offline, and says why
+                manager.remove_later(PendingDeletion(delay_ms, [manager.take_away(log, directory, "delete")]))
+                self.renamed(directory, key)
+
+    def renamed(self, directory: LogDirectory, key: TopicPartition) -> None:
+        """Note that the directory of a partition was renamed, and is yet to be settled."""
+        self._unsettled.setdefault(directory.path, set()).add(key)
+
+    def settling(self) -> Iterator[Job]:
+        """Return the jobs that make the renames durable, whose run() a worker may call: one for each log directory."""
+        for directory in self._manager.directories:
+            unsettled = self._unsettled.get(directory.path)
+            if unsettled:
+                yield SettleJob(self._manager, self._disk, directory, unsettled)
+
+    def settle(self) -> None:
+        """Make the renames durable, here and now."""
+        for job in self.settling():
+            job.run()
+            job.finish()
+
+    def settle_for(self, topic: str, partition: int) -> None:
+        """Make the renames durable, here and now, if the earlier log of this partition is one of them."""
+        if any((topic, partition) in unsettled for unsettled in self._unsettled.values()):
+            self.settle()
