@@ -291,7 +291,7 @@ class LogManager:
     # What the server calls from time to time
 
     def apply_retention(self, log: PartitionLog, high_watermark: int) -> None:
-        """Let a log drop what its topic no longer keeps."""
+        """Let a log drop what its topic no longer keeps. Raises NotReadyError."""
         if log.failure is not None or not self.holds(log):
             return
         try:

@@ -138,9 +138,9 @@ class DelayedFetch:
         while True:
             fetch.refresh()
             answers = (yield from self._read_large()) if fetch.is_large else fetch.read()
-            if not fetch.unchecked:
+            if not fetch.unready:
                 return answers
-            yield from fetch.check_in_pieces()
+            yield from fetch.unready.get_ready()
 
     def _read_large(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
         """Read in pieces; what is read for the first time tells of changes from then on."""

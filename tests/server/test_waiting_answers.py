@@ -137,7 +137,7 @@ class Fetch:
         self.is_large = False
         self.watching_session = None
         self.reads = 0
-        self.unchecked: list[Any] = []
+        self.unready: list[Any] = []
         self.error: Exception | None = None
 
     def promise(self, size: int) -> None:

@@ -15,7 +15,7 @@ from uuid import UUID
 from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
-from kwire.log.errors import UncheckedTransactionsError
+from kwire.log.errors import NotReadyError
 from kwire.log.lookup import end_offset_of
 from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -32,7 +32,7 @@ from kwire.protocol.messages.fetch import (
     FetchResponse,
 )
 from kwire.protocol.schema import schema_of
-from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in, is_checked
+from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in
 from kwire.server.closest_replica import CLIENT_RACKS_SINCE, closer_replica
 from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
@@ -43,6 +43,7 @@ from kwire.server.fetch_sessions import Asked, FetchPlan, cannot_be_told
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
 from kwire.server.session_watch import Key
+from kwire.server.unready_logs import UnreadyLogs
 
 logger = logging.getLogger("kwire.server.fetch")
 
@@ -75,7 +76,7 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
         return FetchResponse(error_code=error.code)
     fetch = Fetch(request, context, plan)
     answers = [] if fetch.is_large else fetch.read()
-    if fetch.is_large or fetch.unchecked:
+    if fetch.is_large or fetch.unready:
         delayed = DelayedFetch(fetch)
         delayed.read_in_pieces()
         return delayed.future
@@ -104,7 +105,7 @@ class Fetch:
         "bytes_min",
         "partitions",
         "replica_id",
-        "unchecked",
+        "unready",
     )
 
     def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
@@ -124,9 +125,8 @@ class Fetch:
         self._urgent = False
         """Something was found that the client should hear of at once."""
         self.partitions: list[Partition] = []
-        self.unchecked: list[tuple[Partition, int, int]] = []
-        """(partition, offset, end offset) read last whose aborted transactions are not known yet: they are to be read
-        again after `check_in_pieces`."""
+        self.unready = UnreadyLogs()
+        """Those among the partitions read last, which are to be read again when they are ready."""
         services = context.services
         self._bytes_max = min(request.max_bytes, services.config["fetch.max.bytes"])
         if services.quotas.active and self.replica_id < 0:
@@ -194,12 +194,6 @@ class Fetch:
             self._has_committed = False
             self.refresh()
 
-    def check_in_pieces(self) -> Pieces[None]:
-        """Have the aborted transactions compared with their logs that must be known for what was read."""
-        for partition, offset, end_offset in self.unchecked:
-            while not partition.is_removed and not is_checked(partition, offset, end_offset):
-                yield
-
     def _read_all(self) -> list[tuple[Key, FetchPartitionData]]:
         self._begin_reading()
         answers: list[tuple[Key, FetchPartitionData]] = []
@@ -211,7 +205,7 @@ class Fetch:
         self._size = self.answer_bytes = 0
         self._urgent = False
         self.partitions = []
-        self.unchecked = []
+        self.unready = UnreadyLogs()
 
     def _read_some(self, partitions: list[Asked], remaining: int, answers: list[tuple[Key, FetchPartitionData]]) -> int:
         """Read the next partitions within `remaining` bytes, and return how many are left."""
@@ -342,11 +336,7 @@ class Fetch:
         """Where the leaders are that the answer names."""
         leaders = {data.current_leader.leader_id: None for _, data in news if data.error_code in MOVED}
         found = (node_endpoint(leader, self._context) for leader in leaders)
-        return [
-            FetchNodeEndpoint(node_id=each.node_id, host=each.host, port=each.port, rack=each.rack)
-            for each in found
-            if each is not None
-        ]
+        return [FetchNodeEndpoint(**each._asdict()) for each in found if each is not None]
 
     def _find(self, key: Key) -> Partition:
         topic, index = key
@@ -395,20 +385,25 @@ class Fetch:
         is_committed = self._request.isolation_level == READ_COMMITTED
         limit = last_stable_offset if is_committed else partition.high_watermark
         max_bytes = min(asked.partition_max_bytes, remaining)
-        data.records = partition.log.read(
-            asked.fetch_offset,
-            max(max_bytes, 0),
-            limit_offset=limit,
-            min_one_batch=self._size == 0,
-            budget=self._budget,
-        )
+        records = b""
+        try:
+            records = partition.log.read(
+                asked.fetch_offset,
+                max(max_bytes, 0),
+                limit_offset=limit,
+                min_one_batch=self._size == 0,
+                budget=self._budget,
+            )
+        except NotReadyError:
+            self.unready.add_read(partition, asked.fetch_offset, limit)
         # Where only the room for the next batch is wanting, Kafka sends null.
-        if is_committed and (data.records or max_bytes <= 0 or asked.fetch_offset >= limit):
+        if is_committed and (records or max_bytes <= 0 or asked.fetch_offset >= limit):
             try:
-                data.aborted_transactions = aborted_in(partition, asked.fetch_offset, data.records)
-            except UncheckedTransactionsError:
-                self.unchecked.append((partition, asked.fetch_offset, end_offset_of(data.records)))
-                data.records = b""
+                data.aborted_transactions = aborted_in(partition, asked.fetch_offset, records)
+            except NotReadyError:
+                self.unready.add_aborted(partition, asked.fetch_offset, end_offset_of(records))
+                records = b""
+        data.records = records
         return data
 
     def _read_as_follower(
@@ -422,10 +417,15 @@ class Fetch:
         if quota.holds(partition, self.replica_id):
             return
         max_bytes = max(min(asked.partition_max_bytes, remaining), 0)
-        data.records = partition.log.read(
-            asked.fetch_offset, max_bytes, min_one_batch=self._size == 0, budget=self._budget
-        )
-        quota.record(partition, len(data.records))
+        records = b""
+        try:
+            records = partition.log.read(
+                asked.fetch_offset, max_bytes, min_one_batch=self._size == 0, budget=self._budget
+            )
+        except NotReadyError:
+            self.unready.add_read(partition, asked.fetch_offset, partition.log.log_end_offset)
+        data.records = records
+        quota.record(partition, len(records))
 
     def _has_nothing_new(self, key: Key, asked: FetchPartition) -> bool:
         """Whether a follower has all of a partition, and was told so: of thousands that is so of most, most times.
