@@ -353,13 +353,13 @@ class Partition:
 
     def _truncate_to(self, offset: int) -> None:
         assert not self.is_led, "a leader's log is what counts"
+        self.log.cut_to(offset)  # which may not be ready yet
         if offset < self.high_watermark:
             logger.warning(
                 "%s-%d is cut back to %d, below its high watermark %d: broker %d, its leader in epoch %d, has not got "
                 "what was committed",
                 *(self.topic, self.index, offset, self.high_watermark, self.leader_id, self.leader_epoch),
             )
-        self.log.cut_to(offset)
         self._shorten()
         if self.log.unsettled is not None:
             self._unflushed_bytes += 1

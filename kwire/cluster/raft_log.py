@@ -24,6 +24,7 @@ from kwire.log.batch_validation import AppendOrigin
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, STAGED_SUFFIX
 from kwire.log.disk import Disk, DiskFailure, DiskFile, DiskFullError
 from kwire.log.flushing import FlushJob
+from kwire.log.not_ready import ready_at_once
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import EncodeError, ErrorCode, KafkaError, ProtocolError
@@ -179,7 +180,7 @@ class RaftLog:
         limit = self.end_offset if limit_offset is None else limit_offset
         if offset >= limit:
             return b""
-        return self._log.read(offset, max_bytes, limit_offset=limit, min_one_batch=True)
+        return ready_at_once(lambda: self._log.read(offset, max_bytes, limit_offset=limit, min_one_batch=True))
 
     def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """Bytes of a snapshot's file."""

@@ -6,9 +6,12 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from kwire.chunks import in_turns
 from kwire.coordinator.shard import Machine, Shard, ShardState
+from kwire.log.not_ready import ready_in_steps
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import UnknownRecordTypeError
 from kwire.protocol.records import NO_PRODUCER_ID, BatchHeader, Record, decode_batch, iterate_headers
@@ -53,16 +56,20 @@ class Loader:
         partition = self._partition
         offset = partition.log.log_start_offset
         while offset < partition.log.log_end_offset:  # which may move to another directory meanwhile
-            data = partition.log.read(offset, READ_BYTES)
+            data = await in_turns(ready_in_steps(partial(self._read, offset)))
+            if self._is_given_up():
+                return self._records
             assert data, f"nothing to read at {offset} of {partition.log!r}"
             for position, header in iterate_headers(data):
                 await self._batch(data, position, header, offset)
-                if self._is_given_up:
+                if self._is_given_up():
                     return self._records
                 offset = header.next_offset
         return self._records
 
-    @property
+    def _read(self, offset: int) -> bytes:
+        return self._partition.log.read(offset, READ_BYTES)
+
     def _is_given_up(self) -> bool:
         """The machine was unloaded: what is replayed into it now is never unloaded again."""
         return self._shard.state is not ShardState.LOADING
@@ -78,7 +85,7 @@ class Loader:
             if record.offset >= first_offset:
                 self._record(record, producer_id)
                 await self._pause_if_due()
-                if self._is_given_up:
+                if self._is_given_up():
                     return
 
     def _record(self, record: Record, producer_id: int) -> None:

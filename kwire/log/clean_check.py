@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire.log.errors import CorruptLogError
+from kwire.log.not_ready import ready_at_once
 from kwire.log.segment import Segment
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def check_clean_stop(log: PartitionLog) -> int:
 def _checked_end(log: PartitionLog) -> int:
     """The recovery point is the end, but for logs whose checkpoint was lost."""
     active = log.segments.active
-    end = active.next_offset()
+    end = ready_at_once(active.next_offset)
     if end < log.recovery_point:
         raise CorruptLogError(
             f"{log.directory} ends at offset {end}, although everything below offset {log.recovery_point} was durable"

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 INT64_MAX: Final = 2**63 - 1
+INDEX_INTERVAL_BYTES_MAX: Final = 64 * 1024
+"""Largest index.interval.bytes that takes effect. A search walks from one index entry to the next, on the event loop:
+over 64 KiB of the smallest batches in some milliseconds."""
 
 
 def setting(name: str, default: Any, about: str) -> Any:
@@ -24,7 +27,7 @@ class LogConfig:
     segment_ms: int = setting("segment.ms", 7 * 24 * 3600 * 1000, "Milliseconds after which a segment is closed.")
     segment_jitter_ms: int = setting("segment.jitter.ms", 0, "Most milliseconds that segment.ms is shortened by.")
     segment_index_bytes: int = setting("segment.index.bytes", 10 * 1024**2, "Bytes that one index file may have.")
-    index_interval_bytes: int = setting("index.interval.bytes", 4096, "Bytes of log between two index entries.")
+    index_interval_bytes: int = setting("index.interval.bytes", 4096, "Bytes between index entries; 64 KiB at most.")
     retention_ms: int = setting("retention.ms", 7 * 24 * 3600 * 1000, "Milliseconds that records live; -1: for ever.")
     retention_bytes: int = setting("retention.bytes", -1, "Bytes that a partition may have; -1: no bound.")
     max_message_bytes: int = setting("max.message.bytes", 1024**2 + 12, "Bytes of the largest batch a client may send.")
@@ -64,6 +67,7 @@ class LogConfig:
     """Whether an uncompressed batch with its own timestamps is stored unchanged."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "index_interval_bytes", min(self.index_interval_bytes, INDEX_INTERVAL_BYTES_MAX))
         is_log_append_time = self.message_timestamp_type == "LogAppendTime"
         object.__setattr__(self, "is_log_append_time", is_log_append_time)
         is_compacted = "compact" in self.cleanup_policy

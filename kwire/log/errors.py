@@ -12,8 +12,11 @@ class CorruptLogError(KafkaError):
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
-class UncheckedTransactionsError(Exception):
-    """Aborted transactions are being compared with the log, a part at a time: ask again in the loop's next turn."""
+class NotReadyError(Exception):
+    """What a log is asked for is being derived from its batches, or compared with them, a step with each call.
+
+    Call again in the loop's next turn (not_ready.py).
+    """
 
 
 class LogClosedError(KafkaError):

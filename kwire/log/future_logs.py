@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.checkpoints import CLEANER_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, TopicPartition
 from kwire.log.disk import Disk, DiskFailure
-from kwire.log.errors import CorruptLogError
+from kwire.log.errors import CorruptLogError, NotReadyError
 from kwire.log.files import LOG_SUFFIX, PendingDeletion, base_offsets
 from kwire.log.log_directory import LogDirectory
 from kwire.log.partition_log import PartitionLog
@@ -52,14 +52,14 @@ T = TypeVar("T")
 class Copying:
     """How a future log is filled, as a follower's log is."""
 
-    def __init__(self, log: PartitionLog, future: PartitionLog) -> None:
+    def __init__(self, log: PartitionLog, future: PartitionLog, *, is_start_known: bool) -> None:
         self.log = log
         self.future = future
-        self._truncations = log.truncations
+        self._truncations = log.truncations if is_start_known else -1
         """Those that the future log knows of."""
 
     def step(self, max_bytes: int) -> int:
-        """Copy the next batches; their bytes, 0 if there are none. Raises KafkaError, DiskFailure, CorruptLogError."""
+        """Copy the next batches; their bytes, 0 if there are none. Raises NotReadyError, KafkaError, DiskFailure."""
         log, future = self.log, self.future
         if future.log_end_offset < log.log_start_offset or self._truncations != log.truncations:
             self._begin_again()
@@ -73,8 +73,9 @@ class Copying:
 
     def _begin_again(self) -> None:
         """The log was cut off below what was copied, or has lost at its start what would be copied next."""
+        offset = _begin_offset(self.log)
         self._truncations = self.log.truncations
-        self.future.truncate_fully_and_start_at(_begin_offset(self.log))
+        self.future.truncate_fully_and_start_at(offset)
         self.future.first_dirty_offset = self.log.first_dirty_offset
 
 
@@ -114,7 +115,10 @@ class FutureLogs:
 
     def begin(self, log: PartitionLog, directory: LogDirectory) -> Copying:
         """Make an empty future log of this one. Raises KafkaError, CorruptLogError, DiskFailure."""
-        start = _begin_offset(log)
+        try:
+            start, is_start_known = _begin_offset(log), True
+        except NotReadyError:
+            start, is_start_known = log.log_start_offset, False  # the first step finds it
         name = f"{log.topic}-{log.partition}.{self._surroundings.chance.uuid().hex}-future"
         path = f"{directory.path}/{name}"
         try:
@@ -127,7 +131,7 @@ class FutureLogs:
         with suppress(DiskFailure):  # a later start removes them
             self._manager.guard(directory, partial(self._disk.sync_directory, directory.path))
             self._remove_left_over(log.topic, log.partition)
-        return Copying(log, future)
+        return Copying(log, future, is_start_known=is_start_known)
 
     def _open(
         self,

@@ -126,6 +126,12 @@ class OffsetIndex:
         self._offsets, self._positions, self._loaded = array("i"), array("i"), False
         self.storage.pending = bytearray()
 
+    def take_entries(self, other: OffsetIndex) -> None:
+        """Take the entries of another index of the segment, of which none is written, in the place of these."""
+        self.reset()
+        self._offsets, self._positions = other._offsets, other._positions
+        self.storage.pending = other.storage.pending
+
     def append(self, last_offset: int, position: int) -> None:
         relative = last_offset - self._base_offset
         if self._offsets and relative <= self._offsets[-1]:
@@ -208,6 +214,12 @@ class TimeIndex:
         """Forget the entries; load() reads those that are in the file."""
         self._timestamps, self._offsets, self._loaded = array("q"), array("i"), False
         self.storage.pending = bytearray()
+
+    def take_entries(self, other: TimeIndex) -> None:
+        """Take the entries of another index of the segment, of which none is written, in the place of these."""
+        self.reset()
+        self._timestamps, self._offsets = other._timestamps, other._offsets
+        self.storage.pending = other.storage.pending
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry unless an earlier one says as much."""

@@ -287,7 +287,10 @@ class LogManager:
     # What the server calls from time to time
 
     def apply_retention(self, log: PartitionLog, high_watermark: int) -> bool:
-        """Let a log drop what its topic no longer keeps; return True if there may be more of it."""
+        """Let a log drop what its topic no longer keeps; return True if there may be more of it.
+
+        Raises NotReadyError.
+        """
         if log.failure is not None or not self.holds(log):
             return False
         try:

@@ -32,8 +32,7 @@ def batch_for_timestamp(segments: Segments, timestamp: int, start_offset: int) -
     segment's largest timestamp may be true of a batch below start_offset only, or of none.
     """
     headers = 0
-    for segment in segments.from_offset(start_offset):
-        segment.know_timestamps()
+    for segment in segments.with_timestamps(segments.from_offset(start_offset)):
         if segment.max_timestamp < timestamp:
             continue
         first = max(segment.offset_before_timestamp(timestamp), start_offset)
@@ -63,8 +62,7 @@ def max_timestamp(segments: Segments, start_offset: int) -> tuple[int, int] | No
     The segment that holds start_offset counts as a whole, as in Kafka. None if there is no batch.
     """
     best: Segment | None = None
-    for segment in segments.from_offset(start_offset):
-        segment.know_timestamps()
+    for segment in segments.with_timestamps(segments.from_offset(start_offset)):
         if segment.size and (best is None or segment.max_timestamp > best.max_timestamp):
             best = segment
     return None if best is None else (best.max_timestamp, best.offset_of_max_timestamp)

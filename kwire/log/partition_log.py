@@ -26,6 +26,7 @@ from kwire.log.errors import CorruptLogError, LogClosedError
 from kwire.log.files import PendingDeletion
 from kwire.log.flushing import FlushJob, UnsyncedPaths
 from kwire.log.leader_epochs import LeaderEpochs
+from kwire.log.not_ready import ready_at_once
 from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerEntry, ProducerState
 from kwire.log.segment import Segment
@@ -411,7 +412,7 @@ class PartitionLog:
 
     def truncate_to(self, offset: int) -> None:
         """Cut everything from offset on, with the whole batch that holds it, as a follower does after its leader."""
-        self.cut_to(offset)
+        ready_at_once(lambda: self.cut_to(offset))
         self.settle()
 
     def cut_to(self, offset: int) -> None:
@@ -423,7 +424,6 @@ class PartitionLog:
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        logger.info("Truncating %s-%s from %s to %s", self.topic, self.partition, self.log_end_offset, offset)
         self.unsettled = self._guard(lambda: truncation.cut_to(self, offset))
 
     def settle_in_steps(self) -> Iterator[None]:

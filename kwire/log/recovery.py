@@ -34,6 +34,7 @@ from kwire.log.files import (
 )
 from kwire.log.index_memory import IndexMemory
 from kwire.log.leader_epochs import LeaderEpochs
+from kwire.log.not_ready import ready_at_once
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from kwire.log.producer_snapshots import ProducerSnapshots
@@ -194,7 +195,7 @@ def _complete_swaps(disk: Disk, directory: str) -> None:
     """A compaction had written its result and was replacing the old segments with it."""
     for base_offset in base_offsets(disk.list(directory), LOG_SUFFIX + SWAP_SUFFIX):
         swap = Segment(disk, directory, base_offset, create=False, created_ms=0, suffix=SWAP_SUFFIX)
-        end_offset = swap.next_offset()
+        end_offset = ready_at_once(swap.next_offset)
         swap.close()
         names = disk.list(directory)  # an index of the segment that was wrong is there no more
         # What has the new segment's own name is replaced by the renames; an index that has no .swap any more may be the
@@ -351,8 +352,7 @@ def _replay(segment: Segment, header: BatchHeader, batch: memoryview, producers:
 
 def _settle(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
     """Bring offsets, epochs and producers in line with the batches that are there."""
-    log.segments.active.load()
-    log.log_end_offset = log.segments.active.next_offset()
+    log.log_end_offset = ready_at_once(log.segments.active.next_offset)
     if log.log_start_offset > log.log_end_offset:
         # The checkpoint is ahead of a log that lost its tail: nothing below the start may show up again.
         log.truncate_fully_and_start_at(log.log_start_offset)

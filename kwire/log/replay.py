@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from kwire.log.not_ready import ready_at_once, ready_in_steps
 from kwire.log.producer_state import BATCHES_KEPT, CompletedTransaction, ProducerState, StoredBatch
 from kwire.log.segment import Segment
 from kwire.protocol.control_records import decode_marker
@@ -44,13 +45,15 @@ def replay_segment(segment: Segment, producers: ProducerState, start_offset: int
 
 def replay_in_steps(segment: Segment, producers: ProducerState, start_offset: int) -> Iterator[None]:
     """Do what `replay_segment` does, BATCHES_AT_ONCE at a time."""
-    for count, (position, header) in enumerate(segment.walk(segment.position_of(start_offset)), 1):
+    start = yield from ready_in_steps(lambda: segment.position_of(start_offset))
+    for count, (position, header) in enumerate(segment.walk(start), 1):
         if header.next_offset > start_offset and header.producer_id != NO_PRODUCER_ID:
             batch = segment.read_batch(position, header) if header.attributes & CONTROL_FLAG else b""
             replay_batch(header, batch, producers)
         if count % BATCHES_AT_ONCE == 0:
             yield
-    producers.end_offset = max(producers.end_offset, segment.next_offset())
+    end_offset = yield from ready_in_steps(segment.next_offset)
+    producers.end_offset = max(producers.end_offset, end_offset)
 
 
 def replay_batch(header: BatchHeader, batch: Batch, producers: ProducerState) -> CompletedTransaction | None:
@@ -71,7 +74,7 @@ def recall_recent_batches(log: PartitionLog) -> None:
     active = log.segments.active
     found: dict[int, list[StoredBatch]] = {}
     epochs = {producer_id: entry.producer_epoch for producer_id, entry in log.producers.entries.items()}
-    for _, header in active.walk_from(max(0, active.size - RECALL_BYTES)):
+    for _, header in ready_at_once(lambda: active.walk_from(max(0, active.size - RECALL_BYTES))):
         if header.attributes & CONTROL_FLAG or epochs.get(header.producer_id) != header.producer_epoch:
             continue
         batches = found.setdefault(header.producer_id, [])

@@ -27,6 +27,8 @@ def apply(log: PartitionLog, now_ms: int, high_watermark: int) -> list[PendingDe
     """Remove what is due; the log start moves to the first segment that stays.
 
     If SEGMENTS_AT_ONCE have gone, more of them may be due: the caller calls again.
+
+    Raises NotReadyError, before it changes anything, while timestamps are derived.
     """
     pending: list[PendingDeletion] = []
     if log.config.is_deleted:
@@ -38,11 +40,12 @@ def apply(log: PartitionLog, now_ms: int, high_watermark: int) -> list[PendingDe
 
 def _past_retention_ms(log: PartitionLog, now_ms: int) -> Callable[[Segment, int], bool]:
     retention_ms = log.config.retention_ms
+    segments = log.segments.with_timestamps(log.segments)
 
-    def is_past(segment: Segment, _: int) -> bool:
+    def is_past(_: Segment, __: int) -> bool:
         if retention_ms < 0:
             return False
-        segment.know_timestamps()
+        segment = next(segments)  # the same one: all are asked about, in order
         newest = segment.max_timestamp if segment.max_timestamp >= 0 else modified_ms(log, segment)
         return now_ms - newest > retention_ms
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kwire.log.batch_order import RELATIVE_OFFSET_MAX
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFullError
+from kwire.log.not_ready import ready_at_once
 from kwire.log.removal import remove_last_segment
 from kwire.log.segment import Segment
 
@@ -47,7 +48,7 @@ def base_offset(log_end_offset: int, first_offset: int, last_offset: int) -> int
 def roll(log: PartitionLog, base_offset: int) -> None:
     """Close the active segment and begin one at base_offset."""
     active = log.segments.active
-    active.load()
+    ready_at_once(active.load)
     if active.size == 0:  # replicated batches that begin later than the empty segment
         remove_last_segment(log)
     else:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from kwire.log.disk import DiskFailure
+from kwire.log.errors import NotReadyError
 from kwire.log.partition_log import PartitionLog
 from kwire.log.segment import Segment
 from kwire.protocol.error_codes import KafkaError
@@ -40,6 +41,9 @@ def _check(log: PartitionLog, is_held: Callable[[PartitionLog], bool]) -> Iterat
             return
         try:
             size = log.check_stored(segment, position, STEP_BYTES)
+        except NotReadyError:
+            yield 0
+            continue
         except (KafkaError, DiskFailure):  # the log is offline, and said why
             return
         if size == 0:

@@ -8,20 +8,21 @@ is never served as data and sound data is checked once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 from kwire.log import index_sanity
 from kwire.log.batch_order import check_order
-from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, DiskFile, DiskFullError
-from kwire.log.errors import CorruptLogError
+from kwire.log.errors import CorruptLogError, NotReadyError
 from kwire.log.files import OFFSET_INDEX_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX
-from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, CorruptIndexError, OffsetIndex, TimeIndex
+from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, CorruptIndexError
 from kwire.log.index_memory import IndexMemory
-from kwire.log.positions import Positions
+from kwire.log.index_rebuild import rebuild_in_steps
+from kwire.log.not_ready import ready_at_once
 from kwire.log.ranges import Ranges
 from kwire.log.scanning import LENGTH_MIN
+from kwire.log.segment_indexes import BATCHES_BETWEEN_ENTRIES_MAX, SegmentIndexes
 from kwire.log.transaction_index import TransactionIndex
 from kwire.log.verify_budget import HOT_BYTES, VerifyBudget
 from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, crc_matches, parse_header
@@ -31,14 +32,16 @@ logger = logging.getLogger(__name__)
 WALK_CHUNK_BYTES: Final = 4096 + BATCH_HEADER_BYTES
 """What a search reads at once: one index interval."""
 
-_DEFAULTS: Final = LogConfig()
+NO_LIMIT: Final = 2**63 - 1
+
+T = TypeVar("T")
 
 
 def segment_name(base_offset: int) -> str:
     return f"{base_offset:020d}"
 
 
-class Segment:
+class Segment(SegmentIndexes):
     """Batches from base_offset on, up to the next segment's."""
 
     def __init__(
@@ -46,31 +49,15 @@ class Segment:
     ) -> None:
         stem = f"{directory}/{segment_name(base_offset)}"
         self._disk = disk
-        self.stem = stem
-        self.suffix = suffix
-        """What its files' names end with while compaction has not put them in their place."""
-        self.base_offset = base_offset
-        self.created_ms = created_ms
         self.file: DiskFile = disk.open(f"{stem}.log{suffix}", create=create)
-        exists = self.file.size > 0
-        self.offset_index = OffsetIndex(disk, stem, base_offset, load=exists, suffix=suffix)
-        self.time_index = TimeIndex(disk, stem, base_offset, load=exists, suffix=suffix)
+        super().__init__(disk, stem, base_offset, load=self.file.size > 0, suffix=suffix)
         self.transaction_index = TransactionIndex(disk, stem, suffix)
-        self.is_loaded = not exists
-        """Whether indexes and timestamps below are in memory; load() brings them in."""
-        self.max_timestamp = -1
-        self.offset_of_max_timestamp = base_offset
-        self.first_timestamp: int | None = None
-        """The first batch's max timestamp, from which segment.ms counts."""
+        self.created_ms = created_ms
         self.jitter_ms = 0
-        self.is_full = False
-        """Whether an index has no room left."""
-        self._bytes_since_index_entry = 0
-        self._positions: Positions | None = None
-        """Of a segment that is or was written to by this process."""
-        self.memory: IndexMemory | None = None
-        """What bounds the indexes of closed segments; the active one, and one by itself, has none."""
-        self._knows_timestamps = self.is_loaded
+        self.knows_timestamps = self.is_loaded
+        """Whether the first and the largest timestamp are in memory; they are kept when the indexes are unloaded."""
+        self._rebuild: Iterator[None] | None = None
+        """What is left of deriving the indexes."""
         self._is_rebuilt = False
         """Whether the indexes were derived when the segment was closed: what is not written of them may be dropped."""
         self._verified = Ranges()
@@ -84,38 +71,6 @@ class Segment:
         return self.file.size
 
     # Writing
-
-    def note_batch(
-        self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int, config: LogConfig
-    ) -> None:
-        """Index a batch that was just written at position."""
-        if self.memory is None:
-            if self._positions is None:
-                self._positions = Positions()
-            self._positions.note(base_offset, position)
-        if max_timestamp > self.max_timestamp:
-            self.max_timestamp = max_timestamp
-            self.offset_of_max_timestamp = last_offset
-        if self.first_timestamp is None:
-            self.first_timestamp = max_timestamp
-        if self._bytes_since_index_entry > config.index_interval_bytes:
-            self.offset_index.append(last_offset, position)
-            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-            self._bytes_since_index_entry = 0
-            self.is_full = self._is_full(config.segment_index_bytes)
-        self._bytes_since_index_entry += size
-
-    def _is_full(self, index_bytes: int) -> bool:
-        """The time index keeps room for the entry that finish() adds."""
-        return (
-            len(self.offset_index) >= index_bytes // OFFSET_ENTRY_BYTES
-            or len(self.time_index) >= index_bytes // TIME_ENTRY_BYTES - 1
-        )
-
-    def finish(self) -> None:
-        """Complete the time index when no more batches will come, as Kafka does on roll and close."""
-        if self.is_loaded:
-            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
 
     @property
     def has_pending_entries(self) -> bool:
@@ -147,16 +102,19 @@ class Segment:
     # Reading
 
     def load(self) -> None:
-        """Bring indexes and timestamps into memory; rebuilds them if the files cannot be right."""
+        """Bring indexes and timestamps into memory; derives them if the files cannot be right.
+
+        Raises NotReadyError, as whatever uses the indexes does, while they are derived; each call does a step.
+        """
         if not self.is_loaded:
             self._load()
-            self._knows_timestamps = True
+            self.knows_timestamps = True
         if self.memory is not None:
             self.memory.use(self)
 
     def know_timestamps(self) -> None:
         """Find the first and the largest timestamp, which are kept when the indexes are unloaded."""
-        if not self._knows_timestamps:
+        if not self.knows_timestamps:
             self.load()
 
     @property
@@ -193,17 +151,19 @@ class Segment:
         self._is_rebuilt = False
 
     def _load(self) -> None:
+        if self._rebuild is not None:
+            self._derive_more(self._rebuild)
+            return
         try:
             self.offset_index.load(must_be_there=self.size > 0)
             self.time_index.load()
             index_sanity.check(self)
+            header = self.header_at(0)
+            self.first_timestamp = None if header is None else header.max_timestamp
+            self._note_end()
         except (CorruptIndexError, CorruptLogError) as error:  # the index may have led to where no batch is
-            logger.warning("Rebuilding the indexes of %s.log: %s", self.stem, error)
-            self.rebuild_indexes()
+            self._derive_indexes(error)
             return
-        header = self.header_at(0)
-        self.first_timestamp = None if header is None else header.max_timestamp
-        self._note_end()
         self.is_loaded = True
 
     def _note_end(self) -> None:
@@ -211,34 +171,31 @@ class Segment:
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry()
         position = self._checked_position(self.offset_index.last_entry()[1])
         self._bytes_since_index_entry = self.size - position
-        for _, header in self.walk(position):
+        for _, header in self.walk(position, BATCHES_BETWEEN_ENTRIES_MAX):
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, header.last_offset
 
-    def rebuild_indexes(self) -> None:
-        """Derive both indexes from the log; what damaged them may have damaged the third.
-
-        As long as the aborted transactions have not been derived as well, which takes the log's producers
-        (transaction_check.py), no offset index is written: that none is there tells the next start what this one knows.
-        """
-        self.transaction_index.is_doubted = not self.transaction_index.is_believed
-        if self.transaction_index.is_doubted:
-            self.offset_index.storage.remove()
-        self.reset_indexes()
-        has_markers = False
+    def _search(self, search: Callable[[], T]) -> T:
+        """Return what is found by the indexes, which are made again if they turn out to be wrong or too sparse."""
+        self.load()
         try:
-            for at, header in self.walk(0):
-                has_markers |= header.is_control
-                self.note_batch(
-                    at, header.size_in_bytes, header.base_offset, header.last_offset, header.max_timestamp, _DEFAULTS
-                )
-        except CorruptLogError:
-            self._forget_indexes()  # not loaded before all of the log is known to be whole
-            raise
-        self.finish()
-        if not has_markers and self.transaction_index.file() is None:
-            self.transaction_index.reset()
-        self.write_rebuilt()
+            return search()
+        except CorruptIndexError as error:
+            self._derive_indexes(error)
+        return search()
+
+    def _derive_indexes(self, reason: Exception) -> None:
+        steps = self._rebuild
+        if steps is None:
+            logger.warning("Rebuilding the indexes of %s.log: %s", self.stem, reason)
+            steps = rebuild_in_steps(self, self._disk)
+        self._derive_more(steps)
+
+    def _derive_more(self, steps: Iterator[None]) -> None:
+        self._rebuild = None  # if a step fails, nothing is left to continue
+        for _ in steps:
+            self._rebuild = steps
+            raise NotReadyError
 
     def write_rebuilt(self) -> None:
         """Write what was derived of a closed segment, as no flush does it; without space it is made again."""
@@ -246,26 +203,15 @@ class Segment:
             self._is_rebuilt = True
             self._write_sparse_indexes()
 
-    def reset_indexes(self) -> None:
-        """Forget the indexes and what was derived with them."""
-        self.offset_index.reset()
-        self.time_index.reset()
-        self.is_loaded = True
-        self.max_timestamp, self.offset_of_max_timestamp = -1, self.base_offset
-        self.first_timestamp = None
-        self._bytes_since_index_entry = 0
-        self._positions = None
-        self.is_full = False
-
     def position_of(self, offset: int) -> int:
         """Where the first batch starts whose last offset is at or above offset; the file's size if there is none."""
         if (known := self.known_position(offset)) >= 0:
             return known
-        self.load()
+        return self._search(lambda: self._find(offset))
+
+    def _find(self, offset: int) -> int:
         indexed, start = self.offset_index.lookup_entry(offset)
-        if start and not self._names_batch(start, indexed):
-            return self.position_of(offset)
-        for position, header in self.walk(start):
+        for position, header in self.walk(self._checked_position(start, indexed), BATCHES_BETWEEN_ENTRIES_MAX):
             if header.last_offset >= offset:
                 return position
         return self.size
@@ -274,13 +220,13 @@ class Segment:
         """Return where the batch that begins with this offset starts, -1 if that is not known without reading."""
         return -1 if self._positions is None else self._positions.find(offset)
 
-    def _names_batch(self, position: int, last_offset: int | None = None) -> bool:
-        """Whether a batch, which ends with this offset, is where the index says; else the indexes are made anew.
+    def _checked_position(self, position: int, last_offset: int | None = None) -> int:
+        """Return a position that the index names; raises CorruptIndexError if no batch, with this end, is there.
 
         What this process wrote or scanned needs no proof.
         """
-        if position >= self._verified_from:
-            return True
+        if position == 0 or position >= self._verified_from:
+            return position
         header = self.header_at(position)
         if (
             header is not None
@@ -290,25 +236,21 @@ class Segment:
             and self.base_offset <= header.base_offset <= header.last_offset
             and last_offset in (None, header.last_offset)
         ):
-            return True
-        logger.warning("Rebuilding the indexes of %s.log: no batch is at position %d as they say", self.stem, position)
-        self.rebuild_indexes()
-        return False
-
-    def _checked_position(self, position: int) -> int:
-        """A position that the index names, or 0 if it was wrong: where a search may begin."""
-        return position if position == 0 or self._names_batch(position) else 0
+            return position
+        raise CorruptIndexError(f"no batch is at position {position} as they say")
 
     def walk_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Headers from a batch at or before a position on, with no more than an index entry's distance between."""
-        self.load()
-        return self.walk(self._checked_position(self.offset_index.lookup_position(position)))
+        return self.walk(self._search(lambda: self._checked_position(self.offset_index.lookup_position(position))))
 
     def end_below(self, offset: int) -> int:
         """The offset after the last batch that ends below offset; the base offset if there is none."""
-        self.load()
+        return self._search(lambda: self._end_below(offset))
+
+    def _end_below(self, offset: int) -> int:
         found = self.base_offset
-        for _, header in self.walk(self._checked_position(self.offset_index.lookup(offset - 1))):
+        start = self._checked_position(self.offset_index.lookup(offset - 1))
+        for _, header in self.walk(start, BATCHES_BETWEEN_ENTRIES_MAX):
             if header.last_offset >= offset:
                 break
             found = header.next_offset
@@ -316,17 +258,17 @@ class Segment:
 
     def offset_before_timestamp(self, timestamp: int) -> int:
         """An offset at or before the first record whose timestamp is at least this one."""
-        self.load()
+        return self._search(lambda: self._offset_before_timestamp(timestamp))
+
+    def _offset_before_timestamp(self, timestamp: int) -> int:
         entry = self.time_index.lookup_entry(timestamp)
         if entry is None:
             return self.base_offset
         noted, offset = entry
-        header = self.header_at(self.position_of(offset))
-        if header is not None and header.max_timestamp == noted:
-            return offset
-        logger.warning("Rebuilding the indexes of %s.log: no timestamp %s at offset %s", self.stem, noted, offset)
-        self.rebuild_indexes()
-        return self.time_index.lookup(timestamp)
+        header = self.header_at(self._find(offset))
+        if header is None or header.max_timestamp != noted:
+            raise CorruptIndexError(f"no timestamp {noted} at offset {offset}")
+        return offset
 
     def read(
         self, offset: int, max_bytes: int, limit_offset: int | None, budget: VerifyBudget | None, *, min_one_batch: bool
@@ -361,9 +303,12 @@ class Segment:
 
     def _whole_batches_end(self, start: int, end: int, *, min_one_batch: bool) -> int:
         """The end of the last batch that ends by end; of the first one if none does and one is wanted."""
-        self.load()
+        return self._search(lambda: self._find_end(start, end, min_one_batch))
+
+    def _find_end(self, start: int, end: int, min_one_batch: bool) -> int:
         found = start
-        for position, header in self.walk(max(start, self._checked_position(self.offset_index.lookup_position(end)))):
+        first = max(start, self._checked_position(self.offset_index.lookup_position(end)))
+        for position, header in self.walk(first, BATCHES_BETWEEN_ENTRIES_MAX):
             if position + header.size_in_bytes > end:
                 if found < position <= end:
                     found = position
@@ -411,8 +356,11 @@ class Segment:
         data = self.file.read(position, BATCH_HEADER_BYTES)
         return parse_header(data) if len(data) == BATCH_HEADER_BYTES else None
 
-    def walk(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Headers from a batch's position on, with few bytes read; raises CorruptLogError where a batch cannot be."""
+    def walk(self, position: int, batches_max: int = NO_LIMIT) -> Iterator[tuple[int, BatchHeader]]:
+        """Headers from a batch's position on, with few bytes read; raises CorruptLogError where a batch cannot be.
+
+        Raises CorruptIndexError behind batches_max of them: an index that leads to a longer walk lacks entries.
+        """
         window, window_start = b"", position
         size = self.size
         previous: BatchHeader | None = None
@@ -428,19 +376,23 @@ class Segment:
             yield position, header
             position += header.size_in_bytes
             previous = header
+            batches_max -= 1
+            if batches_max == 0 and position < size:
+                raise CorruptIndexError(f"they lack an entry for the batches before position {position}")
 
     # Cutting and removing
 
     def truncate(self, position: int) -> None:
         """Cut the log at a batch's start; indexes are left to the caller's recovery if it must rebuild them."""
-        self.load()
+        ready_at_once(self.load)
+        self._rebuild = None
         self.offset_index.truncate_to_position(position)
         self.file.truncate(position)
         if self._positions is not None:
             self._positions.cut(position)
         self._verified.cut(position)
         self._verified_from = min(self._verified_from, position)
-        next_offset = self.next_offset()
+        next_offset = ready_at_once(self.next_offset)
         self.time_index.truncate_to_offset(next_offset)
         self.transaction_index.truncate(next_offset)
         self._note_end()
@@ -449,9 +401,12 @@ class Segment:
 
     def next_offset(self) -> int:
         """The offset after the last batch."""
-        self.load()
+        return self._search(self._find_next_offset)
+
+    def _find_next_offset(self) -> int:
         found = self.base_offset
-        for _, header in self.walk(self._checked_position(self.offset_index.last_entry()[1])):
+        start = self._checked_position(self.offset_index.last_entry()[1])
+        for _, header in self.walk(start, BATCHES_BETWEEN_ENTRIES_MAX):
             found = header.next_offset
         return found
 

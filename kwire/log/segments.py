@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
+from kwire.log.errors import NotReadyError
 from kwire.log.index_memory import IndexMemory
 from kwire.log.segment import Segment
+
+SEGMENTS_AT_ONCE: Final = 16
+"""Segments whose timestamps are read in one step, with their indexes: some milliseconds."""
 
 
 class Segments:
@@ -48,6 +53,20 @@ class Segments:
     def from_offset(self, offset: int) -> list[Segment]:
         """The segment that offset belongs to and all after it."""
         return self._segments[self.index_of(offset) :]
+
+    def with_timestamps(self, segments: Iterable[Segment]) -> Iterator[Segment]:
+        """Some of the segments, with timestamps in memory; raises NotReadyError behind SEGMENTS_AT_ONCE that had none.
+
+        The next call goes further.
+        """
+        learned = 0
+        for segment in segments:
+            if not segment.knows_timestamps:
+                if learned == SEGMENTS_AT_ONCE:
+                    raise NotReadyError
+                segment.know_timestamps()
+                learned += 1
+            yield segment
 
     def share(self, memory: IndexMemory) -> None:
         """Let another bound hold for the indexes: that of all logs, when this log has been opened."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kwire.log.batch_opening import OPENED_AT_ONCE_BYTES_MAX
 from kwire.log.config import INT64_MAX
 from kwire.log.large_batches import LargeBatches
+from kwire.log.lookup import Candidate
+from kwire.log.not_ready import ready_in_steps
 from kwire.protocol.compression import DecompressedTooLargeError
 from kwire.protocol.records import BatchHeader, InvalidRecordsError, batch_body, read_varint
 from kwire.protocol.wrapping import as_int64
@@ -52,7 +54,7 @@ class TimestampSearch:
 
     def largest(self) -> Steps[TimestampOffset | None]:
         """The first record with the largest timestamp, -1 if none has one; it may lie below the log start (Kafka)."""
-        found = self._log_now().max_timestamp()
+        found = yield from ready_in_steps(lambda: self._log_now().max_timestamp())
         if found is None:
             return None
         timestamp, last_offset = found
@@ -84,10 +86,10 @@ class TimestampSearch:
             self._large_batches.leave()
 
     def _look(self, low: int, high: int, start_offset: int, is_exact: bool, *, is_large: bool) -> Steps[_Looked | None]:
-        candidate = self._log_now().batch_for_timestamp(low, start_offset)
+        candidate = yield from self._next_batch(low, start_offset)
         while isinstance(candidate, int):
             yield None
-            candidate = self._log_now().batch_for_timestamp(low, candidate)
+            candidate = yield from self._next_batch(low, candidate)
         if candidate is None:
             return None
         batch, header = candidate
@@ -98,6 +100,9 @@ class TimestampSearch:
         times = RecordTimes(header, low, high, start_offset if is_exact else header.base_offset)
         found = yield from times.search(body)
         return header, found
+
+    def _next_batch(self, low: int, start_offset: int) -> Steps[Candidate | int | None]:
+        return ready_in_steps(lambda: self._log_now().batch_for_timestamp(low, start_offset))
 
 
 class RecordTimes:

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kwire.log.disk import DiskFullError
-from kwire.log.errors import UncheckedTransactionsError
+from kwire.log.errors import NotReadyError
+from kwire.log.not_ready import ready_in_steps
 from kwire.log.producer_state import ProducerState
 from kwire.log.replay import BATCHES_AT_ONCE, replay_batch, replay_in_steps
 from kwire.log.segment import Segment
@@ -41,7 +43,7 @@ WALK_BYTES: Final = 8 * 1024 * 1024
 def checked_transactions(log: PartitionLog, segment: Segment) -> list[AbortedTransaction]:
     """Return the aborted transactions whose markers are in segment.
 
-    Raises UncheckedTransactionsError while they are compared with the log; each call does a step of that.
+    Raises NotReadyError while they are compared with the log; each call does a step of that.
     """
     index = segment.transaction_index
     if index.is_held:
@@ -60,7 +62,7 @@ def _go_on(log: PartitionLog, segment: Segment) -> None:
     index.check = None  # where a step fails, nothing is left to go on with
     for _ in steps:
         index.check = steps
-        raise UncheckedTransactionsError
+        raise NotReadyError
 
 
 def _check(log: PartitionLog, segment: Segment) -> Iterator[None]:
@@ -93,7 +95,7 @@ def _write(segment: Segment, derived: list[AbortedTransaction]) -> None:
 
 
 def _are_sound(log: PartitionLog, segment: Segment) -> Generator[None, None, bool]:
-    segment.load()
+    yield from ready_in_steps(segment.load)
     if segment.transaction_index.is_doubted:
         return False
     entries = list(segment.transaction_index.entries())
@@ -101,7 +103,7 @@ def _are_sound(log: PartitionLog, segment: Segment) -> Generator[None, None, boo
     if segment.transaction_index.is_malformed or ends != sorted(set(ends)):
         return False
     for count, entry in enumerate(entries, 1):
-        if not (_ends_at_its_marker(segment, entry) and _begins_at_its_batch(log.segments, entry)):
+        if not (yield from ready_in_steps(partial(_is_in_log, log, segment, entry))):
             return False
         if count % ENTRIES_AT_ONCE == 0:
             yield
@@ -149,6 +151,10 @@ def _open_at_start(log: PartitionLog, segment: Segment) -> dict[int, int] | None
         return None
     firsts = {known.producer_id: known.current_transaction_first_offset for known in producers.entries.values()}
     return {producer_id: first for producer_id, first in firsts.items() if first >= 0}
+
+
+def _is_in_log(log: PartitionLog, segment: Segment, entry: AbortedTransaction) -> bool:
+    return _ends_at_its_marker(segment, entry) and _begins_at_its_batch(log.segments, entry)
 
 
 def _ends_at_its_marker(segment: Segment, entry: AbortedTransaction) -> bool:

@@ -7,16 +7,20 @@ appends, and read_committed consumers are told that nothing in it is stable.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from kwire.log.checkpoints import PARTITION_METADATA_FILE
 from kwire.log.disk import DiskFailure, DiskFullError
+from kwire.log.not_ready import ready_at_once
 from kwire.log.removal import remove_last_segment
 from kwire.log.replay import replay_producers_in_steps
 
 if TYPE_CHECKING:
     from kwire.log.disk import DiskFile
     from kwire.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
 
 
 class UnsettledCut:
@@ -47,8 +51,13 @@ def cut_to(log: PartitionLog, offset: int) -> UnsettledCut:
     """Remove everything from offset on, and the whole batch that holds it; what is left to do.
 
     Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
+
+    Raises NotReadyError, before it changes anything, while the indexes that lead there are derived.
     """
-    end_offset = log.segments.from_offset(offset - 1)[0].end_below(offset)
+    last = log.segments.from_offset(offset - 1)[0]
+    last.position_of(offset)
+    end_offset = last.end_below(offset)
+    logger.info("Truncating %s-%s from %s to %s", log.topic, log.partition, log.log_end_offset, offset)
     cleaned_to = min(end_offset, log.segments.from_offset(offset)[0].base_offset)
     _note(log, durable_to=end_offset, cleaned_to=cleaned_to, starts_at=end_offset)
     try:
@@ -64,13 +73,12 @@ def _cut(log: PartitionLog, offset: int) -> UnsettledCut:
     if log.segments.active is not newest:
         _settle_names(log)
     active = log.segments.active
-    active.load()
-    active.truncate(active.position_of(offset))
+    active.truncate(ready_at_once(lambda: active.position_of(offset)))
     try:
         indexes = active.write_indexes()
     except DiskFullError:
         indexes = []  # aborted transactions that found no space before hold up the flush that will write them
-    log.log_end_offset = active.next_offset()
+    log.log_end_offset = ready_at_once(active.next_offset)
     assert log.log_start_offset <= log.log_end_offset, f"{log.directory} was cut below its start"
     assert log.recovery_point <= log.log_end_offset, f"{log.directory} was cut below what is noted as durable"
     log.leader_epochs.truncate_from_end(log.log_end_offset)

@@ -148,7 +148,7 @@ class DelayedFetch:
                 return answers
             if fetch.cold:
                 yield asyncio.ensure_future(fetch.warm())
-            yield from fetch.check_in_pieces()
+            yield from fetch.unready.get_ready()
 
     def _read_large(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
         """Read in pieces; what is read for the first time tells of changes from then on."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from kwire.chunks import in_turns
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.partitions import Partitions
 from kwire.log import scrubbing
@@ -15,6 +16,7 @@ from kwire.log.checkpoints import HIGH_WATERMARK_FILE, TopicPartition
 from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.log_directory import LOADED_FILES, LogDirectoryError
 from kwire.log.log_manager import LogManager
+from kwire.log.not_ready import ready_in_steps
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
 from kwire.seams import Workers
@@ -85,7 +87,7 @@ class Housekeeping:
         await asyncio.sleep((interval_ms if first_ms is None else first_ms) / 1000.0)
         while True:
             for log in list(self._logs.logs()):
-                while work(log):
+                while await in_turns(ready_in_steps(partial(work, log))):
                     await asyncio.sleep(0)
                 await asyncio.sleep(0)
             await asyncio.sleep(interval_ms / 1000.0)

@@ -21,7 +21,7 @@ from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
 from kwire.log.checkpoints import TopicPartition
 from kwire.log.disk import DiskFailure
-from kwire.log.errors import CorruptLogError
+from kwire.log.errors import CorruptLogError, NotReadyError
 from kwire.log.future_logs import Copying
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
@@ -195,6 +195,8 @@ class ReplicaMoves:
             size = move.copying.step(min(STEP_BYTES, self._rate()))
             if size == 0:
                 await self._finish(move)
+        except NotReadyError:
+            return 0
         except (KafkaError, DiskFailure, CorruptLogError) as error:
             logger.error("%r is not moved to %s: %s", move.log, move.path, error)  # noqa: TRY400 the error says all
             if self._is_current(move):

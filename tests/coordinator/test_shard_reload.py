@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kwire.coordinator.runtime import RELOAD_PAUSE_S
 from kwire.coordinator.shard import Shard, ShardState, Write
+from kwire.log.errors import NotReadyError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import Record, encode_batch
 from tests.coordinator.shard_bench import Bench, Number, SumMachine, append, code_of, write
+from tests.support.compiled import replaces_methods
 from tests.virtual_loop import virtual_loop
 
 
@@ -156,6 +160,29 @@ def test_a_broken_invariant_in_unloading_ends_nothing_else(
         assert written.exception() is not None
         assert bench.runtime.find(0) is None
         check_said(caplog)
+
+    bench.run(main)
+
+
+@replaces_methods
+def test_a_shard_is_loaded_when_its_logs_index_is_whole(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        bench.runtime.lead(bench.partition)
+        await bench.runtime.loaded()
+        assert bench.runtime.active(0).write(write("", ("a", 1))) == ""
+        bench.runtime.resign(0)
+        read, steps = bench.partition.log.read, itertools.count(1)
+
+        def read_when_ready(*asked: Any, **limits: Any) -> bytes:
+            if next(steps) < 5:
+                raise NotReadyError
+            return read(*asked, **limits)
+
+        monkeypatch.setattr(bench.partition.log, "read", read_when_ready)
+        bench.runtime.lead(bench.partition)
+        await bench.runtime.loaded()
+        assert bench.runtime.active(0).machine.numbers == {"a": 1}
+        assert next(steps) > 5
 
     bench.run(main)
 

@@ -18,6 +18,12 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
+from kwire.protocol.messages.list_offsets import (
+    MAX_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -120,6 +126,38 @@ def test_a_step_does_not_grow_with_the_batches_that_a_fetch_verifies(tmp_path: P
                     ends[partition.partition_index] = end_offset_of(bytes(partition.records))
             assert sum(ends) > before
     assert ends == [batches] * count
+
+
+@pytest.mark.parametrize("kind", ["fetch", "largest", "timestamp"])
+def test_a_step_does_not_grow_with_the_batches_of_a_segment_without_an_index(tmp_path: Path, kind: str) -> None:
+    """Who reads it first waits until the index has been made again."""
+    count, segments = 10_000, 2
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        created = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        assert client.ask(CreateTopicsRequest(topics=[created]), 7).topics[0].error_code == 0
+        for _ in range(segments):
+            broker.call(lambda: _append_many(broker, "t", 1, count))
+            broker.call(broker.server.services.partitions.find("t", 0).log.roll)
+    for path in tmp_path.glob("t-0/*.index"):
+        path.unlink()
+    offset = segments * count - 10
+    fetched = [FetchTopic(topic="t", partitions=[FetchPartition(partition=0, fetch_offset=offset)])]
+    fetched[0].partitions[0].partition_max_bytes = 1
+    timestamp = MAX_TIMESTAMP if kind == "largest" else NOW_MS
+    asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
+    request: FetchRequest | ListOffsetsRequest = ListOffsetsRequest(topics=[asked])
+    if kind == "fetch":
+        request = FetchRequest(max_wait_ms=0, max_bytes=1000, topics=fetched)
+    with RunningBroker(tmp_path) as broker:
+        version = 12 if isinstance(request, FetchRequest) else 7
+        lines, culprits = longest_step(broker, request, version)
+        assert lines < LINES_MAX, culprits
+        with broker.client() as client:
+            answer = client.ask(request, version)
+    if isinstance(request, FetchRequest):
+        assert end_offset_of(bytes(answer.responses[0].partitions[0].records)) == offset + 1
+    else:
+        assert answer.topics[0].partitions[0].offset == 0
 
 
 def _append_many(broker: RunningBroker, topic: str, count: int, batches: int) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 from kwire.chunks import Steps
-from kwire.log.errors import UncheckedTransactionsError
+from kwire.log.errors import NotReadyError
 from kwire.log.partition_log import PartitionLog
 from kwire.log.timestamp_search import TimestampOffset, TimestampSearch
 from kwire.log.transaction_index import AbortedTransaction
@@ -57,7 +57,7 @@ def aborted_transactions(log: PartitionLog, start_offset: int, end_offset: int) 
     while True:
         try:
             return log.aborted_transactions(start_offset, end_offset)
-        except UncheckedTransactionsError:
+        except NotReadyError:
             pass
 
 

@@ -12,7 +12,7 @@ import pytest
 from kwire.log import transaction_check
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
-from kwire.log.errors import UncheckedTransactionsError
+from kwire.log.errors import NotReadyError
 from kwire.log.index_memory import IndexMemory
 from kwire.log.partition_log import PartitionLog
 from kwire.log.replay import BATCHES_AT_ONCE
@@ -69,7 +69,7 @@ def ask(log: PartitionLog, end_offset: int) -> tuple[list[Entry], int]:
         try:
             entries = log.aborted_transactions(log.log_start_offset, end_offset)
             return [entry[:3] for entry in entries], steps
-        except UncheckedTransactionsError:
+        except NotReadyError:
             steps += 1
 
 
@@ -263,7 +263,7 @@ def test_what_comes_between_two_steps_is_known(many: Path, derives: bool) -> Non
     if derives:
         write(index_of(many, 0), (7, 2, 1))
     log = open_many(many)
-    with pytest.raises(UncheckedTransactionsError):
+    with pytest.raises(NotReadyError):
         log.aborted_transactions(0, 2 * MANY)
     abort(log, MANY, 10)
     entries, _ = ask(log, 2 * MANY + 20)
@@ -277,7 +277,7 @@ def test_what_is_cut_between_two_steps_is_unknown(many: Path, derives: bool) -> 
     if derives:
         write(index_of(many, 0), *ENTRIES[:-1])
     log = open_many(many)
-    with pytest.raises(UncheckedTransactionsError):
+    with pytest.raises(NotReadyError):
         log.aborted_transactions(0, 2 * MANY)
     log.truncate_to(2 * MANY - 20)
     assert ask(log, 2 * MANY - 20)[0] == ENTRIES[:-10]
@@ -298,7 +298,7 @@ def test_the_comparison_begins_anew_when_segments_go_that_it_needs(many: Path) -
     index_of(many, 2 * MANY).write_bytes(b"x")
     log = open_at(many, CONFIG, clean=True, recovery_point=4 * MANY)
     log.segments[0].transaction_index.is_believed = True
-    with pytest.raises(UncheckedTransactionsError):
+    with pytest.raises(NotReadyError):
         log.aborted_transactions(2 * MANY, 4 * MANY)
     log.delete_records_before(2 * MANY)
     log.apply_retention(NOW_MS, 4 * MANY)

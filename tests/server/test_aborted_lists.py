@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
-
 from kwire.cluster.partition import READ_COMMITTED
 from kwire.log.lookup import end_offset_of
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES
-from kwire.server.apis.fetch import Fetch
+from kwire.server.unready_logs import UnreadyLogs
 from tests.log.support import batch, marker
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_topic, fetch
@@ -79,8 +76,10 @@ def test_a_comparison_ends_with_its_partition(broker: RunningBroker, client: Raw
 
     def looks_after_deletion() -> int:
         index.is_believed = False
-        fetch = SimpleNamespace(unchecked=[(partition, 0, 2 * ABORTS)])
-        pieces = Fetch.check_in_pieces(cast("Any", fetch))
+        unready = UnreadyLogs()
+        unready.add_aborted(partition, 0, 2 * ABORTS)
+        pieces = unready.get_ready()
+        next(pieces)
         next(pieces)
         partition.is_removed = True
         return len(list(pieces))

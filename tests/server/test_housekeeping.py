@@ -15,6 +15,7 @@ import pytest
 from kwire.log.config import LogConfig
 from kwire.log.errors import CorruptLogError
 from kwire.log.flushing import FlushJob
+from kwire.log.index_rebuild import BATCHES_AT_ONCE
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.log.retention import SEGMENTS_AT_ONCE
@@ -153,6 +154,30 @@ def test_producers_that_are_silent_are_forgotten(tmp_path: Path) -> None:
     clock.now_ms += 2000
     housekeeping._expire_producers(log)
     assert list(log.producers.entries) == []
+    logs.close(clean=False)
+
+
+def test_retention_goes_on_when_the_index_of_a_segment_is_whole(tmp_path: Path) -> None:
+    clock = ManualClock()
+    config = LogConfig(retention_ms=1000)
+    logs = LogManager([str(tmp_path / "d")], surroundings(clock=clock))
+    log = logs.get_or_create("t", 0, config, None)
+    for _ in range(3 * BATCHES_AT_ONCE):
+        log.append(batch(b"x", timestamp=clock.now_ms), leader_epoch=0)
+    log.roll()
+    logs.close(clean=True)
+    (tmp_path / "d" / "t-0" / f"{0:020d}.index").unlink()
+    clock.now_ms += 2000
+    logs = LogManager([str(tmp_path / "d")], surroundings(clock=clock))
+    logs.load_all(lambda topic: config)
+    (log,) = logs.logs()
+    partition = SimpleNamespace(high_watermark=log.log_end_offset, log_start_moved=lambda: None)
+    housekeeping = housekeeping_of(logs, partitions=SimpleNamespace(get=lambda *_: partition))
+    with virtual_loop() as loop:
+        task = loop.create_task(housekeeping._every(300_000, housekeeping._apply_retention, 0))
+        loop.run_until_complete(asyncio.sleep(1))
+        task.cancel()
+    assert log.segments.first.base_offset == log.log_end_offset
     logs.close(clean=False)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from kwire.log.errors import NotReadyError
 from kwire.log.verify_budget import BATCH_COST, ColdStretch, VerifyBudget
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_partition_reassignments import (
@@ -59,6 +62,26 @@ def test_followers_of_a_leader_that_has_restarted_catch_up_in_parts(monkeypatch:
         assert sum(budget.is_short for budget in budgets) >= 200 // 10 - 1
         data = [scene.partition(broker).log.read(0, 1 << 20) for broker in (1, 2, 3)]
         assert data == data[:1] * 3
+
+    play(acts)
+
+
+@replaces_methods
+def test_followers_are_answered_when_the_leaders_index_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def acts(scene: Scene) -> None:
+        scene.cut_off(*scene.followers)
+        scene.leader.append(batch(b"v"), -1)
+        read, steps = scene.leader.log.read, itertools.count(1)
+
+        def read_when_ready(*asked: Any, **limits: Any) -> bytes:
+            if next(steps) < 20:
+                raise NotReadyError
+            return read(*asked, **limits)
+
+        monkeypatch.setattr(scene.leader.log, "read", read_when_ready)
+        scene.heal()
+        await scene.until(lambda: all(scene.partition(broker).high_watermark == 1 for broker in (1, 2, 3)))
+        assert next(steps) > 20
 
     play(acts)
 

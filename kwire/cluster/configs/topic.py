@@ -102,7 +102,7 @@ TOPIC_KEYS = table(
             default="4096",
             check=COUNT,
             synonyms=("log.index.interval.bytes",),
-            doc="Bytes of log between two entries of the offset index.",
+            doc="Bytes of log between two entries of the offset index; more than 65536 has the effect of 65536.",
         ),
         ConfigKey(
             name="internal.segment.bytes",

@@ -13,14 +13,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
+from kwire.chunks import in_turns
 from kwire.cluster.partition import Partition
 from kwire.cluster.raft_node import Unreachable
 from kwire.cluster.replication.divergence import EpochEnd
 from kwire.cluster.replication.fetch_session import FetchSession, Key
 from kwire.log.disk import DiskFailure
-from kwire.log.errors import CorruptLogError
+from kwire.log.errors import CorruptLogError, NotReadyError
+from kwire.log.not_ready import ready_in_steps
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.fetch import (
     FetchPartition,
@@ -215,7 +218,11 @@ class ReplicaFetcher:
         size = 0
         for topic in response.responses:
             for data in topic.partitions:
-                self._consider((topic.topic_id, data.partition_index), data)
+                key = topic.topic_id, data.partition_index
+                try:
+                    self._consider(key, data)
+                except NotReadyError:
+                    await in_turns(ready_in_steps(partial(self._consider, key, data)))
                 size += BYTES_BETWEEN_PAUSES if data.diverging_epoch.end_offset >= 0 else len(data.records or b"")
                 if size >= BYTES_BETWEEN_PAUSES:
                     size = 0
@@ -282,6 +289,9 @@ class ReplicaFetcher:
         leader_epoch = partition.leader_epoch
         end = await self._offset(partition, LATEST)
         start = None if end is None else await self._offset(partition, EARLIEST)
+        await in_turns(ready_in_steps(partial(self._take_range, partition, leader_epoch, start, end)))
+
+    def _take_range(self, partition: Partition, leader_epoch: int, start: int | None, end: int | None) -> None:
         key = partition.topic_id, partition.index
         if self._partitions.get(key) is not partition or partition.leader_epoch != leader_epoch:
             return

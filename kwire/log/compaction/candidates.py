@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kwire.log.compaction.plan import LastRecord, RoundPlan, SourceSegment
 from kwire.log.disk import DiskFailure
-from kwire.log.errors import CorruptLogError, UncheckedTransactionsError
+from kwire.log.errors import CorruptLogError
 from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kwire.log.segment import Segment
 from kwire.log.transaction_index import AbortedTransaction
@@ -38,16 +38,8 @@ class Candidate:
     truncations: int
     """Of the log so far: one more, and what a round makes of it is of no use."""
 
-    def knows_aborted_transactions(self) -> bool:
-        """Return False while they are compared with the log, of which each call does a step; `plan` needs them."""
-        try:
-            self._aborted()
-        except UncheckedTransactionsError:
-            return False
-        return True
-
     def plan(self, now_ms: int, offset_map_bytes: int) -> RoundPlan:
-        """Return what a round must know of the log."""
+        """Return what a round must know of the log. Raises NotReadyError."""
         log, config = self.log, self.log.config
         segments = self._segments()
         ends = [*(segment.base_offset for segment in segments[1:]), self.upper_bound_offset]
@@ -95,7 +87,7 @@ def _source(segment: Segment, end_offset: int) -> SourceSegment:
 def dirtiest(
     logs: Iterable[PartitionLog], last_stable_offset_of: Callable[[PartitionLog], int], now_ms: int
 ) -> Candidate | None:
-    """The log that gains most, None if none is due."""
+    """The log that gains most, None if none is due. Raises NotReadyError."""
     found = [
         candidate
         for log in logs
@@ -163,20 +155,18 @@ def _upper_bound(log: PartitionLog, first_dirty: int, last_stable_offset: int, n
     """
     bound = min(last_stable_offset, log.recovery_point, log.segments.active.base_offset)
     lag_ms = log.config.min_compaction_lag_ms
-    for segment in log.segments.from_offset(first_dirty):
-        if segment.base_offset >= bound:
-            break
-        segment.know_timestamps()
+    below = [segment for segment in log.segments.from_offset(first_dirty) if segment.base_offset < bound]
+    for segment in log.segments.with_timestamps(below):
         if lag_ms > 0 and segment.max_timestamp > now_ms - lag_ms:
             bound = segment.base_offset
+            break
     return log.segments[log.segments.index_of(bound)].base_offset
 
 
 def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
     """Whether a record has waited for longer than max.compaction.lag.ms."""
     until_ms = now_ms - log.config.max_compaction_lag_ms
-    for segment in dirty:
-        segment.know_timestamps()
+    for segment in log.segments.with_timestamps(dirty):
         if segment.first_timestamp is not None and 0 < segment.first_timestamp < until_ms:
             return True
     return False

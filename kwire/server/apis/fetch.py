@@ -15,7 +15,7 @@ from uuid import UUID
 from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.log.disk import DiskFailure
-from kwire.log.errors import UncheckedTransactionsError
+from kwire.log.errors import NotReadyError
 from kwire.log.lookup import end_offset_of
 from kwire.log.verify_budget import ColdStretch, VerifyBudget
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -28,7 +28,7 @@ from kwire.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
-from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in, is_checked
+from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in
 from kwire.server.closest_replica import CLIENT_RACKS_SINCE, closer_replica
 from kwire.server.cold_reads import warm
 from kwire.server.context import RequestContext
@@ -41,6 +41,7 @@ from kwire.server.fetch_sessions import Asked, FetchPlan, cannot_be_told
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
 from kwire.server.session_watch import Key
+from kwire.server.unready_logs import UnreadyLogs
 
 logger = logging.getLogger("kwire.server.fetch")
 
@@ -101,7 +102,7 @@ class Fetch:
         "cold",
         "partitions",
         "replica_id",
-        "unchecked",
+        "unready",
     )
 
     def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
@@ -121,9 +122,8 @@ class Fetch:
         self._urgent = False
         """Something was found that the client should hear of at once."""
         self.partitions: list[Partition] = []
-        self.unchecked: list[tuple[Partition, int, int]] = []
-        """(partition, offset, end offset) read last whose aborted transactions are not known yet: they are to be read
-        again after `check_in_pieces`."""
+        self.unready = UnreadyLogs()
+        """Those among the partitions read last, which are to be read again when they are ready."""
         self.cold: list[ColdStretch] = []
         """What was not read because it is not in the page cache: it is to be read again after `warm`."""
         self._is_warm = False
@@ -146,7 +146,7 @@ class Fetch:
     @property
     def has_to_wait(self) -> bool:
         """Whether something must be done before all can be read."""
-        return bool(self.unchecked or self.cold)
+        return bool(self.unready or self.cold)
 
     @property
     def watching_session(self) -> FetchSession | None:
@@ -199,12 +199,6 @@ class Fetch:
             self._has_committed = False
             self.refresh()
 
-    def check_in_pieces(self) -> Pieces[None]:
-        """Have the aborted transactions compared with their logs that must be known for what was read."""
-        for partition, offset, end_offset in self.unchecked:
-            while not partition.is_removed and not is_checked(partition, offset, end_offset):
-                yield
-
     def warm(self) -> Awaitable[None]:
         """Have a worker bring what is cold into the page cache. What is not there by then is waited for."""
         self._is_warm = True
@@ -221,7 +215,7 @@ class Fetch:
         self._size = self.answer_bytes = 0
         self._urgent = False
         self.partitions = []
-        self.unchecked = []
+        self.unready = UnreadyLogs()
         self.cold = []
 
     def _read_some(self, partitions: list[Asked], remaining: int, answers: list[tuple[Key, FetchPartitionData]]) -> int:
@@ -379,20 +373,25 @@ class Fetch:
         is_committed = self._request.isolation_level == READ_COMMITTED
         limit = last_stable_offset if is_committed else partition.high_watermark
         max_bytes = min(asked.partition_max_bytes, remaining)
-        data.records = partition.log.read(
-            asked.fetch_offset,
-            max(max_bytes, 0),
-            limit_offset=limit,
-            min_one_batch=self._size == 0,
-            budget=self._budget,
-        )
+        records = b""
+        try:
+            records = partition.log.read(
+                asked.fetch_offset,
+                max(max_bytes, 0),
+                limit_offset=limit,
+                min_one_batch=self._size == 0,
+                budget=self._budget,
+            )
+        except NotReadyError:
+            self.unready.add_read(partition, asked.fetch_offset, limit)
         # Where only the room for the next batch is wanting, Kafka sends null.
-        if is_committed and (data.records or max_bytes <= 0 or asked.fetch_offset >= limit):
+        if is_committed and (records or max_bytes <= 0 or asked.fetch_offset >= limit):
             try:
-                data.aborted_transactions = aborted_in(partition, asked.fetch_offset, data.records)
-            except UncheckedTransactionsError:
-                self.unchecked.append((partition, asked.fetch_offset, end_offset_of(data.records)))
-                data.records = b""
+                data.aborted_transactions = aborted_in(partition, asked.fetch_offset, records)
+            except NotReadyError:
+                self.unready.add_aborted(partition, asked.fetch_offset, end_offset_of(records))
+                records = b""
+        data.records = records
         return data
 
     def _read_as_follower(
@@ -406,10 +405,15 @@ class Fetch:
         if quota.holds(partition, self.replica_id):
             return
         max_bytes = max(min(asked.partition_max_bytes, remaining), 0)
-        data.records = partition.log.read(
-            asked.fetch_offset, max_bytes, min_one_batch=self._size == 0, budget=self._budget
-        )
-        quota.record(partition, len(data.records))
+        records = b""
+        try:
+            records = partition.log.read(
+                asked.fetch_offset, max_bytes, min_one_batch=self._size == 0, budget=self._budget
+            )
+        except NotReadyError:
+            self.unready.add_read(partition, asked.fetch_offset, partition.log.log_end_offset)
+        data.records = records
+        quota.record(partition, len(records))
 
     def _has_nothing_new(self, key: Key, asked: FetchPartition) -> bool:
         """Whether a follower has all of a partition, and was told so: of thousands that is so of most, most times.

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
 
+from kwire.chunks import in_turns
 from kwire.log.checkpoints import CLEANER_FILE
 from kwire.log.compaction.candidates import Candidate, dirtiest
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
@@ -23,6 +24,7 @@ from kwire.log.disk import Disk, DiskFailure, DiskFullError
 from kwire.log.errors import CorruptLogError
 from kwire.log.log_directory import LogDirectory
 from kwire.log.log_manager import LogManager
+from kwire.log.not_ready import ready_in_steps
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
 from kwire.seams import Clock, Workers
@@ -103,15 +105,21 @@ class LogCleaner:
         best: Candidate | None = None
         logs = [log for log in self._parts.logs.logs() if log.config.needs_keys and not self._is_given_up(log)]
         for start in range(0, len(logs), LOOKED_AT):
-            best = self._dirtiest([*found, *logs[start : start + LOOKED_AT]])
+            best = await self._dirtiest([*found, *logs[start : start + LOOKED_AT]])
             found = [] if best is None else [best.log]
             await asyncio.sleep(0)
         if best is not None:  # requests were served meanwhile
-            best = self._dirtiest(log for log in found if self._parts.logs.holds(log))
+            best = await self._dirtiest(found)
         return best is not None and await self._clean(best)
 
-    def _dirtiest(self, logs: Iterable[PartitionLog]) -> Candidate | None:
-        return dirtiest(logs, self._parts.last_stable_offset_of, self._parts.clock.wall_ms())
+    async def _dirtiest(self, logs: Sequence[PartitionLog]) -> Candidate | None:
+        parts = self._parts
+
+        def dirtiest_now() -> Candidate | None:
+            held = (log for log in logs if parts.logs.holds(log))
+            return dirtiest(held, parts.last_stable_offset_of, parts.clock.wall_ms())
+
+        return await in_turns(ready_in_steps(dirtiest_now))
 
     async def _clean(self, candidate: Candidate) -> bool:
         log = candidate.log
@@ -166,11 +174,13 @@ class LogCleaner:
     async def _plan(self, candidate: Candidate) -> RoundPlan:
         """The plan, when the aborted transactions have been compared with the log."""
         changes = candidate.log.segments.changes
-        while not candidate.knows_aborted_transactions():
-            await asyncio.sleep(0)
+
+        def plan_now() -> RoundPlan:
             if self._is_overtaken(candidate) or candidate.log.segments.changes != changes:
                 raise _OvertakenError
-        return candidate.plan(self._parts.clock.wall_ms(), self._map_bytes())
+            return candidate.plan(self._parts.clock.wall_ms(), self._map_bytes())
+
+        return await in_turns(ready_in_steps(plan_now))
 
     def _map_bytes(self) -> int:
         config = self._parts.config

@@ -15,6 +15,7 @@ from kwire.cluster.partition import Partition
 from kwire.cluster.raft_node import Unreachable
 from kwire.cluster.replication import fetcher
 from kwire.cluster.replication.fetcher import FetchingBroker, ReplicaFetcher
+from kwire.log.errors import NotReadyError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -197,6 +198,37 @@ def test_a_log_that_ends_behind_the_leaders_is_cut(scene: Scene) -> None:
     scene.fetcher.add(scene.follower)
     scene.run()
     assert values_of(scene.follower) == [b"a"]
+
+
+@replaces_methods
+@pytest.mark.parametrize("has_epochs", [True, False])
+def test_a_log_that_is_not_ready_to_be_cut_is_cut_later(
+    scene: Scene, has_epochs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.fetcher.add(scene.follower)
+    scene.run()
+    scene.leader.partition.log.truncate_to(1)
+    scene.leader.partition.high_watermark = 1
+    log = scene.follower.log
+    if has_epochs:
+        scene.lead_in(1)
+        append(scene.leader.partition, b"d")
+    else:
+        log.leader_epochs.clear()
+        scene.fetcher.add(scene.follower)
+    cut_to, asked = log.cut_to, itertools.count(1)
+
+    def cut_when_ready(offset: int) -> None:
+        if next(asked) < 10:
+            raise NotReadyError
+        cut_to(offset)
+
+    monkeypatch.setattr(log, "cut_to", cut_when_ready)
+    before = scene.leader.requests
+    scene.run()
+    assert next(asked) > 10
+    assert values_of(scene.follower) == ([b"a", b"d"] if has_epochs else [b"a"])
+    assert scene.leader.requests - before < 15, "the leader is not asked again for each step"
 
 
 def test_a_leader_that_does_not_say_where_its_log_is_is_asked_again(scene: Scene) -> None:

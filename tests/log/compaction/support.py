@@ -8,6 +8,7 @@ from kwire.log.compaction.round import run_round
 from kwire.log.compaction.swap import Swap
 from kwire.log.disk import Disk, RealDisk
 from kwire.log.files import PendingDeletion
+from kwire.log.not_ready import ready_at_once
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.compression import Codec
 from kwire.protocol.records import Record, encode_batch
@@ -55,9 +56,7 @@ def compact(
     if candidate is None:
         return None
     disk = disk or RealDisk()
-    while not candidate.knows_aborted_transactions():
-        pass
-    plan = RoundPlan.from_json(candidate.plan(now_ms, map_bytes).to_json())
+    plan = RoundPlan.from_json(ready_at_once(lambda: candidate.plan(now_ms, map_bytes)).to_json())
     for report in run_round(disk, plan):
         if isinstance(report, CleanedGroup):
             swap_in(log, disk, report, now_ms)

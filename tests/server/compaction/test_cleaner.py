@@ -15,6 +15,7 @@ from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError, RealDisk
 from kwire.log.errors import CorruptLogError
+from kwire.log.index_rebuild import BATCHES_AT_ONCE
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
@@ -131,6 +132,19 @@ def test_a_restart_goes_on_where_the_checkpoint_says(world: World) -> None:
     assert log is not None
     assert log.first_dirty_offset == 10
     assert not again.clean()
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_round_begins_when_the_indexes_are_whole(world: World, number: int) -> None:
+    for _ in range(2):
+        log = world.log("orders", dirty=3 * BATCHES_AT_ONCE)
+    world.logs.close(clean=True)
+    sorted((world.directory / "orders-0").glob("*.index"))[number].unlink()
+    again = World(world.directory)
+    assert again.clean()
+    found = again.logs.get("orders", 0)
+    assert found is not None
+    assert offsets(found) == [log.log_end_offset - 2, log.log_end_offset - 1]
 
 
 def test_sources_are_removed_after_their_delay(world: World) -> None:

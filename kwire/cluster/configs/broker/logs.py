@@ -142,7 +142,7 @@ KEYS = (
         default="4096",
         check=COUNT,
         update=Update.CLUSTER_WIDE,
-        doc="Bytes of log between two entries of the offset index.",
+        doc="Bytes of log between two entries of the offset index; more than 65536 has the effect of 65536.",
     ),
     ConfigKey(
         name="log.flush.interval.messages",

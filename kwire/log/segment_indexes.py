@@ -1,0 +1,98 @@
+"""The sparse indexes of a segment, and what else is derived from its batches one after another.
+
+A segment has one of these for its life (it is one). Indexes that are made again have another one until they are whole.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kwire.log.config import INDEX_INTERVAL_BYTES_MAX, LogConfig
+from kwire.log.disk import Disk
+from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from kwire.log.index_memory import IndexMemory
+from kwire.log.positions import Positions
+from kwire.protocol.records import BATCH_HEADER_BYTES
+
+BATCHES_BETWEEN_ENTRIES_MAX: Final = INDEX_INTERVAL_BYTES_MAX // BATCH_HEADER_BYTES + 2
+"""Batches from the one that an index entry names up to the one that the next entry names, both included."""
+
+
+class SegmentIndexes:
+    """Offset index and time index of one segment, its timestamps, and where its newest batches start."""
+
+    def __init__(self, disk: Disk, stem: str, base_offset: int, *, load: bool, suffix: str = "") -> None:
+        self.stem = stem
+        self.suffix = suffix
+        """What its files' names end with while compaction has not put them in their place."""
+        self.base_offset = base_offset
+        self.offset_index = OffsetIndex(disk, stem, base_offset, load=load, suffix=suffix)
+        self.time_index = TimeIndex(disk, stem, base_offset, load=load, suffix=suffix)
+        self.is_loaded = not load
+        """Whether indexes and timestamps below are in memory."""
+        self.max_timestamp = -1
+        self.offset_of_max_timestamp = base_offset
+        self.first_timestamp: int | None = None
+        """The first batch's max timestamp, from which segment.ms counts."""
+        self.is_full = False
+        """Whether an index has no room left."""
+        self.memory: IndexMemory | None = None
+        """What bounds the indexes of closed segments; the active one, and one by itself, has none."""
+        self._bytes_since_index_entry = 0
+        self._positions: Positions | None = None
+        """Of a segment that is or was written to by this process."""
+
+    def note_batch(
+        self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int, config: LogConfig
+    ) -> None:
+        """Index a batch that was just written at position."""
+        if self.memory is None:
+            if self._positions is None:
+                self._positions = Positions()
+            self._positions.note(base_offset, position)
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self.first_timestamp is None:
+            self.first_timestamp = max_timestamp
+        if self._bytes_since_index_entry > config.index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            self._bytes_since_index_entry = 0
+            self.is_full = self._is_full(config.segment_index_bytes)
+        self._bytes_since_index_entry += size
+
+    def _is_full(self, index_bytes: int) -> bool:
+        """The time index keeps room for the entry that finish() adds."""
+        return (
+            len(self.offset_index) >= index_bytes // OFFSET_ENTRY_BYTES
+            or len(self.time_index) >= index_bytes // TIME_ENTRY_BYTES - 1
+        )
+
+    def finish(self) -> None:
+        """Complete the time index when no more batches will come, as Kafka does on roll and close."""
+        if self.is_loaded:
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+
+    def reset_indexes(self) -> None:
+        """Forget the indexes and what was derived with them."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.is_loaded = True
+        self.max_timestamp, self.offset_of_max_timestamp = -1, self.base_offset
+        self.first_timestamp = None
+        self._bytes_since_index_entry = 0
+        self._positions = None
+        self.is_full = False
+
+    def take_indexes(self, derived: SegmentIndexes) -> None:
+        """Let indexes that were made again, of all batches, take the place of these."""
+        self.reset_indexes()
+        self.offset_index.take_entries(derived.offset_index)
+        self.time_index.take_entries(derived.time_index)
+        self.max_timestamp = derived.max_timestamp
+        self.offset_of_max_timestamp = derived.offset_of_max_timestamp
+        self.first_timestamp = derived.first_timestamp
+        self._bytes_since_index_entry = derived._bytes_since_index_entry
+        self._positions = derived._positions if self.memory is None else None
+        self.is_full = derived.is_full
