@@ -206,6 +206,11 @@ def test_a_log_that_turns_out_to_be_damaged_goes_offline(tmp_path: Path) -> None
     assert isinstance(log.failure, CorruptLogError)
 
 
+def _retain(log: PartitionLog, now_ms: int, high_watermark: int) -> None:
+    while log.apply_retention(now_ms, high_watermark):
+        pass
+
+
 def test_many_segments_tell_their_timestamps_in_steps(tmp_path: Path) -> None:
     config = replace(CONFIG, segment_bytes=200)
     log = open_at(tmp_path, config)
@@ -220,9 +225,10 @@ def test_many_segments_tell_their_timestamps_in_steps(tmp_path: Path) -> None:
         asks: list[Callable[[], object]] = [
             log.max_timestamp,
             partial(log.batch_for_timestamp, NOW_MS * 2, 0),
-            partial(log.apply_retention, NOW_MS * 4, 2 * count),
+            partial(_retain, log, NOW_MS * 4, 2 * count),
         ]
-        assert steps_until_ready(asks[kind]) == 4
+        waits = steps_until_ready(asks[kind])  # retention removes what it has read before it reads on
+        assert waits == (4, 4, 2)[kind]
         if kind < 2:
             assert max_timestamp_offset(log) == (2 * count - 1, NOW_MS + 2 * count - 1, 0)
     assert log.segments.first.base_offset == 2 * count
