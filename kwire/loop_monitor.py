@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -57,8 +56,6 @@ class LoopMonitor:
         self._thread_id = 0
         self._ended = threading.Event()
         self._messages = RepeatedMessages(logger, _now_ms)
-        self.on_long: Callable[[float], None] | None = None
-        """Told of each hold of more than LONG_MS, in milliseconds, when it is over."""
 
     async def run(self) -> None:
         """For as long as the server runs."""
@@ -89,8 +86,6 @@ class LoopMonitor:
                 min(spent_ms, late_ms),
                 seen or UNKNOWN,
             )
-            if self.on_long is not None:
-                self.on_long(late_ms)
 
     def figures(self) -> LoopFigures:
         ticks = sum(self._counts)

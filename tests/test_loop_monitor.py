@@ -112,13 +112,3 @@ def test_the_monitor_ends_with_its_broker(tmp_path: Path) -> None:
         assert monitor is not None
         assert not monitor._ended.is_set()
     assert monitor._ended.is_set()
-
-
-def test_who_watches_is_told_of_each_long_hold() -> None:
-    ticks = Ticks()
-    held: list[float] = []
-    ticks.monitor.on_long = held.append
-    ticks.late(LONG_MS)
-    ticks.late(LONG_MS + 1)
-    ticks.late(4000)
-    assert held == [LONG_MS + 1, 4000]

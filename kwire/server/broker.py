@@ -331,8 +331,6 @@ class BrokerServer:
         )
         self._node.broker_tasks.run(self._listeners.sweep())
         self._node.background.run(self._lifecycle.run())
-        if self._node.loop_monitor is not None:
-            self._node.loop_monitor.on_long = self._lifecycle.loop_was_held
         self._node.broker_tasks.run(self._topic_creator.run())
         for task in self._housekeeping.tasks():
             self._node.broker_tasks.run(task)

@@ -37,8 +37,6 @@ EAGER_SECONDS = 0.05
 """Between heartbeats of a broker that waits to be unfenced or to be let go."""
 FAREWELL_MS = 30_000
 """How long a broker that stops waits at most for others to take over what it leads."""
-HOLDS_IN_A_SESSION = 3
-"""A broker whose event loop was held for as long as the session divided by this gives its leadership up."""
 SILENCE_MS = 3000
 """How long it waits for a controller that does not answer."""
 
@@ -106,8 +104,6 @@ class BrokerLifecycle:
         self._answered_ms = clock.monotonic_ms()
         self._heard = ErrorCode.NONE
         """What the last heartbeat was answered."""
-        self._gives_up_until_ms = 0.0
-        """Until when this broker wants to lead nothing."""
         self._left_behind_since_ms: float | None = None
         """Since when a controller leads, and this node has no space for as much as that."""
         self.broker_epoch = -1
@@ -241,22 +237,6 @@ class BrokerLifecycle:
         if gives_up:
             raise MetadataHeldUpError
 
-    def loop_was_held(self, held_ms: float) -> None:
-        """Lead nothing for a session's time if nobody was served for a third of one, and others can lead all of it.
-
-        What has happened once may happen again, and the others serve: they lead until it has not for that long.
-        """
-        session_ms: int = self._config["broker.session.timeout.ms"]
-        if held_ms * HOLDS_IN_A_SESSION < session_ms or self._wants_to_stop or not self._can_be_replaced:
-            return
-        self._gives_up_until_ms = self._clock.monotonic_ms() + session_ms
-        logger.error(
-            "the event loop was held for %.0f ms, and %d ms are the most for one that leads: others are asked to lead "
-            "what this broker leads, for %d ms",
-            *(held_ms, session_ms // HOLDS_IN_A_SESSION, session_ms),
-        )
-        self.beat_soon()
-
     def beat_soon(self) -> None:
         """Send the next heartbeat at once: it tells of something that the controller should not learn late."""
         self._woken.set()
@@ -277,7 +257,6 @@ class BrokerLifecycle:
             broker_id=self._config.node_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._metadata_log.applied_offset,
-            want_fence=self._clock.monotonic_ms() < self._gives_up_until_ms and not self._wants_to_stop,
             want_shut_down=self._wants_to_stop,
             offline_log_dirs=list(self.offline_directories()),
             cordoned_log_dirs=self.cordoned_directories(self._metadata_log.image),
@@ -342,20 +321,5 @@ class BrokerLifecycle:
 
     @property
     def _others_live(self) -> bool:
-        return bool(self._live_others())
-
-    @property
-    def _can_be_replaced(self) -> bool:
-        """Whether there are others, and one of them is in sync for each partition that this broker leads."""
-        others = self._live_others()
-        led = (
-            partition
-            for topic in self._metadata_log.image.topics.values()
-            for partition in topic.partitions
-            if partition.leader == self._config.node_id
-        )
-        return bool(others) and not any(others.isdisjoint(partition.isr) for partition in led)
-
-    def _live_others(self) -> set[int]:
         brokers = self._metadata_log.image.brokers.values()
-        return {broker.broker_id for broker in brokers if not broker.fenced} - {self._config.node_id}
+        return any(broker.broker_id != self._config.node_id and not broker.fenced for broker in brokers)

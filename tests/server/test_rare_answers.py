@@ -86,7 +86,6 @@ def test_heartbeats_that_are_refused_are_told_once_and_again_after_good_ones(cap
     async def act(loop: VirtualLoop) -> None:
         lifecycle = BrokerLifecycle.__new__(BrokerLifecycle)
         lifecycle._left_behind_since_ms = None
-        lifecycle._gives_up_until_ms = 0.0
         lifecycle._heard = ErrorCode.NONE
         lifecycle._wants_to_stop = False
         lifecycle.broker_epoch = 5
