@@ -68,10 +68,12 @@ class GroupCommit:
         try:
             while partition.waits_for_flush:
                 log = partition.log  # the partition may have another one, elsewhere, when the job has run
-                await self._settle(partition, log)
                 try:
+                    await self._settle(partition, log)
                     job = self._logs.begin_flush(log)
-                except DiskFullError as full:
+                except (DiskFullError, KafkaError) as full:
+                    if log.failure is not None:
+                        raise
                     logger.warning("cannot flush %r yet, the disk is full: %s", partition.log, full)
                     if await self._is_closing_within(FULL_DISK_PAUSE_SECONDS):
                         return

@@ -146,7 +146,7 @@ class PartitionLog:
 
         Raises KafkaError with the code that Kafka answers, or DiskFailure; nothing is stored then.
         """
-        if self.failure is not None or self.is_closing:
+        if self.failure is not None or self.is_closing or (self.unsettled is not None and origin not in _WITH_OFFSETS):
             raise self._offline()
         if origin in _WITH_OFFSETS:
             return self._append_given_offsets(memoryview(batches), leader_epoch, origin)

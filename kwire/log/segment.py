@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from kwire.log import index_sanity
 from kwire.log.batch_order import check_order
+from kwire.log.cold_reads import HOT_BYTES
 from kwire.log.disk import Disk, DiskFile, DiskFullError
 from kwire.log.errors import CorruptLogError, NotReadyError
 from kwire.log.files import OFFSET_INDEX_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX
@@ -24,7 +25,7 @@ from kwire.log.ranges import Ranges
 from kwire.log.scanning import LENGTH_MIN
 from kwire.log.segment_indexes import BATCHES_BETWEEN_ENTRIES_MAX, SegmentIndexes
 from kwire.log.transaction_index import TransactionIndex
-from kwire.log.verify_budget import HOT_BYTES, VerifyBudget
+from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, crc_matches, parse_header
 
 logger = logging.getLogger(__name__)
@@ -279,8 +280,10 @@ class Segment(SegmentIndexes):
         if start >= end:
             return b""
         is_hot = self.memory is None and start >= self._verified_from and self.size - start <= HOT_BYTES
-        if budget is not None and not is_hot and budget.leaves_cold(self.file, start, min(end, start + max_bytes)):
-            return b""
+        if budget is not None and max_bytes > 0 and not is_hot:
+            max_bytes = budget.readable(self.file, start, min(end - start, max_bytes))
+            if max_bytes <= 0:
+                return b""
         if end - start > max_bytes:
             end = self._whole_batches_end(start, start + max_bytes, min_one_batch=min_one_batch)
             if end <= start:

@@ -8,13 +8,16 @@ appends, and read_committed consumers are told that nothing in it is stable.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kwire.log.checkpoints import PARTITION_METADATA_FILE
 from kwire.log.disk import DiskFailure, DiskFullError
+from kwire.log.errors import CorruptLogError
 from kwire.log.not_ready import ready_at_once
 from kwire.log.removal import remove_last_segment
 from kwire.log.replay import replay_producers_in_steps
+from kwire.protocol.error_codes import KafkaError
 
 if TYPE_CHECKING:
     from kwire.log.disk import DiskFile
@@ -34,7 +37,12 @@ class UnsettledCut:
 
     def derive_more(self) -> bool:
         """Derive the producers from a few more batches; return False when all are."""
-        for _ in self._replay:
+        if self._log.producers.is_derived:
+            return False
+        steps = self._replay
+        self._replay = replay_producers_in_steps(self._log)  # where a step fails, the next call begins anew
+        for _ in steps:
+            self._replay = steps
             return True
         self._log.producers.derived()
         return False
@@ -45,6 +53,13 @@ class UnsettledCut:
             pass
         for file in self._files:
             file.sync()  # when it is no longer the active segment no flush will do it
+
+
+def settle_or_wait(log: PartitionLog) -> None:
+    """Settle the log; what fails is logged, and it takes no appends of clients until a later flush has settled it."""
+    if log.failure is None:
+        with suppress(KafkaError, DiskFailure, CorruptLogError):
+            log.settle()
 
 
 def cut_to(log: PartitionLog, offset: int) -> UnsettledCut:

@@ -1,17 +1,18 @@
 """Budget of the reads of one step: how many batches they may verify, and whether they may wait for the device.
 
-Others have their turn when it is used up. What is not in the system's page cache is left to a worker (`ColdStretch`).
+Others have their turn when it is used up. What is not in the system's page cache is left to a worker (cold_reads.py).
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kwire.log.scanning import LENGTH_MIN
 from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD
 
 if TYPE_CHECKING:
+    from kwire.log.cold_reads import ColdReads
     from kwire.log.disk import DiskFile
 
 LENGTH_POSITION: Final = 8
@@ -22,37 +23,25 @@ BATCH_COST: Final = 4096
 """Bytes that each batch counts for besides its own: to look at a header takes longer than to verify a small batch."""
 
 
-HOT_BYTES: Final = 64 * 1024 * 1024
-"""So much of what a process has appended last to a segment is taken to be in the page cache."""
-
-
-class ColdStretch(NamedTuple):
-    """Bytes of a file for which a read would wait."""
-
-    file: DiskFile
-    position: int
-    length: int
-
-
 class VerifyBudget:
     """Bytes that the reads of one step may verify; bytes that are verified already cost nothing."""
 
     __slots__ = ("cold", "is_short", "left")
 
-    def __init__(self, left: int = BUDGET_BYTES, cold: list[ColdStretch] | None = None) -> None:
-        """Without a list for what is `cold`, reads wait for the device."""
+    def __init__(self, left: int = BUDGET_BYTES, cold: ColdReads | None = None) -> None:
+        """Without a place for what is `cold`, reads wait for the device."""
         self.left = left
         self.cold = cold
-        """Stretches that were not read, because they are not in the page cache."""
         self.is_short = False
         """Whether a read has returned less than it was asked for: there is more, and the next read returns it."""
 
-    def leaves_cold(self, file: DiskFile, start: int, end: int) -> bool:
-        """Whether a stretch is not to be read now; it is noted."""
-        if self.cold is None or file.is_cached(start, end - start):
-            return False
-        self.cold.append(ColdStretch(file, start, end - start))
-        return True
+    def readable(self, file: DiskFile, position: int, length: int) -> int:
+        """How much of a stretch can be read without waiting for the device."""
+        if self.cold is None:
+            return length
+        found = self.cold.readable(file, position, length)
+        self.is_short |= found < length and not self.cold.has_noted(file, position)
+        return found
 
     def take(self, data: bytes, position: int) -> int:
         """Spend the budget on the batches in data from position on, at least on one; return where the last one ends."""

@@ -32,6 +32,7 @@ from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
 from kwire.server.broker_lifecycle import BrokerLifecycle
 from kwire.server.client_telemetry import ClientTelemetry
+from kwire.server.cold_reads import ColdReader
 from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
 from kwire.server.compaction.rounds import ProcessRounds, Rounds
 from kwire.server.controller_role import ControllerRole, way_to_controller
@@ -265,6 +266,7 @@ class BrokerServer:
             ),
             output=self._listeners.output,
             large_batches=WorkersForLargeBatches(self._node.workers),
+            cold_reads=ColdReader(self._node.workers),
             messages=RepeatedMessages(logger, self._node.clock.monotonic_ms),
             producer_ids=self._coordinators.producer_ids,
             topic_creator=self._topic_creator,

@@ -142,13 +142,17 @@ class DelayedFetch:
     def _read(self) -> Work[list[tuple[Key, FetchPartitionData]]]:
         fetch = self._fetch
         while True:
+            if fetch.cold:  # before anything is read: to ask about it has the system begin to read it
+                yield asyncio.ensure_future(fetch.warm(self._is_wanted))
             fetch.refresh()
             answers = (yield from self._read_large()) if fetch.is_large else fetch.read()
             if not fetch.has_to_wait:
                 return answers
-            if fetch.cold:
-                yield asyncio.ensure_future(fetch.warm())
             yield from fetch.unready.get_ready()
+
+    def _is_wanted(self) -> bool:
+        """Whether the client is still there; a worker may ask."""
+        return not self.future.done()
 
     def _read_large(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
         """Read in pieces; what is read for the first time tells of changes from then on."""

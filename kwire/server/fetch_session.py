@@ -101,14 +101,15 @@ class FetchSession:
 
     def to_look_at(self, named: Mapping[Key, None]) -> tuple[list[tuple[Key, FetchPartition]], bool]:
         """Return what a fetch looks at, in the session's order: all that it names, and of the others so many that they
-        hold nobody up; and whether there are more of them. Those that stay unsettled come last the next time.
+        hold nobody up; and whether one of the rest has moved. Those that stay unsettled come last the next time.
         """
         unsettled, known = self.unsettled, self.partitions
         keys = [key for key in named if key in unsettled]
         others = (key for key in unsettled if key not in named)
         keys += islice(others, LOOKED_AT_ONCE)
+        has_more = any(unsettled[key] for key in others)
         keys.sort(key=lambda key: known[key].place)
-        return [(key, known[key].request) for key in keys], len(keys) < len(unsettled)
+        return [(key, known[key].request) for key in keys], has_more
 
     def unsettle(self, key: Key) -> None:
         if key in self.partitions:
@@ -131,7 +132,7 @@ class FetchSession:
     def failed(self, key: Key) -> None:
         """A partition could not be read, and may be gone: it must not be held, and is looked at again."""
         if key in self.partitions:
-            self._put_last(key, is_moved=True)
+            self._put_last(key, is_moved=False)
             self.partitions[key].unwatch()
 
     def moved(self, key: Key) -> None:

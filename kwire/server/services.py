@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kwire.coordinator.transaction.gate import TransactionGate
     from kwire.coordinator.transaction_coordinator import TransactionCoordinator
     from kwire.server.active_controller import ActiveController
+    from kwire.server.cold_reads import ColdReader
     from kwire.server.context import RequestContext
     from kwire.server.dispatch import Api
     from kwire.server.fetch_sessions import FetchSessions
@@ -100,6 +101,7 @@ class Services(NodeServices):
     fetch_sessions: FetchSessions
     output: OutputMemory
     large_batches: LargeBatches
+    cold_reads: ColdReader
     producer_ids: ProducerIds
     topic_creator: TopicCreator
 

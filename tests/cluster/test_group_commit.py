@@ -16,8 +16,10 @@ from kwire.cluster import group_commit
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.partition import Partition
 from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogManager
 from kwire.log.replay import BATCHES_AT_ONCE
+from kwire.protocol.error_codes import KafkaError
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import topic_image
 from tests.log.faults import FaultyDisk, broken, full
@@ -307,5 +309,45 @@ def test_who_leads_has_settled_a_cut_before(tmp_path: Path) -> None:
         assert partition.log.producers.entries[7].last_sequence == 1
         again = partition.append(batch(b"x", producer_id=7, producer_epoch=0, sequence=1), 1)
         assert (again.is_duplicate, again.base_offset) == (True, 1)
+
+    play(scene, acts)
+
+
+def test_a_cut_that_could_not_be_settled_is_tried_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "FULL_DISK_PAUSE_SECONDS", 0.001)
+    partition = scene.partition
+    partition.log.update_config(LogConfig())
+    as_follower_of(scene, 3)
+
+    async def acts() -> None:
+        refused: list[str] = []
+
+        def refuse(operation: str, path: str) -> DiskFailure | None:
+            if operation == "read" and len(refused) < 2:
+                refused.append(path)
+                return full(operation, path)
+            return None
+
+        partition.truncate_to_leaders_end(2)
+        scene.disk.fail = refuse
+        while partition.waits_for_flush:
+            await asyncio.sleep(0)
+        assert (len(refused), partition.log.unsettled, scene.failures) == (2, None, [])
+
+    play(scene, acts)
+
+
+def test_a_new_leader_whose_disk_fails_while_it_settles_ends_no_broker(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, flush_messages=2**62)
+    as_follower_of(scene, 3)
+    partition = scene.partition
+
+    async def acts() -> None:
+        partition.truncate_to_leaders_end(2)
+        scene.disk.fail = lambda operation, path: broken(operation, path) if operation == "fsync" else None
+        partition.update(replace(partition.image, leader=1, leader_epoch=2), is_led=True)
+        assert partition.log.failure is not None
+        with pytest.raises(KafkaError):
+            partition.append(batch(b"x"), 1)
 
     play(scene, acts)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
 from kwire.log.replay import BATCHES_AT_ONCE
+from kwire.protocol.error_codes import KafkaError
+from tests.log.faults import FaultyDisk, full
 from tests.log.managed import managed
 from tests.log.support import batch, open_at, surroundings, values
 from tests.log.test_producer_state import end, send
@@ -126,3 +130,24 @@ def test_segments_that_are_cut_off_go_later_and_off_the_event_loop(tmp_path):
     log.append(batch(b"d"), leader_epoch=0)
     assert values(log) == [b"a", b"d"]
     manager.close(clean=True)
+
+
+def test_a_derivation_that_was_interrupted_begins_anew(tmp_path):
+    disk = FaultyDisk()
+    log = open_at(tmp_path, None, surroundings(disk))
+    for sequence in range(MANY):
+        send(log, sequence, producer_id=2)
+    log.cut_to(MANY - 1)
+    steps = log.settle_in_steps()
+    next(steps)
+    disk.fail = lambda operation, path: full(operation, path) if operation == "read" else None
+    with pytest.raises(KafkaError):
+        next(steps)
+    assert not log.producers.is_derived
+    with pytest.raises(KafkaError):
+        log.append(batch(b"x"), leader_epoch=0)
+    disk.fail = lambda operation, path: None
+    log.settle()
+    assert log.producers.entries[2].last_sequence == MANY - 2
+    assert log.producers.end_offset == MANY - 1
+    log.append(batch(b"x"), leader_epoch=0)

@@ -95,12 +95,12 @@ def readers_see_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     """A consumer's fetch goes up to the leader's end."""
     read = Fetch._read_partition
 
-    def eager(fetch: Fetch, partition: Partition, asked: Any, remaining: int) -> Any:
+    def eager(fetch: Fetch, key: Any, partition: Partition, asked: Any, remaining: int) -> Any:
         if fetch.replica_id >= 0:
-            return read(fetch, partition, asked, remaining)
+            return read(fetch, key, partition, asked, remaining)
         before, partition.high_watermark = partition.high_watermark, partition.log.log_end_offset
         try:
-            return read(fetch, partition, asked, remaining)
+            return read(fetch, key, partition, asked, remaining)
         finally:
             partition.high_watermark = before
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
-from kwire.log import verify_budget
+from kwire.log import cold_reads
 from kwire.log.disk import RealDisk
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.server.cold_reads import READ_BYTES, ColdReader
+from tests.cluster.world import InlineWorkers
 from tests.log.faults import FaultyDisk, WatchedFile, broken
 from tests.support.compiled import replaces_methods
 from tests.support.requests import batch, create_topic, fetch, produce, values_in
@@ -91,7 +97,7 @@ def test_a_device_that_fails_is_told_of_as_ever(broker: RunningBroker, cache: Ca
 def test_what_was_just_written_is_not_asked_about(
     broker: RunningBroker, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kwire.log.segment.HOT_BYTES", verify_budget.HOT_BYTES)
+    monkeypatch.setattr("kwire.log.segment.HOT_BYTES", cold_reads.HOT_BYTES)
 
     def asked(*_: object) -> bool:
         raise AssertionError("it is in the page cache")
@@ -99,6 +105,63 @@ def test_what_was_just_written_is_not_asked_about(
     monkeypatch.setattr(WatchedFile, "is_cached", asked)
     with broker.client() as client:
         assert values_in(fetch(client, filled(client), 0).records) == [b"a", b"b", b"c"]
+
+
+def test_a_fetch_has_a_worker_read_so_much_and_the_next_one_more(
+    broker: RunningBroker, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much it asks for: what is not read by a worker is not read."""
+    values = [bytes([letter]) * 1000 for letter in b"abcdefgh"]
+    with broker.client() as client:
+        topic, _ = create_topic(client)
+        for value in values:
+            produce(client, topic, batch(value))
+        monkeypatch.setattr(cold_reads, "COLD_BYTES_MAX", 2200)
+        monkeypatch.setattr(WatchedFile, "is_cached", lambda *_: False)
+        lengths: list[int] = []
+        read = WatchedFile.read
+        loop_thread = broker.call(threading.current_thread)
+
+        def noted(file: WatchedFile, position: int, length: int) -> bytes:
+            if threading.current_thread() is not loop_thread:
+                lengths.append(length)
+            return read(file, position, length)
+
+        monkeypatch.setattr(WatchedFile, "read", noted)
+        found: list[bytes | None] = []
+        while len(found) < len(values):
+            found += values_in(fetch(client, topic, len(found), max_wait_ms=60_000).records)
+    assert found == values
+    assert lengths == [2200, 2200, 2200, 2142], "each 2,200 bytes, or what is left"
+
+
+def test_a_client_that_has_left_is_read_for_no_more(tmp_path: Path) -> None:
+    file = RealDisk().open(str(tmp_path / "file"), create=True)
+    file.append(bytes(3 * READ_BYTES))
+    wanted = iter([True, True, False])
+    read: list[int] = []
+    monitored = SimpleNamespace(
+        pin=lambda: None, unpin=lambda: None, size=file.size, read=lambda position, length: read.append(position)
+    )
+    stretch = cold_reads.ColdStretch(cast("Any", monitored), 0, file.size)
+    asyncio.run(ColdReader(InlineWorkers()).warm([stretch], lambda: next(wanted)))
+    assert read == [0, READ_BYTES]
+    file.close()
+
+
+def test_an_unknown_topic_id_stays_one_when_the_fetch_reads_again(broker: RunningBroker, cache: Cache) -> None:
+    with broker.client() as client:
+        topic, topic_id = create_topic(client)
+        produce(client, topic, batch(b"a"))
+        cache.is_cold = True
+        asked = [
+            FetchTopic(topic_id=each, partitions=[FetchPartition(partition=0, partition_max_bytes=1000)])
+            for each in (topic_id, UUID(int=77))
+        ]
+        answer = client.ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=asked), 16)
+        codes = [each.error_code for topic in answer.responses for each in topic.partitions]
+        assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID]
+        assert len(cache.readers) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the system cannot tell")

@@ -10,9 +10,18 @@ import pytest
 
 from kwire.chunks import at_once
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartitionData, FetchReplicaState, FetchRequest
+from kwire.protocol.messages.fetch import (
+    FetchForgottenTopic,
+    FetchPartition,
+    FetchPartitionData,
+    FetchReplicaState,
+    FetchRequest,
+)
 from kwire.seams import SystemChance
+from kwire.server import fetch_session
+from kwire.server.fetch_session import FetchSession, SessionPartition
 from kwire.server.fetch_sessions import EVICTION_MS, FetchSessions
+from kwire.server.session_watch import Key
 from tests.log.support import ManualClock
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch_request, produce, unique
@@ -325,3 +334,19 @@ def test_a_session_gets_an_id_that_no_other_has() -> None:
     first = sessions._new_id()
     sessions._sessions[first] = object()  # type: ignore[assignment]
     assert (first, sessions._new_id()) == (5, 6)
+
+
+def test_what_has_not_moved_is_no_reason_to_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower that may not join in-sync sets is looked at each time."""
+    monkeypatch.setattr(fetch_session, "LOOKED_AT_ONCE", 1)
+    known: dict[Key, SessionPartition] = {
+        ("t", index): SessionPartition(request=FetchPartition(partition=index), place=index) for index in range(3)
+    }
+    session = FetchSession(session_id=1, uses_topic_ids=False, follower=(2, 1), created_ms=0, last_used_ms=0)
+    session.partitions.update(known)
+    session.unsettled = dict.fromkeys(known, False)
+    assert session.to_look_at({}) == ([(("t", 0), known["t", 0].request)], False)
+    session.unsettle(("t", 2))
+    assert session.to_look_at({})[1]
+    assert [key for key, _ in session.to_look_at({("t", 2): None})[0]] == [("t", 0), ("t", 2)]
+    assert not session.to_look_at({("t", 2): None})[1]

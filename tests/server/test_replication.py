@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from kwire.log.cold_reads import ColdReads
 from kwire.log.errors import NotReadyError
-from kwire.log.verify_budget import BATCH_COST, ColdStretch, VerifyBudget
+from kwire.log.verify_budget import BATCH_COST, VerifyBudget
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -46,7 +47,7 @@ def test_followers_of_a_leader_that_has_restarted_catch_up_in_parts(monkeypatch:
     """The leader verifies a few batches for each of their fetches."""
     budgets: list[VerifyBudget] = []
 
-    def small(cold: list[ColdStretch] | None) -> VerifyBudget:
+    def small(cold: ColdReads) -> VerifyBudget:
         budgets.append(VerifyBudget(10 * BATCH_COST, cold))
         return budgets[-1]
 

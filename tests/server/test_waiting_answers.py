@@ -137,7 +137,7 @@ class Fetch:
         self.is_large = False
         self.watching_session = None
         self.reads = 0
-        self.has_to_wait = False
+        self.has_to_wait = self.cold = False
         self.error: Exception | None = None
 
     def promise(self, size: int) -> None:

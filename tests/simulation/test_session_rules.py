@@ -66,3 +66,16 @@ def test_one_that_is_not_looked_at_is_in_the_end(stage: Stage, monkeypatch: pyte
     session.unsettled.clear()
     stage.simulation.advance(4)
     assert all(follower.log.log_end_offset == end + 1 for follower in stage.followers)
+
+
+def test_a_fetch_that_moves_the_log_start_of_its_follower_is_woken_by_the_next_append(stage: Stage) -> None:
+    """A follower that names its new log start is told of itself, before its fetch waits."""
+    for _ in range(4):
+        stage.append_another()
+        stage.leading.delete_records_before(-1)
+        stage.simulation.advance(1.137)
+        leading, began = stage.leading, stage.simulation.now
+        end = leading.append(batch(b"x"), 1).last_offset + 1
+        while leading.high_watermark < end:
+            stage.simulation.advance(0.001)
+        assert stage.simulation.now - began < 0.1

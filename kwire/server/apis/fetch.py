@@ -8,16 +8,17 @@ transactions to skip). What a follower asks for says what it has, and so moves t
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from uuid import UUID
 
 from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from kwire.log.cold_reads import ColdReads
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import NotReadyError
 from kwire.log.lookup import end_offset_of
-from kwire.log.verify_budget import ColdStretch, VerifyBudget
+from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import NO_SESSION
 from kwire.protocol.messages.fetch import (
@@ -30,7 +31,6 @@ from kwire.protocol.messages.fetch import (
 )
 from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in
 from kwire.server.closest_replica import CLIENT_RACKS_SINCE, closer_replica
-from kwire.server.cold_reads import warm
 from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader
 from kwire.server.delayed_fetch import DelayedFetch
@@ -91,11 +91,11 @@ class Fetch:
         "_context",
         "_has_committed",
         "_is_first_read",
-        "_is_warm",
         "_plan",
         "_request",
         "_size",
         "_spent_ms",
+        "_unknown",
         "_urgent",
         "answer_bytes",
         "bytes_min",
@@ -124,15 +124,16 @@ class Fetch:
         self.partitions: list[Partition] = []
         self.unready = UnreadyLogs()
         """Those among the partitions read last, which are to be read again when they are ready."""
-        self.cold: list[ColdStretch] = []
+        self.cold = ColdReads()
         """What was not read because it is not in the page cache: it is to be read again after `warm`."""
-        self._is_warm = False
         services = context.services
         self._bytes_max = min(request.max_bytes, services.config["fetch.max.bytes"])
         if services.quotas.active and self.replica_id < 0:
             self._bytes_max = min(self._bytes_max, services.quotas.fetch_bytes_max(context))
         self.bytes_min = min(request.min_bytes, self._bytes_max)
         self._spent_ms = 0.0
+        self._unknown: set[Key] = set()
+        """Those of topic ids that nobody knew when the request came."""
 
     @property
     def request(self) -> FetchRequest:
@@ -199,10 +200,9 @@ class Fetch:
             self._has_committed = False
             self.refresh()
 
-    def warm(self) -> Awaitable[None]:
-        """Have a worker bring what is cold into the page cache. What is not there by then is waited for."""
-        self._is_warm = True
-        return warm(self.cold, self._context.services.workers)
+    def warm(self, is_wanted: Callable[[], bool]) -> Awaitable[None]:
+        """Have a worker bring what is cold into the page cache, for as long as it is wanted."""
+        return self._context.services.cold_reads.warm(self.cold.take(), is_wanted)
 
     def _read_all(self) -> list[tuple[Key, FetchPartitionData]]:
         self._begin_reading()
@@ -216,11 +216,10 @@ class Fetch:
         self._urgent = False
         self.partitions = []
         self.unready = UnreadyLogs()
-        self.cold = []
 
     def _read_some(self, partitions: list[Asked], remaining: int, answers: list[tuple[Key, FetchPartitionData]]) -> int:
         """Read the next partitions within `remaining` bytes, and return how many are left."""
-        self._budget = VerifyBudget(cold=None if self._is_warm else self.cold)
+        self._budget = VerifyBudget(cold=self.cold)
         follows_in_session = self.replica_id >= 0 and self._plan.session is not None
         for key, asked in partitions:
             if follows_in_session and self._has_nothing_new(key, asked):
@@ -293,11 +292,9 @@ class Fetch:
         try:
             partition = self._find(key)
             self.partitions.append(partition)
-            if self._plan.is_selective:
-                assert self._plan.session is not None
-                self._plan.session.look_at(key, partition)
+            self._look_at(key, partition)
             partition.check_epoch(asked.current_leader_epoch)
-            return self._read_partition(partition, asked, remaining)
+            return self._read_partition(key, partition, asked, remaining)
         except KafkaError as error:
             code = error.code
             if self._plan.is_selective:
@@ -346,14 +343,24 @@ class Fetch:
         name = self._plan.name_before(key)
         if name is None:
             # What was known when the request came is known by its name, as in Kafka.
-            is_first = self._is_first_read
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID if is_first else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if self._is_first_read:
+                self._unknown.add(key)
+            is_known = key not in self._unknown
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID)
         is_new = self._context.services.partitions.get(name, key[1]) is not None
         if is_new and self._context.allows_topic(name):
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
         return name
 
-    def _read_partition(self, partition: Partition, asked: FetchPartition, remaining: int) -> FetchPartitionData:
+    def _look_at(self, key: Key, partition: Partition) -> None:
+        """Have the session hear of what happens to a partition from now on."""
+        if self._plan.is_selective:
+            assert self._plan.session is not None
+            self._plan.session.look_at(key, partition)
+
+    def _read_partition(
+        self, key: Key, partition: Partition, asked: FetchPartition, remaining: int
+    ) -> FetchPartitionData:
         last_stable_offset = partition.end_offset(READ_COMMITTED)
         data = FetchPartitionData(
             partition_index=partition.index,
@@ -366,7 +373,7 @@ class Fetch:
         if asked.last_fetched_epoch != NO_EPOCH and self._diverges(partition, asked, data):
             return data
         if self.replica_id >= 0:
-            self._read_as_follower(partition, asked, remaining, data)
+            self._read_as_follower(key, partition, asked, remaining, data)
             return data
         if self._sends_closer(partition, asked, data):
             return data
@@ -395,11 +402,11 @@ class Fetch:
         return data
 
     def _read_as_follower(
-        self, partition: Partition, asked: FetchPartition, remaining: int, data: FetchPartitionData
+        self, key: Key, partition: Partition, asked: FetchPartition, remaining: int, data: FetchPartitionData
     ) -> None:
         """All there is, committed or not."""
         if self._is_first_read:
-            self._note_follower(partition, asked)
+            self._note_follower(key, partition, asked)
             data.high_watermark = partition.high_watermark
         quota = self._context.services.leader_quota
         if quota.holds(partition, self.replica_id):
@@ -427,24 +434,26 @@ class Fetch:
             return False
         try:
             partition = self._find(key)
-            if self._plan.is_selective:
-                session.look_at(key, partition)
+            self._look_at(key, partition)
             there = partition.log.log_end_offset, partition.leader_epoch
             if (asked.fetch_offset, asked.current_leader_epoch) != there:
                 return False
             if self._is_first_read:
-                self._note_follower(partition, asked)
+                self._note_follower(key, partition, asked)
         except KafkaError:
             return False  # to be told as it is without this short cut
-        told = known.high_watermark, known.log_start_offset
-        if told != (partition.high_watermark, partition.log.log_start_offset):
+        told = known.high_watermark, known.log_start_offset, asked.fetch_offset
+        if told != (partition.high_watermark, partition.log.log_start_offset, partition.log.log_end_offset):
             return False
         self.partitions.append(partition)
         session.settle(key, partition)
         return True
 
-    def _note_follower(self, partition: Partition, asked: FetchPartition) -> None:
-        """The follower has all below its fetch offset: the logs agree up to there."""
+    def _note_follower(self, key: Key, partition: Partition, asked: FetchPartition) -> None:
+        """The follower has all below its fetch offset: the logs agree up to there.
+
+        Its own session is told of that, too, and is to hear of what comes next.
+        """
         committed = partition.high_watermark
         partition.follower_fetched(
             self.replica_id,
@@ -455,6 +464,7 @@ class Fetch:
         )
         if partition.high_watermark != committed:
             self._has_committed = True
+        self._look_at(key, partition)
 
     def _sends_closer(self, partition: Partition, asked: FetchPartition, data: FetchPartitionData) -> bool:
         """Whether the consumer is told to read from a replica that is nearer to it."""
