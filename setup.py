@@ -45,6 +45,7 @@ COMPILED = [
     "kwire/server/network/request_memory.py",
     "kwire/server/network/turns.py",
     "kwire/server/session_watch.py",
+    "kwire/server/unready_logs.py",
 ]
 INTERPRETED = {
     "__init__.py",

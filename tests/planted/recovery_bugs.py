@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -96,15 +97,17 @@ def a_snapshot_ahead_of_the_log_is_kept(patch: pytest.MonkeyPatch) -> None:
 @_bug("S8", "log/test_recovery.py::test_without_snapshots_a_clean_log_replays_its_producers")
 def a_broken_snapshot_is_the_end_of_it(patch: pytest.MonkeyPatch) -> None:
     """Producers are replayed from the newest snapshot's offset even if it could not be read."""
-    load = ProducerSnapshots.load_latest
+    load = ProducerSnapshots.load_latest_in_steps
 
-    def load_or_skip(snapshots: ProducerSnapshots, state: ProducerState, start_offset: int, end_offset: int) -> None:
+    def load_or_skip(
+        snapshots: ProducerSnapshots, state: ProducerState, start_offset: int, end_offset: int
+    ) -> Iterator[None]:
         newest = max((offset for offset in snapshots.offsets if start_offset <= offset <= end_offset), default=None)
-        load(snapshots, state, start_offset, end_offset)
+        yield from load(snapshots, state, start_offset, end_offset)
         if newest is not None:
             state.end_offset = newest
 
-    patch.setattr(ProducerSnapshots, "load_latest", load_or_skip)
+    patch.setattr(ProducerSnapshots, "load_latest_in_steps", load_or_skip)
 
 
 @_bug("T1", "log/test_recovery.py::test_the_last_five_batches_of_a_producer_survive_a_restart")
