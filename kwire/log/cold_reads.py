@@ -6,10 +6,9 @@ system has dropped it again, so that each fetch makes progress.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-if TYPE_CHECKING:
-    from kwire.log.disk import DiskFile
+from kwire.log.disk import DiskFile
 
 HOT_BYTES: Final = 64 * 1024 * 1024
 """So much of what a process has appended last to a segment is taken to be in the page cache."""
