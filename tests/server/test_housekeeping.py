@@ -171,7 +171,7 @@ def test_retention_goes_on_when_the_index_of_a_segment_is_whole(tmp_path: Path) 
     logs = LogManager([str(tmp_path / "d")], surroundings(clock=clock))
     logs.load_all(lambda topic: config)
     (log,) = logs.logs()
-    partition = SimpleNamespace(high_watermark=log.log_end_offset, log_start_moved=lambda: None)
+    partition = SimpleNamespace(log=log, high_watermark=log.log_end_offset, log_start_moved=lambda: None)
     housekeeping = housekeeping_of(logs, partitions=SimpleNamespace(get=lambda *_: partition))
     with virtual_loop() as loop:
         task = loop.create_task(housekeeping._every(300_000, housekeeping._apply_retention, 0))

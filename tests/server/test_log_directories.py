@@ -250,6 +250,7 @@ def test_topics_that_are_deleted_together_cost_one_sync_of_their_directory(
         disk.operations.clear()
         topics = [DeleteTopicState(name=name) for name in names]
         client.ask(DeleteTopicsRequest(topics=topics, timeout_ms=5000), 6)
+        eventually(lambda: all(("fsync", directory) in disk.operations for directory in directories), "they have gone")
     assert [disk.operations.count(("fsync", directory)) for directory in directories] == [1, 1]
 
 

@@ -56,7 +56,7 @@ TOPIC_IDS_SINCE = 13
 DIVERGING_EPOCH_SINCE = 12
 LEADERS_SINCE = 16
 NO_EPOCH = -1
-PARTITIONS_AT_ONCE = 256
+PARTITIONS_AT_ONCE = 192
 """A fetch of more is read, and answered, in pieces of so many: a follower may ask for tens of thousands."""
 
 
