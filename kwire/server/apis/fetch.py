@@ -122,7 +122,7 @@ class Fetch:
         self._urgent = False
         """Something was found that the client should hear of at once."""
         self.partitions: list[Partition] = []
-        self.unready = UnreadyLogs()
+        self.unready: UnreadyLogs
         """Those among the partitions read last, which are to be read again when they are ready."""
         self.cold = ColdReads()
         """What was not read because it is not in the page cache: it is to be read again after `warm`."""
