@@ -243,10 +243,16 @@ def as_follower_of(scene: Scene, batches: int) -> None:
     scene.partition.update(followed, is_led=False)
 
 
-def test_what_a_cut_leaves_is_derived_while_others_have_their_turns(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, flush_messages=2**62)
-    batches = 4 * BATCHES_AT_ONCE
+def following(directory: Path, batches: int) -> Scene:
+    """A partition that follows broker 2, with so many batches in its log, of which none asks for a flush."""
+    scene = Scene(directory, flush_messages=2**62)
     as_follower_of(scene, batches)
+    return scene
+
+
+def test_what_a_cut_leaves_is_derived_while_others_have_their_turns(tmp_path: Path) -> None:
+    batches = 4 * BATCHES_AT_ONCE
+    scene = following(tmp_path, batches)
     settled: list[int] = []
     partition = scene.partition
     partition.on_settled = lambda: settled.append(partition.log.producers.entries[7].last_sequence)
@@ -269,8 +275,7 @@ def test_what_a_cut_leaves_is_derived_while_others_have_their_turns(tmp_path: Pa
 
 def test_a_flush_that_ends_after_the_cut_does_not_settle_it(tmp_path: Path) -> None:
     """The recovery point is where the log ends then: only the cut says that there is something left to do."""
-    scene = Scene(tmp_path, flush_messages=2**62)
-    as_follower_of(scene, 3)
+    scene = following(tmp_path, 3)
     partition = scene.partition
     partition.log.flush()
 
@@ -285,8 +290,7 @@ def test_a_flush_that_ends_after_the_cut_does_not_settle_it(tmp_path: Path) -> N
 
 
 def test_a_topic_deleted_while_a_cut_is_settled_is_left_alone(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, flush_messages=2**62)
-    as_follower_of(scene, 2 * BATCHES_AT_ONCE)
+    scene = following(tmp_path, 2 * BATCHES_AT_ONCE)
 
     async def acts() -> None:
         scene.partition.truncate_to_leaders_end(2 * BATCHES_AT_ONCE - 1)
@@ -299,8 +303,7 @@ def test_a_topic_deleted_while_a_cut_is_settled_is_left_alone(tmp_path: Path) ->
 
 
 def test_who_leads_has_settled_a_cut_before(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, flush_messages=2**62)
-    as_follower_of(scene, 3)
+    scene = following(tmp_path, 3)
     partition = scene.partition
 
     async def acts() -> None:
@@ -338,8 +341,7 @@ def test_a_cut_that_could_not_be_settled_is_tried_again(scene: Scene, monkeypatc
 
 
 def test_a_new_leader_whose_disk_fails_while_it_settles_ends_no_broker(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, flush_messages=2**62)
-    as_follower_of(scene, 3)
+    scene = following(tmp_path, 3)
     partition = scene.partition
 
     async def acts() -> None:
