@@ -1,4 +1,6 @@
-"""Where heartbeats would be sent in time: `python -m benchmarks.in_process.control_plane`.
+"""Latency of heartbeats sent from the event loop, a thread or a process of their own.
+
+Run `python -m benchmarks.in_process.control_plane`.
 
 A process works as a busy broker does, in steps on its event loop. Beside that something wakes up every 20 ms, as a
 heartbeat or a vote would: on the loop, in a thread of the same process, or in a process of its own. The table shows how

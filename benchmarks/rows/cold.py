@@ -1,4 +1,4 @@
-"""What live producers notice of consumers whose records are on the device only, not in the page cache."""
+"""Latency of produce requests beside consumers that read records which are not in the page cache."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ from benchmarks.topics import PARTITIONS, delete_topic, make_topic
 
 SIZE = 1_000_000
 RECORDS = 48
-"""Of each partition, one in a batch."""
+"""Records of a partition; each is a batch of its own."""
 RATE = 500
 WARM_UP_SECONDS = 2.0
 MEASURED_SECONDS = 6.0

@@ -66,12 +66,12 @@ class Partitions:
         self._unopened: dict[str, None] = {}
         """Topics with new partitions that came too many at once; `open_more` opens them, `get` what is asked for."""
         self.removals = Removals(logs)
-        """What this broker has no more, until its logs have gone."""
+        """Partitions that were deleted or moved away, until their logs are deleted."""
         self._outdated: dict[str, None] = {}
         """Topics whose logs go by an older configuration; `configure_more` sets the new one. A topic that is asked for
         gets it at once, and so does one whose partitions change."""
         self._are_standings_new = False
-        """Whether brokers have come or gone while there were such topics."""
+        """Whether brokers were registered, fenced or removed while there were such topics."""
         self.on_unfinished: Callable[[], None] | None = None
         """Called when there is something for `configure_more`, `open_more` or `removals`."""
         self._deletion_watchers: list[Callable[[TopicImage], None]] = []

@@ -36,7 +36,7 @@ logger = logging.getLogger("kwire.cluster.metadata_log")
 
 PART_SUFFIX = ".part"
 OWN_PREFIX = "own-"
-"""Of the file in which this node makes a snapshot: one of the same name may be fetched meanwhile."""
+"""Prefix of the file in which this node writes a snapshot; the leader's may be fetched meanwhile."""
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 """Maximum size of a batch of records, as in Apache Kafka: a follower fetches a batch whole, within its timeout."""
 STAGED_RECOVERY_POINT = RECOVERY_POINT_FILE + STAGED_SUFFIX

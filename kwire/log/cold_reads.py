@@ -1,4 +1,4 @@
-"""What a fetch would have to wait for the device for: it is noted, a worker reads it, and the fetch reads again.
+"""Records of a fetch that are not in the page cache: a worker reads them, then the fetch reads them again.
 
 A stretch is asked about once: to ask has the system begin to read it. What the worker has read is read then even if the
 system has dropped it again, so that each fetch makes progress.
@@ -13,7 +13,7 @@ from kwire.log.disk import DiskFile
 HOT_BYTES: Final = 64 * 1024 * 1024
 """So much of what a process has appended last to a segment is taken to be in the page cache."""
 COLD_BYTES_MAX = 4 * 1024 * 1024
-"""What one fetch has a worker read; the rest is left to the next one."""
+"""Bytes that a worker reads for one fetch at most; the next fetch gets the rest."""
 
 
 class ColdStretch(NamedTuple):
@@ -34,7 +34,7 @@ class ColdReads:
         """By file and position, the length."""
         self._room = COLD_BYTES_MAX
         self._taken: dict[tuple[DiskFile, int], int] = {}
-        """What a worker was given to read."""
+        """Stretches that a worker has read."""
 
     def __bool__(self) -> bool:
         """Whether there is something for a worker."""
