@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.client_quotas import QuotaEntity, make_entity
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.directory_ids import MIGRATING
@@ -30,6 +31,9 @@ UNCHANGED_LEADER = -2
 
 ConfigResource = tuple[int, str]
 """(ConfigResourceType, name)"""
+
+RECORDS_AT_ONCE = 128
+"""Records that are encoded, decoded or applied in one step: 10 to 20 us for each make 2 ms."""
 
 
 class UnknownRecord(Exception):  # noqa: N818 it names the thing that was met
@@ -98,6 +102,13 @@ class PartitionImage:
     """1 after an unclean election, until the leader has looked through its log."""
 
 
+class MadePartitions(NamedTuple):
+    """PartitionRecords of one topic, made into images already: they are applied at once."""
+
+    topic_id: UUID
+    partitions: dict[int, PartitionImage]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
     """A topic; partitions are numbered from 0 without gaps."""
@@ -144,12 +155,19 @@ class MetadataImage:
 
     def apply(self, batch: Iterable[Any], *, offset: int, epoch: int) -> MetadataImage:
         """The image after the records of a batch whose last offset is given. Raises UnknownRecord."""
+        return at_once(self.apply_in_pieces(batch, offset=offset, epoch=epoch))
+
+    def apply_in_pieces(self, batch: Iterable[Any], *, offset: int, epoch: int) -> Pieces[MetadataImage]:
+        """As `apply`, RECORDS_AT_ONCE records at a time."""
         delta = _Delta(self)
-        for record in batch:
-            change = _CHANGES.get(type(record))
-            if change is None:
-                raise UnknownRecord(f"cannot apply a {type(record).__name__} at or before offset {offset}")
-            change(delta, record)
+        for some in chunks(batch, RECORDS_AT_ONCE):
+            for record in some:
+                change = _made_partitions if type(record) is MadePartitions else _CHANGES.get(type(record))
+                if change is None:
+                    raise UnknownRecord(f"cannot apply a {type(record).__name__} at or before offset {offset}")
+                change(delta, record)
+            if len(some) == RECORDS_AT_ONCE:
+                yield
         return dataclasses.replace(self, offset=offset, epoch=epoch, **delta.finish())
 
 
@@ -171,7 +189,7 @@ class _Delta:
             topic = self.topic_of(topic_id)
             count = len(partitions)
             assert partitions.keys() == set(range(count)), f"{topic.name} has {count} partitions with a gap"
-            in_order = tuple(partitions[index] for index in range(count))
+            in_order = tuple(map(partitions.__getitem__, range(count)))
             self.map("topics")[topic.name] = dataclasses.replace(topic, partitions=in_order)
         for (name, key), values in self._values.items():
             if values:
@@ -237,8 +255,9 @@ def _topic(delta: _Delta, record: records.TopicRecord) -> None:
         alike[key] = tuple(dict.fromkeys((*alike.get(key, ()), record.name)))
 
 
-def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
-    image = PartitionImage(
+def new_partition(record: records.PartitionRecord) -> PartitionImage:
+    """A partition as its first record has it."""
+    return PartitionImage(
         replicas=tuple(record.replicas),
         directories=_directories(record.directories, len(record.replicas)),
         isr=tuple(record.isr),
@@ -251,7 +270,14 @@ def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
         last_known_elr=tuple(record.last_known_elr or ()),
         leader_recovery_state=record.leader_recovery_state,
     )
-    delta.partitions_of(record.topic_id)[record.partition_id] = image
+
+
+def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
+    delta.partitions_of(record.topic_id)[record.partition_id] = new_partition(record)
+
+
+def _made_partitions(delta: _Delta, made: MadePartitions) -> None:
+    delta.partitions_of(made.topic_id).update(made.partitions)
 
 
 def _directories(directories: Sequence[UUID], replica_count: int) -> tuple[UUID, ...]:

@@ -15,12 +15,15 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from kwire.chunks import Pieces, step_line
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.features import METADATA_VERSION
 from kwire.cluster.image import MetadataImage, UnknownRecord
+from kwire.cluster.prepared_records import PreparedRecords, prepare
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.ready import Leadership
 from kwire.cluster.raft_log import BATCH_BYTES_MAX
@@ -66,6 +69,10 @@ class MetadataLog:
         self._replay = Replay()
         self._applied_to = 0
         """The end of what the committed image stands for."""
+        self._committed_end = 0
+        """The end of what the quorum has committed."""
+        self._replaying: Pieces[None] | None = None
+        """Not as the leader: the replay that goes on."""
         self._uncommitted: deque[MetadataImage] = deque()
         """As the leader: the images to be committed, at most one that is being flushed and one for the next flush, so
         that not every append costs a copy of what it changes."""
@@ -76,6 +83,9 @@ class MetadataLog:
         """What somebody waits for the committed image to be."""
         self._active_epoch: int | None = None
         """The epoch in which this node leads and may write."""
+        self._led_epoch: int | None = None
+        """The epoch in which the quorum says that this node leads: active it is when it has replayed what is committed.
+        """
         self.newest_image = MetadataImage()
         """With what is not committed yet; the committed image on a node that does not lead."""
         self.image = MetadataImage()
@@ -115,8 +125,8 @@ class MetadataLog:
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether records are held back until their metadata transaction ends: no snapshot stands for them."""
-        return self._replay.is_in_transaction
+        """Whether records may be held back until their metadata transaction ends: no snapshot stands for them."""
+        return self._replaying is not None or self._replay.is_in_transaction
 
     @property
     def written(self) -> Written:
@@ -195,8 +205,10 @@ class MetadataLog:
 
     # --- writing
 
-    def append(self, records: Sequence[Any], *, bytes_max: int = BATCH_BYTES_MAX) -> Written:
+    def append(self, records: Sequence[Any] | PreparedRecords, *, bytes_max: int = BATCH_BYTES_MAX) -> Written:
         """Write one batch and apply it to the newest image; the last record's place, for `committed`.
+
+        Many records are prepared before, so that this takes short.
 
         Raises KafkaError: NOT_CONTROLLER when this node does not lead (any more), KAFKA_STORAGE_ERROR when the disk is
         full, INVALID_REQUEST or POLICY_VIOLATION for what cannot be written; DiskFailure for any other failure: the
@@ -204,9 +216,10 @@ class MetadataLog:
         """
         if self._active_epoch is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
-        written = Written(self.next_offset + len(records) - 1, self._active_epoch)
-        image = self.newest_image.apply(records, offset=written.offset, epoch=written.epoch)
-        offset = self._node.append(list(records), self.newest_image.features, bytes_max=bytes_max)
+        prepared = records if isinstance(records, PreparedRecords) else prepare(records, self.newest_image.features)
+        written = Written(self.next_offset + prepared.count - 1, self._active_epoch)
+        image = self.newest_image.apply(prepared.changes, offset=written.offset, epoch=written.epoch)
+        offset = self._node.append(prepared, bytes_max=bytes_max)
         if self._active_epoch != written.epoch:  # the quorum has found just now that this node leads no more
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         assert offset == written.offset, "the leader alone writes the log"
@@ -236,7 +249,29 @@ class MetadataLog:
 
     def committed_to(self, end_offset: int) -> None:
         """All below end_offset is committed, and in the log."""
-        image = self._own_image(end_offset) if self.is_active else self._replayed_image(end_offset)
+        self._committed_end = end_offset
+        if self.is_active:
+            self._publish(self._own_image(end_offset))
+        elif self._replaying is None:
+            self._replaying = self._replayed()
+            self._replay_on(self._replaying)
+
+    def leadership_changed(self, leadership: Leadership) -> None:
+        """Become active when this node leads and all that came before it is committed and replayed; or give way."""
+        is_mine = leadership.leader_id == self._node_id and leadership.is_established
+        self._led_epoch = leadership.epoch if is_mine else None
+        self._follow_leadership()
+
+    def replaced(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None:
+        """A snapshot has taken the place of the log."""
+        assert not self.is_active, "a leader never loads a snapshot"
+        self._replaying = None  # what it has read of the log is in the snapshot
+        old = self.image
+        self._take_snapshot(snapshot_id, snapshot)
+        self._tell(old, self.image)
+
+    def _publish(self, image: MetadataImage) -> None:
+        """Make this the committed image, and tell who waits for it."""
         old, self.image = self.image, image
         if not self.is_active:
             self.newest_image = image
@@ -247,25 +282,40 @@ class MetadataLog:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def leadership_changed(self, leadership: Leadership) -> None:
-        """Become active when this node leads and all that came before it is committed; or give way."""
-        is_mine = leadership.leader_id == self._node_id and leadership.is_established
-        epoch = leadership.epoch if is_mine else None
+    def _follow_leadership(self) -> None:
+        epoch = self._led_epoch if self._replaying is None else None
         if epoch != self._active_epoch:
             if self._active_epoch is not None:
                 self._give_way()
             if epoch is not None:
-                self._activate(epoch)
+                with self._node.in_need_of_space:
+                    self._activate(epoch)
         for watcher in self._leader_watchers:
             watcher()
         self._look()
 
-    def replaced(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None:
-        """A snapshot has taken the place of the log."""
-        assert not self.is_active, "a leader never loads a snapshot"
-        old = self.image
-        self._take_snapshot(snapshot_id, snapshot)
-        self._tell(old, self.image)
+    def _replay_on(self, replaying: Pieces[None]) -> None:
+        """Do the next step; the one after it is done in a later turn of the event loop."""
+        if replaying is not self._replaying:  # a snapshot has come meanwhile
+            return
+        try:
+            next(replaying)
+        except StopIteration:
+            self._replaying = None
+            if self._led_epoch is not None:
+                self._follow_leadership()
+        else:
+            step_line().add(partial(self._node.go_on, partial(self._replay_on, replaying)))
+
+    def _replayed(self) -> Pieces[None]:
+        """Replay all that is committed, also what is committed meanwhile."""
+        while self._applied_to < self._committed_end:
+            position, end = self._applied_to, self._committed_end
+            while position < end:
+                data = self._node.log.read(position, READ_BYTES, limit_offset=end)
+                position = yield from self._replay.feed(data, begin=position, end=end)
+            self._applied_to = position
+            self._publish(self._replay.image)
 
     def _tell(self, old: MetadataImage, new: MetadataImage) -> None:
         for watcher in self._watchers:
@@ -284,12 +334,6 @@ class MetadataLog:
         # An image may stand for several batches. Until it is committed, what it adds is not applied.
         self._applied_to = image.offset + 1 if self._uncommitted else end_offset
         return image
-
-    def _replayed_image(self, end_offset: int) -> MetadataImage:
-        while self._applied_to < end_offset:
-            data = self._node.log.read(self._applied_to, READ_BYTES, limit_offset=end_offset)
-            self._applied_to = self._replay.feed(data, begin=self._applied_to, end=end_offset)
-        return self._replay.image
 
     def _take_snapshot(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None:
         offset, epoch = snapshot_id

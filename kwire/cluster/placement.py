@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from kwire.chunks import Pieces, mapped
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Chance
 
@@ -30,15 +31,15 @@ class UsableBroker:
 
 def place(
     brokers: Iterable[UsableBroker], *, partitions: int, replication_factor: int, chance: Chance
-) -> list[list[int]]:
-    """Replicas for each of the new partitions, the preferred leader first.
+) -> Pieces[list[list[int]]]:
+    """Replicas for each of the new partitions, the preferred leader first; some partitions at a time.
 
     Raises KafkaError INVALID_REPLICATION_FACTOR when it cannot be.
     """
     usable = sorted(brokers, key=lambda broker: broker.broker_id)
     _check(usable, replication_factor)
     racks = _Racks(usable, chance)
-    return [racks.place(replication_factor) for _ in range(partitions)]
+    return (yield from mapped(range(partitions), lambda _: racks.place(replication_factor)))
 
 
 def _check(usable: list[UsableBroker], replication_factor: int) -> None:

@@ -7,7 +7,7 @@ get their names when they are whole and durable, and files of unfinished ones ar
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -16,9 +16,9 @@ from kwire.cluster import snapshots
 from kwire.cluster.control_batches import control_batch
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_damage import store_recovery_point
+from kwire.cluster.prepared_records import PreparedRecords
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.state import load_quorum_state
-from kwire.cluster.record_versions import NO_FEATURES, encode_record
 from kwire.cluster.snapshots import Snapshot, decode_snapshot
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, STAGED_SUFFIX
@@ -27,9 +27,9 @@ from kwire.log.flushing import FlushJob
 from kwire.log.not_ready import ready_at_once
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.control_records import ControlRecordType
-from kwire.protocol.error_codes import EncodeError, ErrorCode, KafkaError, ProtocolError
+from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
 from kwire.protocol.primitives import Buffer
-from kwire.protocol.records import InvalidRecordsError, Record, encode_batch, iterate_headers
+from kwire.protocol.records import InvalidRecordsError, iterate_headers
 from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.cluster.metadata_log")
@@ -196,32 +196,18 @@ class RaftLog:
 
     # --- writing
 
-    def append(
-        self,
-        records: Sequence[Any],
-        epoch: int,
-        features: Mapping[str, int] = NO_FEATURES,
-        *,
-        bytes_max: int = BATCH_BYTES_MAX,
-    ) -> None:
-        """One batch of the controller's records, as the cluster's finalised features have them written.
+    def append(self, prepared: PreparedRecords, epoch: int, *, bytes_max: int = BATCH_BYTES_MAX) -> None:
+        """One batch of the controller's records.
 
-        Raises KafkaError: KAFKA_STORAGE_ERROR when the disk is full; INVALID_REQUEST for what no record can hold;
-        POLICY_VIOLATION for a batch of more than bytes_max.
+        Raises KafkaError: KAFKA_STORAGE_ERROR when the disk is full; POLICY_VIOLATION for a batch of more than
+        bytes_max.
         """
-        now_ms = self._clock.wall_ms()
-        try:
-            values = [encode_record(record, features) for record in records]
-        except EncodeError as error:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no record can hold that: {error}") from error
-        size = sum(len(value) for value in values)
-        if size > bytes_max:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"records of {size} bytes; at a time {bytes_max} are written")
-        batch = encode_batch(
-            [Record(value=value, timestamp=now_ms) for value in values],
-            base_offset=self.end_offset,
-            partition_leader_epoch=epoch,
-        )
+        if prepared.size_in_bytes > bytes_max:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"records of {prepared.size_in_bytes} bytes; at a time {bytes_max} are written",
+            )
+        batch = prepared.batch(base_offset=self.end_offset, epoch=epoch, timestamp_ms=self._clock.wall_ms())
         self._log.append(memoryview(batch), leader_epoch=epoch, origin=AppendOrigin.RAFT_LEADER)
         self.held_up_since_ms = None
 

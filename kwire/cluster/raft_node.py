@@ -15,11 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Protocol
 
+from kwire.cluster.prepared_records import PreparedRecords
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.machine import Quorum
@@ -29,7 +30,6 @@ from kwire.cluster.quorum.version_upgrade import UpgradeOutcome
 from kwire.cluster.quorum.voter_history import QuorumRecord, quorum_records
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.raft_log import BATCH_BYTES_MAX, RaftLog
-from kwire.cluster.record_versions import NO_FEATURES
 from kwire.cluster.snapshots import Snapshot
 from kwire.log.disk import Disk, DiskFullError
 from kwire.log.flushing import FlushJob
@@ -206,12 +206,8 @@ class RaftNode:
             self._pump()
         return answer
 
-    def append(
-        self, records: list[Any], features: Mapping[str, int] = NO_FEATURES, *, bytes_max: int = BATCH_BYTES_MAX
-    ) -> int:
+    def append(self, prepared: PreparedRecords, *, bytes_max: int = BATCH_BYTES_MAX) -> int:
         """Write one batch as the leader; the last record's offset. It is committed when the listener hears so.
-
-        `features` are those that the cluster has finalised: they say in which versions records are written.
 
         Raises KafkaError: NOT_CONTROLLER when this node does not lead, or no longer as its disk is full and others can
         lead in its place; KAFKA_STORAGE_ERROR when the disk is full and they cannot; see RaftLog.append for others.
@@ -219,7 +215,7 @@ class RaftNode:
         if self.is_away or not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         try:
-            self.log.append(records, self._quorum.epoch, features, bytes_max=bytes_max)
+            self.log.append(prepared, self._quorum.epoch, bytes_max=bytes_max)
         except KafkaError as error:
             is_storage = error.code is ErrorCode.KAFKA_STORAGE_ERROR
             if is_storage and not self._is_pumping and self._quorum.could_be_succeeded(self._now):
@@ -267,26 +263,45 @@ class RaftNode:
 
     def _pump(self) -> None:
         """Carry out all that the quorum wants done."""
-        if self._is_pumping or self._is_closed or self.is_away or self.failed.done():
+        if self._is_pumping or self.is_away or not self._is_done(self._carry_out_all):
             return
-        self._is_pumping = True
-        try:
-            while (ready := self._quorum.take()) is not None:
-                self._carry_out(ready)
-        except _NoSpaceError as error:
-            self._go_away(error)
-            return
-        except Exception as error:  # noqa: BLE001 whatever it is, the quorum's promises cannot be kept
-            self._fail(error)
-            return
-        finally:
-            self._is_pumping = False
         if self._quorum.is_shut_down:
             self._ended.set()
         if self.lacks_space and self._quorum.hears_leader:
             self.lacks_space = False
         self._flush_soon()
         self._await_deadline()
+
+    @property
+    def in_need_of_space(self) -> AbstractContextManager[None]:
+        """What a new leader writes first: without space for it this node goes away."""
+        return _in_need_of_space(self.log)
+
+    def go_on(self, step: Callable[[], None]) -> None:
+        """Do a later part of what the listener was told: what it raises ends this node, or sends it away."""
+        if self._is_done(step):
+            self._pump()
+
+    def _is_done(self, step: Callable[[], None]) -> bool:
+        """Do it, unless this node has ended, or ends or goes away by that."""
+        if self._is_closed or self.failed.done():
+            return False
+        self._is_pumping = True
+        try:
+            step()
+        except _NoSpaceError as error:
+            self._go_away(error)
+            return False
+        except Exception as error:  # noqa: BLE001 whatever it is, the quorum's promises cannot be kept
+            self._fail(error)
+            return False
+        finally:
+            self._is_pumping = False
+        return True
+
+    def _carry_out_all(self) -> None:
+        while (ready := self._quorum.take()) is not None:
+            self._carry_out(ready)
 
     def _carry_out(self, ready: Ready) -> None:
         log = self.log
@@ -306,8 +321,7 @@ class RaftNode:
         if listener is not None and ready.high_watermark is not None and ready.high_watermark > 0:
             listener.committed_to(ready.high_watermark)
         if listener is not None and ready.leadership is not None:
-            with _in_need_of_space(log):  # a new leader may have something to write
-                listener.leadership_changed(ready.leadership)
+            listener.leadership_changed(ready.leadership)
         for answer in ready.answers:
             self._answer(answer)
         for send in ready.sends:

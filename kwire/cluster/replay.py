@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from kwire.cluster.image import MetadataImage
+from kwire.chunks import Pieces
+from kwire.cluster.image import RECORDS_AT_ONCE, MetadataImage
 from kwire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     decode_metadata_record,
 )
-from kwire.protocol.records import decode_batch, iterate_headers
+from kwire.protocol.records import batch_body, iterate_headers, iterate_records
 
 
 class Replay:
@@ -34,26 +35,29 @@ class Replay:
         self.image = image
         self._held = None
 
-    def feed(self, data: bytes, *, begin: int, end: int) -> int:
-        """Apply the batches between two offsets; the offset behind the last of them.
+    def feed(self, data: bytes, *, begin: int, end: int) -> Pieces[int]:
+        """Apply the batches between two offsets, RECORDS_AT_ONCE records at a time; the offset behind the last of them.
 
         Raises UnknownRecord or ProtocolError for a record that cannot be applied: the node must stop then.
         """
         settled: list[Any] = []
-        offset, settled_to, epoch = begin, -1, 0
+        offset, settled_to, epoch, taken = begin, -1, 0, 0
         for position, header in iterate_headers(data):
             if header.base_offset < begin or header.next_offset > end:
                 continue
             offset = header.next_offset
             if header.is_control:
                 continue
-            for record in decode_batch(data, position):
+            for record in iterate_records(header, batch_body(data, position, header)):
                 assert record.value is not None, f"a metadata record at offset {record.offset} without a value"
                 self._take(decode_metadata_record(record.value), settled)
                 if self._held is None:
                     settled_to, epoch = record.offset, header.partition_leader_epoch
+                taken += 1
+                if taken % RECORDS_AT_ONCE == 0:
+                    yield
         if settled_to >= 0:
-            self.image = self.image.apply(settled, offset=settled_to, epoch=epoch)
+            self.image = yield from self.image.apply_in_pieces(settled, offset=settled_to, epoch=epoch)
         return offset
 
     def _take(self, record: Any, settled: list[Any]) -> None:

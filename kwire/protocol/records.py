@@ -387,8 +387,12 @@ def decode_batch(buffer: Buffer, position: int = 0, bytes_max: int = DECOMPRESSE
 
 def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
     """The records in a plain body; raises InvalidRecordsError unless they fill it exactly."""
-    records: list[Record] = []
-    position = 0
+    return list(iterate_records(header, body))
+
+
+def iterate_records(header: BatchHeader, body: bytes) -> Iterator[Record]:
+    """The records in a plain body, one by one; raises InvalidRecordsError where they do not fill it exactly."""
+    count = position = 0
     fixed_timestamp = header.max_timestamp if header.is_log_append_time else None
     try:
         while position < len(body):
@@ -399,13 +403,13 @@ def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
             record = _decode_record(body, position, end, header)
             if fixed_timestamp is not None:
                 record.timestamp = fixed_timestamp
-            records.append(record)
+            yield record
+            count += 1
             position = end
     except IndexError as error:
         raise InvalidRecordsError("a record ends early") from error
-    if len(records) != header.record_count:
-        raise InvalidRecordsError(f"the batch declares {header.record_count} records and holds {len(records)}")
-    return records
+    if count != header.record_count:
+        raise InvalidRecordsError(f"the batch declares {header.record_count} records and holds {count}")
 
 
 def decode_all(buffer: Buffer, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kwire.chunks import at_once
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.replay import Replay
 from kwire.protocol.records import Record, encode_batch
@@ -19,7 +20,7 @@ def image_after(log: Sequence[Sequence[bytes]]) -> MetadataImage:
     replay, offset = Replay(), 0
     for batch in log:
         data = encode_batch([Record(value=record, timestamp=0) for record in batch], base_offset=offset)
-        offset = replay.feed(bytes(data), begin=offset, end=offset + len(batch))
+        offset = at_once(replay.feed(bytes(data), begin=offset, end=offset + len(batch)))
     return replay.image
 
 

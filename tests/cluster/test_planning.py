@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.chunks import at_once
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.configs.broker import BROKER_KEYS, default_settings
 from kwire.cluster.controller.configs import CORDONED, AlterOperation, changed, plan_incremental, plan_replacement
@@ -32,7 +33,9 @@ def brokers(*ids: int, fenced: tuple[int, ...] = (), topics: tuple[str, ...] = (
     ]
     image = MetadataImage().apply(batch, offset=len(batch), epoch=1)
     for number, name in enumerate(topics):
-        made, _ = plan_topic(image, wish(name), topic_id=UUID(int=100 + number), defaults=DEFAULTS, chance=CHANCE)
+        made, _ = at_once(
+            plan_topic(image, wish(name), topic_id=UUID(int=100 + number), defaults=DEFAULTS, chance=CHANCE)
+        )
         image = image.apply(made, offset=image.offset + len(made), epoch=1)
     return image
 
@@ -42,7 +45,7 @@ def wish(name: str = "t", **fields: Any) -> NewTopic:
 
 
 def plan(image: MetadataImage, **fields: Any) -> list[Any]:
-    made, _ = plan_topic(image, wish(**fields), topic_id=ID, defaults=DEFAULTS, chance=CHANCE)
+    made, _ = at_once(plan_topic(image, wish(**fields), topic_id=ID, defaults=DEFAULTS, chance=CHANCE))
     return made
 
 
@@ -50,8 +53,8 @@ THREE = brokers(1, 2, 3, topics=("there", "a.b"))
 
 
 def test_a_topic_takes_defaults_and_goes_round_the_brokers() -> None:
-    made, created = plan_topic(
-        THREE, wish(num_partitions=4, replication_factor=2), topic_id=ID, defaults=DEFAULTS, chance=CHANCE
+    made, created = at_once(
+        plan_topic(THREE, wish(num_partitions=4, replication_factor=2), topic_id=ID, defaults=DEFAULTS, chance=CHANCE)
     )
     assert isinstance(made[0], records.TopicRecord)
     assert {each.replicas[0] for each in made[1:4]} == {1, 2, 3}
@@ -130,11 +133,11 @@ def test_no_broker_is_alive() -> None:
 
 
 def test_partitions_are_added_behind_those_there() -> None:
-    made = plan_partitions(THREE, "there", 4, None, chance=CHANCE)
+    made = at_once(plan_partitions(THREE, "there", 4, None, chance=CHANCE))
     assert [each.partition_id for each in made] == [2, 3]
     assert all(set(each.replicas) < {1, 2, 3} and len(each.replicas) == 1 for each in made)
     assert made[0].replicas != made[1].replicas
-    made = plan_partitions(THREE, "there", 3, [[2]], chance=CHANCE)
+    made = at_once(plan_partitions(THREE, "there", 3, [[2]], chance=CHANCE))
     assert [(each.partition_id, each.replicas) for each in made] == [(2, [2])]
 
 
@@ -153,7 +156,7 @@ def test_partitions_are_added_behind_those_there() -> None:
 )
 def test_partitions_that_cannot_be(wanted: tuple[str, int, list[list[int]] | None], code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as refused:
-        plan_partitions(THREE, *wanted, chance=CHANCE)
+        at_once(plan_partitions(THREE, *wanted, chance=CHANCE))
     assert refused.value.code is code
 
 

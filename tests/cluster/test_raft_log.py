@@ -11,6 +11,7 @@ from kwire.cluster import snapshots
 from kwire.cluster.control_batches import leader_change
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata_damage import refuse_damage
+from kwire.cluster.prepared_records import prepare
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.raft_log import RaftLog
 from kwire.cluster.snapshots import encode_snapshot
@@ -39,7 +40,7 @@ def test_what_no_record_can_hold_is_refused_and_changes_nothing(tmp_path: Path) 
     log = opened(tmp_path)
     long = ConfigRecord(resource_type=2, resource_name="t", name="a", value="x" * 2**15)
     with pytest.raises(KafkaError) as refused:
-        log.append([NoOpRecord(), long], 1)
+        log.append(prepare([NoOpRecord(), long]), 1)
     assert (refused.value.code, log.end_offset) == (ErrorCode.INVALID_REQUEST, 0)
 
 
@@ -47,10 +48,10 @@ def test_a_batch_that_followers_could_not_take_in_time_is_refused(tmp_path: Path
     log = opened(tmp_path)
     one = ConfigRecord(resource_type=2, resource_name="t", name="a", value="x" * 32_000)
     with pytest.raises(KafkaError) as refused:
-        log.append([one] * 263, 1)
+        log.append(prepare([one] * 263), 1)
     assert (refused.value.code, log.end_offset) == (ErrorCode.POLICY_VIOLATION, 0)
-    log.append([one] * 262, 1)
-    log.append([one] * 263, 1, bytes_max=2**24)
+    log.append(prepare([one] * 262), 1)
+    log.append(prepare([one] * 263), 1, bytes_max=2**24)
     assert log.end_offset == 525
 
 
@@ -58,9 +59,9 @@ def written(tmp_path: Path) -> RaftLog:
     """Epoch 1 at 0..1, epoch 3 at 2..4, epoch 4 at 5."""
     log = opened(tmp_path)
     log.append_control([leader_change(1)], 1)
-    log.append([NoOpRecord()], 1)
+    log.append(prepare([NoOpRecord()]), 1)
     log.append_control([leader_change(1)], 3)
-    log.append([NoOpRecord(), NoOpRecord()], 3)
+    log.append(prepare([NoOpRecord(), NoOpRecord()]), 3)
     log.append_control([leader_change(1)], 4)
     return log
 
@@ -93,7 +94,7 @@ def test_only_a_flush_moves_what_is_durable(tmp_path: Path) -> None:
     log = written(tmp_path)
     assert (log.flushed_end_offset, log.end_offset) == (0, 6)
     job = log.begin_flush()
-    log.append([NoOpRecord()], 4)
+    log.append(prepare([NoOpRecord()]), 4)
     job.run()
     log.finish_flush(job)
     assert (log.flushed_end_offset, log.end_offset) == (6, 7)
@@ -193,7 +194,7 @@ def test_a_snapshot_lets_the_log_before_it_go(tmp_path: Path) -> None:
     small = LogConfig(retention_ms=-1, segment_bytes=150)
     log = opened(tmp_path, small)
     for _ in range(20):
-        log.append([NoOpRecord()], 2)
+        log.append(prepare([NoOpRecord()]), 2)
     log.flush()
     snapshot_id = OffsetAndEpoch(15, 2)
     log.write_snapshot(snapshot_id, snapshot("a", epoch=2))
@@ -260,7 +261,7 @@ def test_a_log_whose_beginning_is_nowhere_is_refused(tmp_path: Path) -> None:
     small: Any = LogConfig(retention_ms=-1, segment_bytes=150)
     log = opened(tmp_path, small)
     for _ in range(20):
-        log.append([NoOpRecord()], 2)
+        log.append(prepare([NoOpRecord()]), 2)
     log.flush()
     log.write_snapshot(OffsetAndEpoch(15, 2), snapshot("a", epoch=2))
     log.clean_before(OffsetAndEpoch(15, 2))
@@ -292,7 +293,7 @@ def test_what_a_leader_sent_that_is_here_already_changes_nothing(tmp_path: Path)
 def test_a_snapshot_that_finds_no_space_for_its_name_is_fetched_again(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = opened(tmp_path, disk=disk)
-    log.append([NoOpRecord()], 1)
+    log.append(prepare([NoOpRecord()]), 1)
     snapshot_id, data = OffsetAndEpoch(100, 8), b"".join(snapshot("a"))
     log.append_fetched_chunk(snapshot_id, 0, data)
     disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None
@@ -311,7 +312,7 @@ def test_a_snapshot_that_was_there_stays_when_there_is_no_space_to_begin_behind_
     disk = FaultyDisk()
     log = opened(tmp_path, disk=disk)
     for _ in range(6):
-        log.append([NoOpRecord()], 3)
+        log.append(prepare([NoOpRecord()]), 3)
     log.flush()
     snapshot_id, chunks = OffsetAndEpoch(4, 3), snapshot("a")
     log.write_snapshot(snapshot_id, chunks)
@@ -332,7 +333,7 @@ def noted_of(tmp_path: Path) -> dict[tuple[str, int], int]:
 def test_a_worker_writes_the_recovery_point_beside_the_one_that_counts(tmp_path: Path) -> None:
     """The loop may write that meanwhile: for a new epoch, or before the log is cut."""
     log = opened(tmp_path)
-    log.append([NoOpRecord()], 1)
+    log.append(prepare([NoOpRecord()]), 1)
     job = log.begin_flush()
     job.run()
     before = noted_of(tmp_path)
@@ -347,7 +348,7 @@ def test_a_worker_writes_the_recovery_point_beside_the_one_that_counts(tmp_path:
 def test_a_recovery_point_of_before_an_epoch_or_a_cut_is_dropped(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for change in (lambda: log.begin_epoch(9), lambda: log.truncate_to(0)):
-        log.append([NoOpRecord()], 1)
+        log.append(prepare([NoOpRecord()]), 1)
         job = log.begin_flush()
         job.run()
         log.note_durable(job)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kwire.chunks import at_once
 from kwire.cluster.control_batches import decode_control
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.replay import Replay
@@ -104,11 +105,11 @@ def _read_image(stored: Stored, directory: Path, end: int) -> None:
         replay.restart(MetadataImage().apply(records, offset=newest.offset - 1, epoch=newest.epoch))
         begin = stored.snapshot_end = newest.offset
     log = b"".join(stored.batches.values())
-    replay.feed(log, begin=begin, end=end)
+    at_once(replay.feed(log, begin=begin, end=end))
     stored.image = _undated(replay.image)
     if begin and stored.begins_with_the_first_record:
         whole = Replay()
-        whole.feed(log, begin=0, end=end)
+        at_once(whole.feed(log, begin=0, end=end))
         if _undated(whole.image) != stored.image:
             stored.problems.append(f"the snapshot at {begin} and the log before it say different things")
 

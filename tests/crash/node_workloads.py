@@ -12,6 +12,7 @@ from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog, Written
+from kwire.cluster.prepared_records import PreparedRecords
 from kwire.cluster.raft_log import BATCH_BYTES_MAX
 from kwire.protocol.records import Record, encode_batch
 from kwire.server.storage import Storage
@@ -102,7 +103,7 @@ class NodeScript:
     def _watch_appends(self, log: MetadataLog) -> None:
         append = log.append
 
-        def noted(records: Sequence[Any], *, bytes_max: int = BATCH_BYTES_MAX) -> Written:
+        def noted(records: Sequence[Any] | PreparedRecords, *, bytes_max: int = BATCH_BYTES_MAX) -> Written:
             since = len(self.operations) + 1
             written = append(records, bytes_max=bytes_max)
             self._images.append((since, known(log.newest_image)))

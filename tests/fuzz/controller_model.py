@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
+from kwire.chunks import at_once
 from kwire.cluster.controller.features import FeatureUpdate, plan_features
 from kwire.cluster.controller.topics import NewTopic, TopicDefaults, plan_topic
 from kwire.cluster.features import TRANSACTION_VERSION, TRANSACTION_VERSION_LEVEL
@@ -98,10 +99,11 @@ class ControllerModel:
         wish = NewTopic(name="new", num_partitions=1, replication_factor=replicas, configs={})
         image, topic_id = world.view.image, UUID(int=77)
         try:
-            return plan_topic(image, wish, topic_id=topic_id, defaults=DEFAULTS, chance=FixedChance())[0]
+            planned, _ = at_once(plan_topic(image, wish, topic_id=topic_id, defaults=DEFAULTS, chance=FixedChance()))
         except KafkaError as error:
             assert error.code == ErrorCode.INVALID_REPLICATION_FACTOR, f"create: {error}"
             return None
+        return planned
 
     def set_feature(self, world: World, a: int, b: int) -> None:
         """A level of transaction.version is asked for."""

@@ -11,6 +11,7 @@ import pytest
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.image import UnknownRecord
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.prepared_records import prepare
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord, RemoveAccessControlEntryRecord
 from kwire.server.settings.config import SettingError
@@ -127,7 +128,7 @@ def test_a_controller_of_another_cluster_leads_nobody() -> None:
 
 async def write_what_is_unknown(metadata_log: MetadataLog, record: Any) -> None:
     """Past the image, as a newer software would."""
-    metadata_log.node.append([record])
+    metadata_log.node.append(prepare([record]))
 
 
 @pytest.mark.parametrize("seconds_down", [0, 30])

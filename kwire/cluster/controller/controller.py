@@ -7,10 +7,10 @@ an answer waits for MetadataLog.committed, and brokers see committed images only
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from kwire.chunks import turn
+from kwire.chunks import Pieces, in_turns, turn
 from kwire.cluster.client_quotas import QuotaEntity, entity_text
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
@@ -25,16 +25,23 @@ from kwire.cluster.controller.topics import (
     plan_partitions,
     plan_removal,
     plan_topic,
+    reads_alike,
 )
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.features import KRAFT_VERSION
 from kwire.cluster.image import ConfigResource, MetadataImage, TopicImage
 from kwire.cluster.metadata_log import MetadataLog, Written
+from kwire.cluster.prepared_records import PreparedRecords, prepare_in_pieces
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Chance
 
 WISHES_AT_ONCE = 64
 """Wishes of one request that are planned before others have their turn."""
+
+R = TypeVar("R")
+
+Plan = tuple[Sequence[Any] | PreparedRecords, Any]
+"""The records that a wish leads to, and what the client is told."""
 
 Count = Callable[[int], None]
 """Told how many partitions a change makes or removes before it is made; raises KafkaError when that is too much now."""
@@ -78,10 +85,12 @@ class Controller:
     ) -> list[CreatedTopic | KafkaError]:
         """Make topics; one that cannot be made leaves the others alone."""
 
-        def plan(wish: NewTopic) -> tuple[list[Any], CreatedTopic]:
-            records, created = plan_topic(
-                self.image, wish, topic_id=self._chance.uuid(), defaults=self._defaults, chance=self._chance
-            )
+        async def plan(wish: NewTopic) -> tuple[PreparedRecords, CreatedTopic]:
+            def steps(image: MetadataImage) -> Pieces[tuple[list[Any], CreatedTopic]]:
+                topic_id = self._chance.uuid()
+                return plan_topic(image, wish, topic_id=topic_id, defaults=self._defaults, chance=self._chance)
+
+            records, created = await self._prepared(wish.name, steps)
             count(created.num_partitions)
             return records, created
 
@@ -89,10 +98,6 @@ class Controller:
             check_total(wishes, defaults=self._defaults)
         except KafkaError as error:
             return [error for _ in wishes]
-        while any(wish.name in self._log.image.topics and wish.name not in self.image.topics for wish in wishes):
-            # The logs of the old topic must be out of the way before the new one is known: after a crash in between
-            # nothing but a file that may be lost would tell the one's records from the other's.
-            await self._log.committed(self._log.written)
         return await self._each(wishes, plan, validate_only=validate_only)
 
     async def create_partitions(
@@ -104,8 +109,13 @@ class Controller:
     ) -> list[None | KafkaError]:
         """Grow topics: (name, new count, replicas of each new partition or None)."""
 
-        def plan(wish: tuple[str, int, Sequence[Sequence[int]] | None]) -> tuple[list[Any], None]:
-            records = list(plan_partitions(self.image, *wish, chance=self._chance))
+        async def plan(wish: tuple[str, int, Sequence[Sequence[int]] | None]) -> tuple[PreparedRecords, None]:
+            name, _, _ = wish
+
+            def steps(image: MetadataImage) -> Pieces[tuple[list[Any], None]]:
+                return (yield from plan_partitions(image, *wish, chance=self._chance)), None
+
+            records, _ = await self._prepared(name, steps)
             count(len(records))
             return records, None
 
@@ -215,10 +225,27 @@ class Controller:
             )
         )
 
+    async def _prepared(
+        self, name: str, steps: Callable[[MetadataImage], Pieces[tuple[list[Any], R]]]
+    ) -> tuple[PreparedRecords, R]:
+        """The records that are planned for a topic, and what comes with them; planned anew if, meanwhile, what the plan
+        rests on has changed: then nothing that holds the event loop is left to do.
+        """
+        while True:
+            while name in self._log.image.topics and name not in self.image.topics:
+                # The logs of the old topic must be out of the way before the new one is known: after a crash in between
+                # nothing but a file that may be lost would tell the one's records from the other's.
+                await self._log.committed(self._log.written)
+            image = self.image
+            records, result = await in_turns(steps(image))
+            prepared = await in_turns(prepare_in_pieces(records, image.features))
+            if reads_alike(image, self.image, name):
+                return prepared, result
+
     async def _each(
         self,
         wishes: Sequence[Any],
-        plan: Callable[[Any], tuple[list[Any], Any]],
+        plan: Callable[[Any], Plan | Awaitable[Plan]],
         *,
         validate_only: bool,
         takes_long: Callable[[Any], bool] = _is_short,
@@ -237,7 +264,8 @@ class Controller:
             elif number % WISHES_AT_ONCE == 0:
                 await asyncio.sleep(0)
             try:
-                records, result = plan(wish)
+                planned = plan(wish)
+                records, result = await planned if isinstance(planned, Awaitable) else planned
                 if records and not validate_only:
                     self._log.append(records)
             except KafkaError as error:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from kwire.chunks import CHUNK, Pieces, mapped
 from kwire.cluster.config_keys import ConfigError, ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.controller.view import usable_brokers
@@ -58,8 +59,8 @@ class TopicDefaults:
 
 def plan_topic(
     image: MetadataImage, wish: NewTopic, *, topic_id: UUID, defaults: TopicDefaults, chance: Chance
-) -> tuple[list[Any], CreatedTopic]:
-    """The records of a new topic, and what the client is told."""
+) -> Pieces[tuple[list[Any], CreatedTopic]]:
+    """The records of a new topic, and what the client is told; many partitions in pieces."""
     if wish.name == METADATA_TOPIC:
         # Its directory would be that of the metadata log itself.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
@@ -68,13 +69,13 @@ def plan_topic(
     if wish.name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wish.name}' already exists.")
     configs = _checked_configs(wish, defaults.settings)
-    replicas = _assigned(image, wish) if wish.assignments else _placed(image, wish, defaults, chance)
+    replicas = yield from _assigned(image, wish) if wish.assignments else _placed(image, wish, defaults, chance)
     records: list[Any] = [TopicRecord(name=wish.name, topic_id=topic_id)]
     records += [
         ConfigRecord(resource_type=ConfigResourceType.TOPIC, resource_name=wish.name, name=name, value=value)
         for name, value in configs.items()
     ]
-    records += [_partition_record(image, topic_id, index, brokers) for index, brokers in enumerate(replicas)]
+    records += yield from _partition_records(image, topic_id, 0, replicas)
     created = CreatedTopic(
         name=wish.name, topic_id=topic_id, num_partitions=len(replicas), replication_factor=len(replicas[0])
     )
@@ -98,8 +99,8 @@ def plan_partitions(
     assignments: Sequence[Sequence[int]] | None,
     *,
     chance: Chance,
-) -> list[Any]:
-    """The records that grow a topic to `count` partitions."""
+) -> Pieces[list[Any]]:
+    """The records that grow a topic to `count` partitions; many in pieces."""
     topic = image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -122,10 +123,20 @@ def plan_partitions(
     replication_factor = len(topic.partitions[0].replicas)
     if assignments is None:
         brokers = usable_brokers(image)
-        placed = place(brokers, partitions=additional, replication_factor=replication_factor, chance=chance)
+        placed = yield from place(brokers, partitions=additional, replication_factor=replication_factor, chance=chance)
     else:
-        placed = [_checked_assignment(image, brokers, replication_factor) for brokers in assignments]
-    return [_partition_record(image, topic.topic_id, present + index, brokers) for index, brokers in enumerate(placed)]
+        placed = yield from mapped(assignments, lambda brokers: _checked_assignment(image, brokers, replication_factor))
+    return (yield from _partition_records(image, topic.topic_id, present, placed))
+
+
+def reads_alike(before: MetadataImage, now: MetadataImage, name: str) -> bool:
+    """Whether what was planned for a topic of this name on an earlier image holds on the newest one."""
+    return (
+        before.brokers is now.brokers
+        and before.features is now.features
+        and before.topics.get(name) is now.topics.get(name)
+        and _alike(before, name) == _alike(now, name)
+    )
 
 
 def plan_removal(image: MetadataImage, topic: TopicImage) -> list[Any]:
@@ -138,8 +149,13 @@ def plan_removal(image: MetadataImage, topic: TopicImage) -> list[Any]:
     return [*records, RemoveTopicRecord(topic_id=topic.topic_id)]
 
 
+def _alike(image: MetadataImage, name: str) -> tuple[str, ...]:
+    """Topics whose metrics would be called as those of a topic of this name."""
+    return image.topics_by_collision_key.get(collision_key(name), ()) if may_collide(name) else ()
+
+
 def _check_collision(image: MetadataImage, name: str) -> None:
-    for other in image.topics_by_collision_key.get(collision_key(name), ()) if may_collide(name) else ():
+    for other in _alike(image, name):
         if other != name:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
@@ -156,7 +172,7 @@ def _checked_configs(wish: NewTopic, settings: Mapping[str, Any]) -> dict[str, s
     return configs
 
 
-def _placed(image: MetadataImage, wish: NewTopic, defaults: TopicDefaults, chance: Chance) -> list[list[int]]:
+def _placed(image: MetadataImage, wish: NewTopic, defaults: TopicDefaults, chance: Chance) -> Pieces[list[list[int]]]:
     if wish.replication_factor < -1 or wish.replication_factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -168,7 +184,9 @@ def _placed(image: MetadataImage, wish: NewTopic, defaults: TopicDefaults, chanc
     factor = defaults.replication_factor if wish.replication_factor == -1 else wish.replication_factor
     _check_size(partitions)
     try:
-        return place(usable_brokers(image), partitions=partitions, replication_factor=factor, chance=chance)
+        return (
+            yield from place(usable_brokers(image), partitions=partitions, replication_factor=factor, chance=chance)
+        )
     except KafkaError as error:
         raise KafkaError(error.code, f"Unable to replicate the partition {factor} time(s): {error.message}") from error
 
@@ -182,7 +200,7 @@ def _check_size(partitions: int) -> None:
         )
 
 
-def _assigned(image: MetadataImage, wish: NewTopic) -> list[list[int]]:
+def _assigned(image: MetadataImage, wish: NewTopic) -> Pieces[list[list[int]]]:
     for value, what in ((wish.replication_factor, "replication factor"), (wish.num_partitions, "numPartitions")):
         if value != -1:
             raise KafkaError(
@@ -199,6 +217,8 @@ def _assigned(image: MetadataImage, wish: NewTopic) -> list[list[int]]:
             )
         replicas[index] = _checked_assignment(image, brokers, factor)
         factor = len(brokers)
+        if len(replicas) % CHUNK == 0:
+            yield
     if sorted(replicas) != list(range(len(replicas))):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
@@ -226,28 +246,33 @@ def _checked_assignment(image: MetadataImage, brokers: Sequence[int], factor: in
     return list(brokers)
 
 
-def _active_brokers(image: MetadataImage) -> list[int]:
-    return [
+def _partition_records(
+    image: MetadataImage, topic_id: UUID, first: int, replicas: Sequence[Sequence[int]]
+) -> Pieces[list[PartitionRecord]]:
+    """The records of new partitions from the number `first` on, by the brokers that hold each."""
+    active = {
         broker.broker_id for broker in image.brokers.values() if not broker.fenced and not broker.in_controlled_shutdown
-    ]
+    }
+    directories = {broker.broker_id: default_directory(broker.directories) for broker in image.brokers.values()}
 
-
-def _partition_record(image: MetadataImage, topic_id: UUID, index: int, replicas: Sequence[int]) -> PartitionRecord:
-    active = set(_active_brokers(image))
-    isr = [broker for broker in replicas if broker in active]
-    if not isr:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "All brokers specified in the manual partition assignment for "
-            f"partition {index} are fenced or in controlled shutdown.",
+    def record(numbered: tuple[int, Sequence[int]]) -> PartitionRecord:
+        index, brokers = numbered
+        isr = [broker for broker in brokers if broker in active]
+        if not isr:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "All brokers specified in the manual partition assignment for "
+                f"partition {index} are fenced or in controlled shutdown.",
+            )
+        return PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=list(brokers),
+            isr=isr,
+            leader=isr[0],
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[directories[broker] for broker in brokers],
         )
-    return PartitionRecord(
-        partition_id=index,
-        topic_id=topic_id,
-        replicas=list(replicas),
-        isr=isr,
-        leader=isr[0],
-        leader_epoch=0,
-        partition_epoch=0,
-        directories=[default_directory(image.brokers[broker].directories) for broker in replicas],
-    )
+
+    return (yield from mapped(enumerate(replicas, first), record))

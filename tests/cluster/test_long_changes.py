@@ -1,0 +1,159 @@
+"""Changes of thousands of records: planned, written and replayed in steps, as one operation each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+import pytest
+
+from kwire.cluster.controller.controller import Controller
+from kwire.cluster.controller.topics import CreatedTopic, NewTopic
+from kwire.cluster.metadata_log import MetadataLog
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.metadata_records import BrokerRegistrationChangeRecord
+from tests.cluster.world import NODE, controller_of, metadata_log, registered
+from tests.support.compiled import IS_COMPILED
+from tests.support.loop_steps import LoopSteps
+from tests.support.metadata import lead, register_broker
+
+T = TypeVar("T")
+PARTITIONS = 4000
+"""As many as make a difference of ten times."""
+LINES_MAX = 10 * PARTITIONS
+"""Of one step: 5 ms, about. A partition takes some 100 lines in all, so that what is not done in steps takes ten times
+as many."""
+
+needs_lines = pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines")
+
+
+def wish(name: str, partitions: int) -> NewTopic:
+    return NewTopic(name=name, num_partitions=partitions, replication_factor=1, configs={})
+
+
+async def created(controller: Controller, name: str, partitions: int) -> CreatedTopic | KafkaError:
+    (outcome,) = await controller.create_topics([wish(name, partitions)], validate_only=False)
+    return outcome
+
+
+async def counted(work: Awaitable[T]) -> T:
+    """Return what comes of it, done in steps that are all short."""
+    steps = LoopSteps(LINES_MAX)
+    steps.begin()
+    try:
+        await asyncio.sleep(0)  # what runs until here has begun before lines were counted
+        return await asyncio.ensure_future(work)
+    finally:
+        steps.end()
+        assert steps.longest < LINES_MAX, (steps.longest, steps.culprits)
+
+
+@needs_lines
+def test_the_largest_topic_is_planned_and_written_in_steps(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            outcome = await counted(created(controller, "t", PARTITIONS // 2))
+            assert isinstance(outcome, CreatedTopic)
+            assert await counted(controller.create_partitions([("t", PARTITIONS, None)], validate_only=False)) == [None]
+            partitions = log.image.topics["t"].partitions
+            assert [(each.leader, each.isr) for each in partitions] == [(NODE, (NODE,))] * PARTITIONS
+
+    asyncio.run(main())
+
+
+@needs_lines
+def test_assignments_are_looked_at_in_steps(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            assigned = NewTopic(name="t", assignments=[(index, [NODE]) for index in range(PARTITIONS)], configs={})
+            (outcome,) = await counted(controller.create_topics([assigned], validate_only=False))
+            assert isinstance(outcome, CreatedTopic)
+            assert len(log.image.topics["t"].partitions) == PARTITIONS
+
+    asyncio.run(main())
+
+
+@needs_lines
+def test_a_long_log_is_replayed_in_steps_before_its_node_leads(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            for name in "ab":
+                await created(controller, name, PARTITIONS // 2)
+            for number in range(1000):
+                log.append([BrokerRegistrationChangeRecord(broker_id=NODE, fenced=1 - 2 * (number % 2))])
+            await log.committed(log.written)
+            before = log.image
+        async with metadata_log(tmp_path, lead=False) as log:
+            told: list[bool] = []
+            log.watch(lambda _, new: told.append(log.is_active))
+            await counted(lead(log))
+            assert (log.image.topics, log.image.brokers) == (before.topics, before.brokers)
+            assert told[0] is False, "nothing was replayed once the node led"
+            outcome = await created(controller_of(log), "c", 1)
+            assert isinstance(outcome, CreatedTopic)
+
+    asyncio.run(main())
+
+
+async def begin(log: MetadataLog, controller: Controller) -> asyncio.Future[CreatedTopic | KafkaError]:
+    """Return the creation of a large topic that is on its way."""
+    creating = asyncio.ensure_future(created(controller, "large", 1000))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not creating.done()
+    assert "large" not in log.newest_image.topics
+    return creating
+
+
+def test_of_two_topics_with_one_name_the_first_that_is_written_counts(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            creating = await begin(log, controller)
+            assert isinstance(await created(controller, "large", 1), CreatedTopic)
+            refusal = await creating
+            assert isinstance(refusal, KafkaError)
+            assert refusal.code is ErrorCode.TOPIC_ALREADY_EXISTS
+            assert len(log.image.topics["large"].partitions) == 1
+
+    asyncio.run(main())
+
+
+def test_a_plan_that_rests_on_a_broker_which_is_fenced_meanwhile_is_made_anew(tmp_path: Path) -> None:
+    other = NODE + 1
+
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            await register_broker(
+                log, broker_id=other, endpoint=("PLAINTEXT", "localhost", 9094), directories=[UUID(int=78)]
+            )
+            creating = await begin(log, controller)
+            epoch = log.newest_image.brokers[NODE].broker_epoch
+            log.append([BrokerRegistrationChangeRecord(broker_id=NODE, broker_epoch=epoch, fenced=1)])
+            assert isinstance(await creating, CreatedTopic)
+            leaders = {each.leader for each in log.image.topics["large"].partitions}
+            assert leaders == {other}, "no partition is led by the broker that is fenced"
+
+    asyncio.run(main())
+
+
+def test_a_plan_is_not_made_anew_for_what_it_does_not_rest_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            creating = await begin(log, controller)
+            turns = 0
+            while not creating.done():
+                assert isinstance(await created(controller, f"small-{turns}", 1), CreatedTopic)
+                turns += 1
+                assert turns < 1000
+            assert isinstance(await creating, CreatedTopic)
+
+    asyncio.run(main())
