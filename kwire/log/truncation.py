@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kwire.log.checkpoints import PARTITION_METADATA_FILE
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from kwire.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
+
+
+STEPS_AT_ONCE = 4
+"""Steps of settling that a new leader does at once: some milliseconds."""
 
 
 class UnsettledCut:
@@ -56,10 +61,14 @@ class UnsettledCut:
 
 
 def settle_or_wait(log: PartitionLog) -> None:
-    """Settle the log; what fails is logged, and it takes no appends of clients until a later flush has settled it."""
-    if log.failure is None:
+    """Settle the log if few steps are left; else, and where it fails, it takes no appends of clients until a flush has.
+
+    What fails is logged.
+    """
+    if log.failure is None and log.unsettled is not None:
         with suppress(KafkaError, DiskFailure, CorruptLogError):
-            log.settle()
+            if sum(1 for _ in islice(log.settle_in_steps(), STEPS_AT_ONCE)) < STEPS_AT_ONCE:
+                log.settle()
 
 
 def cut_to(log: PartitionLog, offset: int) -> UnsettledCut:

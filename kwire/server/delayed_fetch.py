@@ -146,7 +146,7 @@ class DelayedFetch:
                 yield asyncio.ensure_future(fetch.warm(self._is_wanted))
             fetch.refresh()
             answers = (yield from self._read_large()) if fetch.is_large else fetch.read()
-            if not fetch.has_to_wait:
+            if not fetch.has_to_wait or (self._is_over and fetch.size):
                 return answers
             yield from fetch.unready.get_ready()
 

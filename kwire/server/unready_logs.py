@@ -11,17 +11,33 @@ from kwire.log.disk import DiskFailure
 from kwire.log.not_ready import ready_in_steps
 from kwire.protocol.error_codes import KafkaError
 
+UNREADY_AT_ONCE = 4
+"""Logs that may be found not ready in one step of a fetch: each does a step of its own then, some milliseconds."""
+READY_AT_ONCE = 16
+"""Logs that are made ready before a fetch reads again: it may have enough then, and the others are left to the next."""
+
 
 class UnreadyLogs:
     """What one reading of a fetch has to repeat until it succeeds; the fetch then reads again."""
 
-    __slots__ = ("_asks",)
+    __slots__ = ("_asks", "_begun_with")
 
     def __init__(self) -> None:
         self._asks: list[tuple[Partition, Callable[[], object]]] = []
+        self._begun_with = 0
+        """How many there were when the step began."""
 
     def __bool__(self) -> bool:
         return bool(self._asks)
+
+    def begin_step(self) -> None:
+        """Begin the next step of the reading."""
+        self._begun_with = len(self._asks)
+
+    @property
+    def is_much(self) -> bool:
+        """Whether this step is to read no more logs, which may be not ready, too."""
+        return len(self._asks) - self._begun_with >= UNREADY_AT_ONCE
 
     def add_read(self, partition: Partition, offset: int, limit_offset: int) -> None:
         """Repeat reading the first batch from an offset on."""
@@ -32,8 +48,8 @@ class UnreadyLogs:
         self._asks.append((partition, lambda: partition.log.aborted_transactions(offset, end_offset)))
 
     def get_ready(self) -> Pieces[None]:
-        """Repeat a step at a time; a partition that is removed meanwhile is left alone."""
-        for partition, ask in self._asks:
+        """Repeat the first READY_AT_ONCE, a step at a time; a partition that is removed meanwhile is left alone."""
+        for partition, ask in self._asks[:READY_AT_ONCE]:
             yield
             for _ in ready_in_steps(partial(_ask, partition, ask)):
                 yield

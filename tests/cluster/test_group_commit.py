@@ -19,7 +19,8 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogManager
 from kwire.log.replay import BATCHES_AT_ONCE
-from kwire.protocol.error_codes import KafkaError
+from kwire.log.truncation import STEPS_AT_ONCE
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import topic_image
 from tests.log.faults import FaultyDisk, broken, full
@@ -312,6 +313,26 @@ def test_who_leads_has_settled_a_cut_before(tmp_path: Path) -> None:
         assert partition.log.producers.entries[7].last_sequence == 1
         again = partition.append(batch(b"x", producer_id=7, producer_epoch=0, sequence=1), 1)
         assert (again.is_duplicate, again.base_offset) == (True, 1)
+
+    play(scene, acts)
+
+
+def test_who_leads_with_much_to_settle_takes_appends_when_that_is_done(tmp_path: Path) -> None:
+    batches = (STEPS_AT_ONCE + 2) * BATCHES_AT_ONCE
+    scene = following(tmp_path, batches)
+    partition = scene.partition
+
+    async def acts() -> None:
+        partition.truncate_to_leaders_end(batches - 1)
+        partition.update(replace(partition.image, leader=1, leader_epoch=2), is_led=True)
+        again = batch(b"x", producer_id=7, producer_epoch=0, sequence=batches - 2)
+        with pytest.raises(KafkaError) as refused:
+            partition.append(again, 1)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR, "the client asks again"
+        while partition.log.unsettled is not None:
+            await asyncio.sleep(0)
+        assert partition.append(again, 1).is_duplicate
+        assert not partition.append(batch(b"x", producer_id=7, producer_epoch=0, sequence=batches - 1), 1).is_duplicate
 
     play(scene, acts)
 

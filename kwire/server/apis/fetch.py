@@ -146,8 +146,8 @@ class Fetch:
 
     @property
     def has_to_wait(self) -> bool:
-        """Whether something must be done before all can be read."""
-        return bool(self.unready or self.cold)
+        """Whether something must be done before there is enough to answer with."""
+        return bool(self.cold) or (bool(self.unready) and not (self._size and self.need_not_wait))
 
     @property
     def watching_session(self) -> FetchSession | None:
@@ -220,6 +220,7 @@ class Fetch:
     def _read_some(self, partitions: list[Asked], remaining: int, answers: list[tuple[Key, FetchPartitionData]]) -> int:
         """Read the next partitions within `remaining` bytes, and return how many are left."""
         self._budget = VerifyBudget(cold=self.cold)
+        self.unready.begin_step()
         follows_in_session = self.replica_id >= 0 and self._plan.session is not None
         for key, asked in partitions:
             if follows_in_session and self._has_nothing_new(key, asked):
@@ -375,7 +376,7 @@ class Fetch:
         if self.replica_id >= 0:
             self._read_as_follower(key, partition, asked, remaining, data)
             return data
-        if self._sends_closer(partition, asked, data):
+        if self._sends_closer(partition, asked, data) or self.unready.is_much:
             return data
         is_committed = self._request.isolation_level == READ_COMMITTED
         limit = last_stable_offset if is_committed else partition.high_watermark
@@ -409,7 +410,7 @@ class Fetch:
             self._note_follower(key, partition, asked)
             data.high_watermark = partition.high_watermark
         quota = self._context.services.leader_quota
-        if quota.holds(partition, self.replica_id):
+        if quota.holds(partition, self.replica_id) or self.unready.is_much:
             return
         max_bytes = max(min(asked.partition_max_bytes, remaining), 0)
         records = b""
