@@ -382,12 +382,7 @@ def decode_batch(buffer: Buffer, position: int = 0, bytes_max: int = DECOMPRESSE
     header = parse_header(buffer, position)
     if position + header.size_in_bytes > len(buffer):
         raise InvalidRecordsError("the buffer ends inside a batch")
-    return decode_records(header, batch_body(buffer, position, header, bytes_max))
-
-
-def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
-    """The records in a plain body; raises InvalidRecordsError unless they fill it exactly."""
-    return list(iterate_records(header, body))
+    return list(iterate_records(header, batch_body(buffer, position, header, bytes_max)))
 
 
 def iterate_records(header: BatchHeader, body: bytes) -> Iterator[Record]:
@@ -415,7 +410,7 @@ def iterate_records(header: BatchHeader, body: bytes) -> Iterator[Record]:
 def decode_all(buffer: Buffer, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
     """The records of every whole batch in the buffer."""
     for position, header in iterate_headers(buffer):
-        yield from decode_records(header, batch_body(buffer, position, header, bytes_max))
+        yield from iterate_records(header, batch_body(buffer, position, header, bytes_max))
 
 
 def append_varint(output: bytearray, value: int) -> None:

@@ -26,8 +26,8 @@ from kwire.protocol.records import (
     Record,
     assemble_batch,
     batch_body,
-    decode_records,
     encode_record,
+    iterate_records,
 )
 
 INT64_MAX: Final = 2**63 - 1
@@ -77,7 +77,7 @@ class BatchFilter:
         return header.is_control and header.producer_epoch == last.producer_epoch
 
     def _kept_control(self, batch: memoryview, header: BatchHeader) -> bytes | bytearray | memoryview | None:
-        records = decode_records(header, batch_body(batch, 0, header))
+        records = list(iterate_records(header, batch_body(batch, 0, header)))
         is_done = self._transactions.marker_is_done(header, records)
         if not records or (is_done and header.has_delete_horizon and header.base_timestamp <= self._now_ms):
             return None
@@ -105,7 +105,7 @@ class BatchFilter:
             return None
         self._outcome.records_written += len(chosen)
         if not header.has_delete_horizon and not records.tombstones.isdisjoint(chosen):
-            every = decode_records(header, body)
+            every = list(iterate_records(header, body))
             return _with_horizon(header, [every[index] for index in chosen], self._new_horizon_ms)
         if len(chosen) == header.record_count:
             return batch

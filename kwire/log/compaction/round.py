@@ -24,7 +24,7 @@ from kwire.log.disk import Disk
 from kwire.log.files import CLEANED_SUFFIX
 from kwire.log.record_keys import keyed_records
 from kwire.log.transaction_index import AbortedTransaction
-from kwire.protocol.records import BatchHeader, batch_body, decode_records
+from kwire.protocol.records import BatchHeader, batch_body, iterate_records
 
 
 def run_round(disk: Disk, plan: RoundPlan) -> Iterator[Report]:
@@ -72,7 +72,7 @@ def _index_batch(
     header: BatchHeader, batch: memoryview, start: int, offset_map: OffsetMap, transactions: CleanedTransactions
 ) -> None:
     if header.is_control:
-        transactions.marker_is_done(header, decode_records(header, batch_body(batch, 0, header)))
+        transactions.marker_is_done(header, list(iterate_records(header, batch_body(batch, 0, header))))
         return
     if transactions.is_aborted(header) or header.last_offset < start or not header.record_count:
         return

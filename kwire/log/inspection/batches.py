@@ -18,7 +18,7 @@ from kwire.protocol.records import (
     InvalidRecordsError,
     Record,
     batch_body,
-    decode_records,
+    iterate_records,
     parse_header,
 )
 
@@ -102,7 +102,7 @@ def records_of(file: InputFile, batch: StoredBatch) -> Iterator[Record]:
     for start, end, records in _frames(body):
         part = BatchHeader(*header.values())
         part.record_count = records
-        yield from decode_records(part, body[start:end])
+        yield from iterate_records(part, body[start:end])
         count += records
     if count != header.record_count:
         raise InvalidRecordsError(f"the batch declares {header.record_count} records and holds {count}")
