@@ -24,13 +24,13 @@ class SettleJob:
     """Sync of a log directory in which partitions were renamed."""
 
     def __init__(
-        self, manager: LogManager, disk: Disk, directory: LogDirectory, unsettled: set[TopicPartition]
+        self, manager: LogManager, disk: Disk, directory: LogDirectory, unsettled: dict[TopicPartition, int]
     ) -> None:
         self._manager = manager
         self._disk = disk
         self._directory = directory
         self._unsettled = unsettled
-        self._covered = set(unsettled)
+        self._covered = dict(unsettled)
         self._failure: DiskFailure | None = None
         with suppress(DiskFailure):  # the directory is offline, and says why
             manager.forget_cleaned(directory)
@@ -47,7 +47,9 @@ class SettleJob:
 
     def finish(self) -> None:
         """Note what is durable; a directory whose disk has failed goes offline."""
-        self._unsettled -= self._covered
+        for key, number in self._covered.items():
+            if self._unsettled.get(key) == number:  # else its name was used again, and renamed after the sync
+                del self._unsettled[key]
         if self._failure is not None:
             self._manager.take_offline(self._directory, self._failure)
 
@@ -58,8 +60,9 @@ class Deletions:
     def __init__(self, manager: LogManager, disk: Disk) -> None:
         self._manager = manager
         self._disk = disk
-        self._unsettled: dict[str, set[TopicPartition]] = {}
-        """By log directory."""
+        self._unsettled: dict[str, dict[TopicPartition, int]] = {}
+        """By log directory, the number of the last rename of each partition."""
+        self._renames = 0
 
     @property
     def is_any_unsettled(self) -> bool:
@@ -84,7 +87,8 @@ class Deletions:
 
     def renamed(self, directory: LogDirectory, key: TopicPartition) -> None:
         """Note that the directory of a partition was renamed, and is yet to be settled."""
-        self._unsettled.setdefault(directory.path, set()).add(key)
+        self._renames += 1
+        self._unsettled.setdefault(directory.path, {})[key] = self._renames
 
     def settling(self) -> Iterator[Job]:
         """Return the jobs that make the renames durable, whose run() a worker may call: one for each log directory."""
