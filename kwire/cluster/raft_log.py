@@ -111,7 +111,7 @@ class RaftLog:
     def close(self) -> None:
         if self._part is not None:
             self._part[1].close()
-        with suppress(DiskFullError):  # the next start reads more
+        with suppress(DiskFullError, KafkaError):  # the next start reads more
             self._log.close(clean=not self.is_offline)
 
     # --- as the quorum sees it

@@ -19,6 +19,7 @@ from kwire.log.errors import LogClosedError
 from kwire.log.flushing import FlushJob
 from kwire.log.jobs import Stage
 from kwire.log.progress import Progress
+from kwire.protocol.error_codes import KafkaError
 
 if TYPE_CHECKING:
     from kwire.log.log_directory import LogDirectory
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 def begin_flush(log: PartitionLog) -> FlushJob | None:
     """Complete the small files of a log that will not be written to; a flush job if anything is not durable.
 
-    Raises DiskFullError, DiskFailure.
+    Raises DiskFullError, DiskFailure; KafkaError if a cut cannot be settled.
     """
     log.segments.active.finish()
     log.take_snapshot()
@@ -56,7 +57,7 @@ class CloseJob:
         if closing.begins(directory, log):
             try:
                 self._flush = begin_flush(log)
-            except DiskFailure as failure:
+            except (DiskFailure, KafkaError) as failure:
                 closing.failed(directory, log, failure)
 
     def run(self) -> None:
@@ -214,10 +215,10 @@ class LogClosing:
             self._names.setdefault(directory.path, {})[parent] = None
         return True
 
-    def failed(self, directory: LogDirectory, log: PartitionLog, failure: DiskFailure) -> None:
-        """Note that a log could not be made durable. Unless the disk is full, its directory is offline and says why."""
+    def failed(self, directory: LogDirectory, log: PartitionLog, failure: DiskFailure | KafkaError) -> None:
+        """Note that a log could not be made durable. If its directory or the log is offline, that was logged before."""
         self.leave_unclean(directory, log, f"not flushed: {failure}")
-        if isinstance(failure, DiskFullError):
+        if log.failure is None:
             logger.error("%s-%s is not closed cleanly: %s", log.topic, log.partition, failure)
 
     def leave_unclean(self, directory: LogDirectory, log: PartitionLog, why: str) -> None:

@@ -468,7 +468,7 @@ class PartitionLog:
     def close(self, *, clean: bool) -> None:
         """Give files back; a clean close flushes first and leaves a producer snapshot, so that no scan is needed.
 
-        Raises DiskFullError if a full disk keeps it from being clean, DiskFailure; the files are given back anyway.
+        Raises DiskFullError or KafkaError if a full disk keeps it from being clean, DiskFailure; files are given back.
         """
         try:
             if clean and self.failure is None and (job := closing.begin_flush(self)) is not None:

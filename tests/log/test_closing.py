@@ -7,9 +7,10 @@ from kwire.log.errors import CorruptLogError, LogClosedError
 from kwire.log.jobs import run_here
 from kwire.log.log_manager import LogManager
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from tests.log.faults import FaultyDisk, broken
+from tests.log.faults import FaultyDisk, broken, full
 from tests.log.managed import CONFIG, config_of
 from tests.log.support import batch, surroundings, values
+from tests.log.test_producer_state import send
 
 COUNT = 4
 MARKER = ".kafka_cleanshutdown"
@@ -47,6 +48,10 @@ def changes_of_close(disk, manager):
     return [
         (what, path.removeprefix(root).lstrip("/")) for what, path in disk.operations if what in ("fsync", "replace")
     ]
+
+
+def damaged(what, path):
+    return CorruptLogError(f"{what} of odd bytes in {path}")
 
 
 def closing(manager):
@@ -107,6 +112,23 @@ def test_a_marker_that_cannot_be_synced_takes_the_log_directory_offline(disk, op
     disk.fail = lambda what, path: broken(what, path) if what == "replace" and path.endswith(MARKER) else None
     manager.close(clean=True)
     assert manager.directories[0].is_offline
+
+
+@pytest.mark.parametrize("flaw", [full, damaged])
+def test_a_cut_that_cannot_be_settled_keeps_no_other_log_from_its_close(disk, opened, tmp_path, flaw):
+    manager = filled(opened())
+    logs = list(manager.logs())
+    for sequence in range(3):
+        send(logs[1], sequence)
+    logs[1].cut_to(3)
+    disk.fail = lambda what, path: flaw(what, path) if what == "read" and "/t-1/" in path else None
+    manager.close(clean=True)
+    assert [log.recovery_point for log in logs] == [1, 0, 1, 1]
+    assert all(log.failure is not None for log in logs), "they are closed"
+    assert not manager.directories[0].is_offline
+    assert not (tmp_path / "d" / MARKER).exists()
+    disk.fail = lambda what, path: None
+    assert [values(log) for log in opened().logs()] == [[b"a"], [b"a", b"value", b"value"], [b"a"], [b"a"]]
 
 
 def test_a_log_that_is_closed_takes_no_more_records(opened):
