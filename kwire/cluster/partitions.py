@@ -332,7 +332,6 @@ class Partitions:
 
     def _open(self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool) -> Partition | None:
         """Begin to lead or follow a partition; None if its log stays closed."""
-        self.removals.finish(topic.name, index)
         image = topic.partitions[index]
         is_led = image.leader == self._broker_id
         may_begin_anew = self._is_directory_lost and not self._logs.any_offline
@@ -382,6 +381,7 @@ class Partitions:
                 self.on_closed(topic, index, True)
             return None  # until the next start
         try:
+            self.removals.finish(topic.name, index)
             if not (may_be_new or begins_anew) and self._logs.get(topic.name, index) is None:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it may be in a log directory that is not there")
             log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)

@@ -84,7 +84,8 @@ class CloseJob:
 class SyncNamesJob:
     """Syncs directories that hold names of logs, each once for all logs."""
 
-    def __init__(self, directory: LogDirectory, disk: Disk, paths: Iterable[str]) -> None:
+    def __init__(self, closing: LogClosing, directory: LogDirectory, disk: Disk, paths: Iterable[str]) -> None:
+        self._closing = closing
         self._directory = directory
         self._disk = disk
         self._paths = list(paths)
@@ -99,8 +100,10 @@ class SyncNamesJob:
             self._failure = failure
 
     def finish(self) -> None:
-        """Take the log directory offline if its disk has failed."""
-        if self._failure is not None:
+        """Take the log directory offline if its disk has failed; without a descriptor it gets no marker."""
+        if isinstance(self._failure, DiskFullError):
+            self._closing.names_not_durable(self._directory, self._failure)
+        elif self._failure is not None:
             self._directory.fail(self._failure)
 
 
@@ -225,6 +228,10 @@ class LogClosing:
         """Write no marker into this log directory."""
         self._unclean.setdefault(directory.path, f"{log.topic}-{log.partition} is {why}")
 
+    def names_not_durable(self, directory: LogDirectory, failure: DiskFullError) -> None:
+        """Write no marker into this log directory: a power cut may take new logs from it."""
+        self._unclean.setdefault(directory.path, f"names of its logs are not durable: {failure}")
+
     def one_more(self, directory: LogDirectory) -> None:
         """Count a log that is closed."""
         self._progress[directory.path].one_more()
@@ -233,7 +240,7 @@ class LogClosing:
         for directory in self._manager.directories:
             paths = self._names.get(directory.path)
             if paths and not directory.is_offline:
-                yield SyncNamesJob(directory, self._disk, paths)
+                yield SyncNamesJob(self, directory, self._disk, paths)
 
     def _checkpoints(self) -> Stage:
         for job in self._manager.begin_checkpoints(self._high_watermarks):

@@ -1,5 +1,7 @@
 """Clean close of all logs: what is synced, in which order, and what keeps a log directory from its marker."""
 
+from uuid import UUID
+
 import pytest
 
 from kwire.log.disk import RealDisk
@@ -104,6 +106,31 @@ def test_names_that_cannot_be_synced_take_the_log_directory_offline(disk, opened
     disk.fail = lambda what, path: broken(what, path) if (what, path) == ("fsync", root) else None
     manager.close(clean=True)
     assert manager.directories[0].is_offline
+    assert not (tmp_path / "d" / MARKER).exists()
+
+
+def test_names_without_a_descriptor_for_their_sync_leave_no_marker_and_take_nothing_offline(disk, opened, tmp_path):
+    manager = filled(opened())
+    root = manager.directories[0].path
+    disk.fail = lambda what, path: full(what, path) if (what, path) == ("fsync", root) else None
+    manager.close(clean=True)
+    assert not manager.directories[0].is_offline
+    assert not (tmp_path / "d" / MARKER).exists()
+
+
+@pytest.mark.parametrize("path_end", [".log", "partition.metadata", "/t-2"])
+def test_a_log_without_a_descriptor_for_its_sync_leaves_no_marker_and_takes_nothing_offline(
+    disk, opened, tmp_path, path_end
+):
+    manager = filled(opened())
+    logs = list(manager.logs())
+    logs[2].assign_topic_id(UUID(int=1))
+    disk.fail = lambda what, path: (
+        full(what, path) if what == "fsync" and "/t-2" in path and path.endswith(path_end) else None
+    )
+    manager.close(clean=True)
+    assert [log.recovery_point for log in logs] == [1, 1, 0, 1]
+    assert not manager.directories[0].is_offline
     assert not (tmp_path / "d" / MARKER).exists()
 
 

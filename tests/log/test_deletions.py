@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
+
 from kwire.log.config import LogConfig
-from tests.log.faults import FaultyDisk
+from kwire.log.disk import DiskFullError
+from tests.log.faults import FaultyDisk, full
 from tests.log.managed import managed
 from tests.log.support import surroundings
 
@@ -29,5 +32,25 @@ def test_a_sync_does_not_settle_a_rename_that_came_after_it(tmp_path):
     assert disk.operations == []
     deletions.settle_for("t", 0)
     assert disk.operations == [("fsync", str(tmp_path / "d0"))], "the name is used again after this"
+    assert not deletions.is_any_unsettled
+    manager.close(clean=False)
+
+
+def test_a_sync_that_finds_no_descriptor_settles_nothing_and_is_tried_again(tmp_path):
+    disk = FaultyDisk()
+    manager = managed(tmp_path, surroundings(disk))
+    deletions = manager.deletions
+    manager.get_or_create("t", 0, LogConfig(), UUID(int=1))
+    deletions.rename([("t", 0)])
+    disk.fail = lambda operation, path: full(operation, path) if operation == "fsync" else None
+    (job,) = deletions.settling()
+    job.run()
+    job.finish()
+    assert deletions.is_any_unsettled
+    with pytest.raises(DiskFullError):
+        deletions.settle_for("t", 0)
+    assert not manager.directories[0].is_offline
+    disk.fail = lambda operation, path: None
+    deletions.settle()
     assert not deletions.is_any_unsettled
     manager.close(clean=False)
