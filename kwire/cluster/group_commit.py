@@ -71,6 +71,10 @@ class GroupCommit:
                 try:
                     await self._settle(partition, log)
                     job = self._logs.begin_flush(log)
+                    if job is None:  # deleted: those who waited know
+                        return
+                    await self._workers.run(job.run)
+                    self._logs.finish_flush(log, job)
                 except (DiskFullError, KafkaError) as full:
                     if log.failure is not None:
                         raise
@@ -78,10 +82,6 @@ class GroupCommit:
                     if await self._is_closing_within(FULL_DISK_PAUSE_SECONDS):
                         return
                     continue
-                if job is None:  # deleted: those who waited know
-                    return
-                await self._workers.run(job.run)
-                self._logs.finish_flush(log, job)
                 partition.flushed()
         except (DiskFailure, KafkaError) as failure:
             # The log is offline, which is what those who wait are answered.

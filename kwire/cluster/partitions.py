@@ -63,8 +63,9 @@ class Partitions:
         """Those of the closed ones whose logs are damaged."""
         self._is_directory_lost = False
         """Whether a log that is nowhere may be in a directory that is not there, as none of the others has failed."""
-        self._unopened: dict[str, None] = {}
-        """Topics with new partitions that came too many at once; `open_more` opens them, `get` what is asked for."""
+        self._unopened: dict[str, int] = {}
+        """Topics with partitions that are too many to open at once, and the first index that was not tried; `open_more`
+        opens them, `get` what is asked for."""
         self.removals = Removals(logs)
         """Partitions that were deleted or moved away, until their logs are deleted."""
         self._outdated: dict[str, None] = {}
@@ -213,10 +214,11 @@ class Partitions:
         return self._broker_id in topic.partitions[log.partition].replicas
 
     def open_closed(self, image: MetadataImage) -> None:
-        """Try again to open the logs that a full disk or the like kept closed."""
+        """Try again to open the logs that a full disk or the like kept closed: some now, `open_more` goes on."""
         for name in {name for (name, _), may_be_tried in self._closed.items() if may_be_tried}:
-            if (topic := image.topics.get(name)) is not None:
-                self._follow(topic, image)
+            if name in image.topics:
+                self._unopened.setdefault(name, 0)
+        self.open_more()
         self._tell_unfinished()
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
@@ -264,13 +266,13 @@ class Partitions:
                 partition.standings_changed()
 
     def open_more(self) -> bool:
-        """Open some of the new partitions that are not open yet; whether there are others left."""
+        """Try to open some of the partitions that are not open yet; return True if there are others left."""
         room = OPENED_IN_TURN
         while self._unopened and room > 0:
-            name = next(iter(self._unopened))
+            name, first = next(iter(self._unopened.items()))
             del self._unopened[name]
             if (topic := self._image.topics.get(name)) is not None:
-                room -= self._follow(topic, self._image, room=room)
+                room -= self._open_from(first, topic, self._image, room=room)
         return bool(self._unopened)
 
     def config_of(self, topic: str, image: MetadataImage) -> LogConfig:
@@ -284,13 +286,12 @@ class Partitions:
     def _follow(
         self, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True, room: int = _NO_LIMIT
     ) -> int:
-        """Take a topic's image over, and open at most `room` new partitions of it; how many were opened."""
-        opened = 0
+        """Take a topic's image over, and try to open at most `room` new partitions of it; how many were tried."""
         if topic.name in self._outdated:
             self._configure(topic.name)
         partitions = self._by_topic.setdefault(topic.name, {})
-        config: LogConfig | None = None
         moved: dict[int, Partition] = {}
+        first = len(topic.partitions)
         for index, partition_image in enumerate(topic.partitions):
             present = partitions.get(index)
             if present is not None and present.image is partition_image:
@@ -300,22 +301,37 @@ class Partitions:
                     moved[index] = partitions.pop(index)
                 elif (topic.name, index) in self._closed:
                     self._drop_closed(topic.name, [index])
-                continue
-            if present is not None:
+            elif present is not None:
                 self._update(present, partition_image, is_led=partition_image.leader == self._broker_id)
-                continue
-            if opened >= room:
-                self._unopened[topic.name] = None
-                continue
-            config = config or self.config_of(topic.name, image)
-            if self._open(topic, index, config, may_be_new=may_be_new) is not None:
-                opened += 1
+            else:
+                first = min(first, index)
         self.removals.add(topic.name, moved)
-        return opened
+        return self._open_from(first, topic, image, may_be_new=may_be_new, room=room)
+
+    def _open_from(
+        self, first: int, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True, room: int
+    ) -> int:
+        """Try to open at most `room` partitions that are not open, from index `first` on; how many were tried.
+
+        Those that stay closed count: on a full disk all of a wide topic do.
+        """
+        self._unopened.pop(topic.name, None)
+        partitions = self._by_topic.setdefault(topic.name, {})
+        config: LogConfig | None = None
+        tried = 0
+        for index in range(first, len(topic.partitions)):
+            if index in partitions or self._broker_id not in topic.partitions[index].replicas:
+                continue
+            if tried >= room:
+                self._unopened[topic.name] = index
+                break
+            tried += 1
+            config = config or self.config_of(topic.name, image)
+            self._open(topic, index, config, may_be_new=may_be_new)
+        return tried
 
     def _open(self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool) -> Partition | None:
         """Begin to lead or follow a partition; None if its log stays closed."""
-        self.removals.finish(topic.name, index)
         image = topic.partitions[index]
         is_led = image.leader == self._broker_id
         may_begin_anew = self._is_directory_lost and not self._logs.any_offline
@@ -365,6 +381,7 @@ class Partitions:
                 self.on_closed(topic, index, True)
             return None  # until the next start
         try:
+            self.removals.finish(topic.name, index)
             if not (may_be_new or begins_anew) and self._logs.get(topic.name, index) is None:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it may be in a log directory that is not there")
             log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)

@@ -111,7 +111,7 @@ class RaftLog:
     def close(self) -> None:
         if self._part is not None:
             self._part[1].close()
-        with suppress(DiskFullError):  # the next start reads more
+        with suppress(DiskFullError, KafkaError):  # the next start reads more
             self._log.close(clean=not self.is_offline)
 
     # --- as the quorum sees it
@@ -411,10 +411,12 @@ class RaftLog:
     def _name_part(self, path: str, snapshot_id: OffsetAndEpoch) -> None:
         try:
             self._disk.rename(path, self._snapshot_path(snapshot_id))
+            self._disk.sync_directory(self._log.directory)
         except DiskFullError:
             self._disk.unlink(path)
+            if snapshot_id not in self._snapshots:
+                self._disk.unlink(self._snapshot_path(snapshot_id))
             raise
-        self._disk.sync_directory(self._log.directory)
         self._snapshots = sorted({*self._snapshots, snapshot_id})
 
     def _remove_before(self, snapshot_id: OffsetAndEpoch) -> None:

@@ -430,12 +430,12 @@ class RaftNode:
         self.flushing_to = self.log.end_offset
         try:
             job = self.log.begin_flush()
+            await self.workers.run(partial(self._make_durable, job))
+            self.log.finish_flush(job)
         except DiskFullError as full:  # epochs that have no space: all is as it was, and nobody is told of the records
             self._tell_of_no_space("confirms nothing", full)
             await asyncio.sleep(AWAY_SECONDS)
             return
-        await self.workers.run(partial(self._make_durable, job))
-        self.log.finish_flush(job)
         self.log.finish_noting()
         self.lacks_space = False
         if not self.is_away:

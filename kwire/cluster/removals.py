@@ -81,7 +81,10 @@ class Removals:
         return bool(self._waiting or self._unmarked)
 
     def finish(self, topic: str, index: int) -> None:
-        """Remove the log of this partition now and durably, if it waits for that: another one takes its name."""
+        """Remove the log of this partition now and durably, if it waits for that: another one takes its name.
+
+        Raises DiskFullError if that is not durable for want of a descriptor; the next call tries again.
+        """
         partitions = self._waiting.get(topic)
         if partitions is not None and index in partitions:
             partition = partitions.pop(index)

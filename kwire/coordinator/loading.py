@@ -11,6 +11,7 @@ from typing import Any
 
 from kwire.chunks import in_turns
 from kwire.coordinator.shard import Machine, Shard, ShardState
+from kwire.log.disk import DiskFullError
 from kwire.log.not_ready import ready_in_steps
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import UnknownRecordTypeError
@@ -25,6 +26,8 @@ SLICE_MS = 10.0
 """How long the loader keeps the loop before it lets others run."""
 RECORDS_BETWEEN_LOOKS = 64
 """Records replayed between two looks at the clock."""
+NO_DESCRIPTOR_PAUSE_SECONDS = 1.0
+"""Between two reads of a log whose file cannot be opened for want of a descriptor."""
 
 
 class Loader:
@@ -56,7 +59,14 @@ class Loader:
         partition = self._partition
         offset = partition.log.log_start_offset
         while offset < partition.log.log_end_offset:  # which may move to another directory meanwhile
-            data = await in_turns(ready_in_steps(partial(self._read, offset)))
+            try:
+                data = await in_turns(ready_in_steps(partial(self._read, offset)))
+            except DiskFullError as error:  # no descriptor is left
+                logger.warning("%r is loaded later: %s", partition.log, error)
+                await asyncio.sleep(NO_DESCRIPTOR_PAUSE_SECONDS)
+                if self._is_given_up():
+                    return self._records
+                continue
             if self._is_given_up():
                 return self._records
             assert data, f"nothing to read at {offset} of {partition.log!r}"

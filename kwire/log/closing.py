@@ -19,6 +19,7 @@ from kwire.log.errors import LogClosedError
 from kwire.log.flushing import FlushJob
 from kwire.log.jobs import Stage
 from kwire.log.progress import Progress
+from kwire.protocol.error_codes import KafkaError
 
 if TYPE_CHECKING:
     from kwire.log.log_directory import LogDirectory
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 def begin_flush(log: PartitionLog) -> FlushJob | None:
     """Complete the small files of a log that will not be written to; a flush job if anything is not durable.
 
-    Raises DiskFullError, DiskFailure.
+    Raises DiskFullError, DiskFailure; KafkaError if a cut cannot be settled.
     """
     log.segments.active.finish()
     log.take_snapshot()
@@ -56,7 +57,7 @@ class CloseJob:
         if closing.begins(directory, log):
             try:
                 self._flush = begin_flush(log)
-            except DiskFailure as failure:
+            except (DiskFailure, KafkaError) as failure:
                 closing.failed(directory, log, failure)
 
     def run(self) -> None:
@@ -83,7 +84,8 @@ class CloseJob:
 class SyncNamesJob:
     """Syncs directories that hold names of logs, each once for all logs."""
 
-    def __init__(self, directory: LogDirectory, disk: Disk, paths: Iterable[str]) -> None:
+    def __init__(self, closing: LogClosing, directory: LogDirectory, disk: Disk, paths: Iterable[str]) -> None:
+        self._closing = closing
         self._directory = directory
         self._disk = disk
         self._paths = list(paths)
@@ -98,8 +100,10 @@ class SyncNamesJob:
             self._failure = failure
 
     def finish(self) -> None:
-        """Take the log directory offline if its disk has failed."""
-        if self._failure is not None:
+        """Take the log directory offline if its disk has failed; without a descriptor it gets no marker."""
+        if isinstance(self._failure, DiskFullError):
+            self._closing.names_not_durable(self._directory, self._failure)
+        elif self._failure is not None:
             self._directory.fail(self._failure)
 
 
@@ -214,15 +218,19 @@ class LogClosing:
             self._names.setdefault(directory.path, {})[parent] = None
         return True
 
-    def failed(self, directory: LogDirectory, log: PartitionLog, failure: DiskFailure) -> None:
-        """Note that a log could not be made durable. Unless the disk is full, its directory is offline and says why."""
+    def failed(self, directory: LogDirectory, log: PartitionLog, failure: DiskFailure | KafkaError) -> None:
+        """Note that a log could not be made durable. If its directory or the log is offline, that was logged before."""
         self.leave_unclean(directory, log, f"not flushed: {failure}")
-        if isinstance(failure, DiskFullError):
+        if log.failure is None:
             logger.error("%s-%s is not closed cleanly: %s", log.topic, log.partition, failure)
 
     def leave_unclean(self, directory: LogDirectory, log: PartitionLog, why: str) -> None:
         """Write no marker into this log directory."""
         self._unclean.setdefault(directory.path, f"{log.topic}-{log.partition} is {why}")
+
+    def names_not_durable(self, directory: LogDirectory, failure: DiskFullError) -> None:
+        """Write no marker into this log directory: a power cut may take new logs from it."""
+        self._unclean.setdefault(directory.path, f"names of its logs are not durable: {failure}")
 
     def one_more(self, directory: LogDirectory) -> None:
         """Count a log that is closed."""
@@ -232,7 +240,7 @@ class LogClosing:
         for directory in self._manager.directories:
             paths = self._names.get(directory.path)
             if paths and not directory.is_offline:
-                yield SyncNamesJob(directory, self._disk, paths)
+                yield SyncNamesJob(self, directory, self._disk, paths)
 
     def _checkpoints(self) -> Stage:
         for job in self._manager.begin_checkpoints(self._high_watermarks):

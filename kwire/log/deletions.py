@@ -6,32 +6,34 @@ sets it aside. A new log of the same name waits until the rename is durable: `se
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kwire.log.checkpoints import TopicPartition
-from kwire.log.disk import Disk, DiskFailure
+from kwire.log.disk import Disk, DiskFailure, DiskFullError
 from kwire.log.files import PendingDeletion
-from kwire.log.jobs import Job
 
 if TYPE_CHECKING:
     from kwire.log.log_directory import LogDirectory
     from kwire.log.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
 
 
 class SettleJob:
     """Sync of a log directory in which partitions were renamed."""
 
     def __init__(
-        self, manager: LogManager, disk: Disk, directory: LogDirectory, unsettled: set[TopicPartition]
+        self, manager: LogManager, disk: Disk, directory: LogDirectory, unsettled: dict[TopicPartition, int]
     ) -> None:
         self._manager = manager
         self._disk = disk
         self._directory = directory
         self._unsettled = unsettled
-        self._covered = set(unsettled)
-        self._failure: DiskFailure | None = None
+        self._covered = dict(unsettled)
+        self.failure: DiskFailure | None = None
         with suppress(DiskFailure):  # the directory is offline, and says why
             manager.forget_cleaned(directory)
         self._is_due = not directory.is_offline  # a failed sync is never tried again
@@ -43,13 +45,21 @@ class SettleJob:
         try:
             self._disk.sync_directory(self._directory.path)
         except DiskFailure as failure:
-            self._failure = failure
+            self.failure = failure
 
     def finish(self) -> None:
-        """Note what is durable; a directory whose disk has failed goes offline."""
-        self._unsettled -= self._covered
-        if self._failure is not None:
-            self._manager.take_offline(self._directory, self._failure)
+        """Note what is durable; a directory whose disk has failed goes offline.
+
+        Without a descriptor nothing was synced: the renames stay unsettled, and a later job tries again.
+        """
+        if isinstance(self.failure, DiskFullError):
+            logger.warning("Deleted logs are not durably gone yet: %s", self.failure)
+            return
+        for key, number in self._covered.items():
+            if self._unsettled.get(key) == number:  # else its name was used again, and renamed after the sync
+                del self._unsettled[key]
+        if self.failure is not None:
+            self._manager.take_offline(self._directory, self.failure)
 
 
 class Deletions:
@@ -58,8 +68,9 @@ class Deletions:
     def __init__(self, manager: LogManager, disk: Disk) -> None:
         self._manager = manager
         self._disk = disk
-        self._unsettled: dict[str, set[TopicPartition]] = {}
-        """By log directory."""
+        self._unsettled: dict[str, dict[TopicPartition, int]] = {}
+        """By log directory, the number of the last rename of each partition."""
+        self._renames = 0
 
     @property
     def is_any_unsettled(self) -> bool:
@@ -84,9 +95,10 @@ class Deletions:
 
     def renamed(self, directory: LogDirectory, key: TopicPartition) -> None:
         """Note that the directory of a partition was renamed, and is yet to be settled."""
-        self._unsettled.setdefault(directory.path, set()).add(key)
+        self._renames += 1
+        self._unsettled.setdefault(directory.path, {})[key] = self._renames
 
-    def settling(self) -> Iterator[Job]:
+    def settling(self) -> Iterator[SettleJob]:
         """Return the jobs that make the renames durable, whose run() a worker may call: one for each log directory."""
         for directory in self._manager.directories:
             unsettled = self._unsettled.get(directory.path)
@@ -94,12 +106,17 @@ class Deletions:
                 yield SettleJob(self._manager, self._disk, directory, unsettled)
 
     def settle(self) -> None:
-        """Make the renames durable, here and now."""
+        """Make the renames durable, here and now. Raises DiskFullError if no descriptor is left."""
         for job in self.settling():
             job.run()
             job.finish()
+            if isinstance(job.failure, DiskFullError):
+                raise job.failure
 
     def settle_for(self, topic: str, partition: int) -> None:
-        """Make the renames durable, here and now, if the earlier log of this partition is one of them."""
+        """Make the renames durable, here and now, if the earlier log of this partition is one of them.
+
+        Raises DiskFullError if no descriptor is left: the name must not be used yet.
+        """
         if any((topic, partition) in unsettled for unsettled in self._unsettled.values()):
             self.settle()

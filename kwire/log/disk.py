@@ -18,13 +18,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import resource
 import stat
 from collections import OrderedDict
+from threading import get_ident
 from typing import Protocol
 
+from kwire.log import file_lock
+from kwire.log.file_lock import RealLock
 from kwire.log.page_cache import is_cached
 
 Data = bytes | bytearray | memoryview
@@ -35,6 +37,7 @@ PART_FILES_LEAST: int = 4
 """Open files of one part of a disk: a log has three for each segment."""
 PARTS_MAX: int = 64
 """Parts of a disk that are used at the same time, whatever the number of open files."""
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class DiskFailure(Exception):  # noqa: N818 a failure is what it is called everywhere
@@ -122,7 +125,7 @@ class Disk(Protocol):
         """The whole file; FileNotFoundError if there is none."""
 
     def replace(self, path: str, data: Data, *, sync: bool) -> None:
-        """Write a whole file atomically; with sync, durably."""
+        """Write a whole file atomically; with sync, durably. Without a descriptor for that, it may be the new one."""
 
     def rename(self, old: str, new: str) -> None:
         """Give a file or directory another name; a longer one may find no space in its directory."""
@@ -263,6 +266,8 @@ class RealDisk:
         self._open: OrderedDict[RealFile, None] = OrderedDict()
         self._parts_files = 0
         """Open files that parts may have."""
+        self._thread = 0
+        """The thread that opens files, and so the only one that may close them."""
 
     def part(self, count: int) -> RealDisk:
         part = RealDisk(max(PART_FILES_LEAST, self.open_files_max // 2 // count))
@@ -274,6 +279,7 @@ class RealDisk:
         self._parts_files -= part.open_files_max
         self._open.update(part._open)  # noqa: SLF001 the class is its own
         part._open = self._open  # noqa: SLF001
+        self._thread = part._thread = get_ident()  # noqa: SLF001
         part.open_files_max = self.open_files_max
         self._make_room(self._own_files_max + 1)
 
@@ -300,15 +306,23 @@ class RealDisk:
     def descriptor(self, path: str, flags: int) -> int:
         """Open a file, after room was made for its descriptor."""
         self._make_room(self._own_files_max)
+        self._thread = get_ident()
+        try:
+            return self._open_path(path, flags | os.O_NOFOLLOW)
+        except OSError as error:
+            raise _failure("open", path, error) from error
+
+    def _open_path(self, path: str, flags: int) -> int:
+        """Return a descriptor. If others took all of them, other files give theirs back, but not to a worker."""
         while True:
             try:
-                return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+                return os.open(path, flags | os.O_CLOEXEC, 0o600)
             except OSError as error:
                 open_files = len(self._open)
-                if error.errno in (errno.EMFILE, errno.ENFILE):
-                    self._make_room(open_files)  # somebody else has the rest, which says nothing about the device
+                if error.errno in _NO_DESCRIPTOR and get_ident() == self._thread:
+                    self._make_room(open_files)
                 if len(self._open) == open_files:
-                    raise _failure("open", path, error) from error
+                    raise
 
     def remember(self, file: RealFile) -> None:
         self._open[file] = None
@@ -366,17 +380,17 @@ class RealDisk:
 
     def read(self, path: str) -> bytes:
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=self._open_path) as file:
                 return file.read()
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise DiskFailure("read", path, error) from error
+            raise _failure("read", path, error) from error
 
     def replace(self, path: str, data: Data, *, sync: bool) -> None:
         temporary = f"{path}.tmp"
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            descriptor = self._open_path(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
             with open(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
@@ -424,7 +438,7 @@ class RealDisk:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise DiskFailure("delete", path, error) from error
+            raise _failure("delete", path, error) from error
 
     def sync_file(self, path: str) -> None:
         self._sync_path(path, os.O_RDONLY)
@@ -434,63 +448,21 @@ class RealDisk:
 
     def _sync_path(self, path: str, flags: int) -> None:
         try:
-            descriptor = os.open(path, flags | os.O_CLOEXEC)
+            descriptor = self._open_path(path, flags)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            raise DiskFailure("fsync", path, error) from error
+        except OSError as error:  # only without a descriptor was nothing tried: a failed fsync is final
+            raise (DiskFullError if error.errno in _NO_DESCRIPTOR else DiskFailure)("fsync", path, error) from error
 
     def lock(self, path: str) -> RealLock | None:
-        if _is_held_here(path):
-            return None
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            return file_lock.take(path)
         except OSError as error:
             raise _failure("open", path, error) from error
-        identity = (os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino)
-        mine = [descriptor]
-        held = _locks_of_this_process.setdefault(identity, mine)  # in one step: another thread may be here
-        if held is not mine:
-            # Closing any descriptor of a file ends the process's record locks on it: this one stays as long as they.
-            held.append(descriptor)
-            return None
-        try:
-            # Java's FileChannel.lock is a POSIX record lock: the same kind keeps kwire and Kafka off one directory.
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            RealLock(identity).release()
-            return None
-        return RealLock(identity)
-
-
-_locks_of_this_process: dict[tuple[int, int], list[int]] = {}
-"""Record locks do not exclude brokers within one process: this table does. File identity -> its open descriptors."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_locks_of_this_process.clear)  # a fork holds none of them
-
-
-class RealLock:
-    """A lock that ends with its descriptors."""
-
-    def __init__(self, identity: tuple[int, int]) -> None:
-        self._identity = identity
-
-    def release(self) -> None:
-        for descriptor in _locks_of_this_process.pop(self._identity, []):
-            os.close(descriptor)
-
-
-def _is_held_here(path: str) -> bool:
-    """Asked before the file is opened, so that each attempt does not keep a descriptor."""
-    try:
-        found = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return False
-    return (found.st_dev, found.st_ino) in _locks_of_this_process
 
 
 def _failure(operation: str, path: str, error: OSError) -> DiskFailure:
-    may_be_tried_again = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+    may_be_tried_again = error.errno in (errno.ENOSPC, errno.EDQUOT, *_NO_DESCRIPTOR)
     return (DiskFullError if may_be_tried_again else DiskFailure)(operation, path, error)

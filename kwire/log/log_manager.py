@@ -298,8 +298,6 @@ class LogManager:
         except (KafkaError, DiskFailure) as error:  # no space for a new segment, or damage: the others go on
             logger.warning("Retention leaves %s-%s as it is: %s", log.topic, log.partition, error)
             return False
-        for pending in removed:
-            self.remove_later(pending)
         return len(removed) >= SEGMENTS_AT_ONCE
 
     def remove_later(self, pending: PendingDeletion) -> None:

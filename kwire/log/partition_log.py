@@ -381,13 +381,11 @@ class PartitionLog:
             raise self._offline()
         try:
             return flushing.begin(self, pins=pins)
-        except DiskFullError:
-            raise
         except DiskFailure as error:
             raise self.fail(error) from error
 
     def finish_flush(self, job: FlushJob) -> None:
-        """Take the result of a job that has run: the recovery point moves, or the log goes offline."""
+        """Move the recovery point, or go offline, as a job that has run says. Raises what begin_flush does."""
         job.release()
         if job.failure is not None:
             raise self.fail(job.failure) from job.failure
@@ -468,7 +466,7 @@ class PartitionLog:
     def close(self, *, clean: bool) -> None:
         """Give files back; a clean close flushes first and leaves a producer snapshot, so that no scan is needed.
 
-        Raises DiskFullError if a full disk keeps it from being clean, DiskFailure; the files are given back anyway.
+        Raises DiskFullError or KafkaError if a full disk keeps it from being clean, DiskFailure; files are given back.
         """
         try:
             if clean and self.failure is None and (job := closing.begin_flush(self)) is not None:
@@ -517,8 +515,8 @@ class PartitionLog:
         return error
 
     def fail(self, failure: DiskFailure) -> DiskFailure:
-        """A file could not be used: the log goes offline."""
-        if self.failure is None:
+        """A file could not be used: the log goes offline, unless a later call may succeed."""
+        if self.failure is None and not isinstance(failure, DiskFullError):
             self.failure = failure
             logger.error("The log of %s-%s goes offline: %s", self.topic, self.partition, failure)
             if self.on_failure is not None:

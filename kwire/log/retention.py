@@ -26,7 +26,8 @@ SEGMENTS_AT_ONCE: Final = 32
 def apply(log: PartitionLog, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
     """Remove what is due; the log start moves to the first segment that stays.
 
-    If SEGMENTS_AT_ONCE have gone, more of them may be due: the caller calls again.
+    If SEGMENTS_AT_ONCE have gone, more of them may be due: the caller calls again. log.remove_later is called with each
+    of the results, also when the rest fails; without it the caller removes their files.
 
     Raises NotReadyError, before it changes anything, while timestamps are derived.
     """
@@ -101,4 +102,7 @@ def _remove(
     log.delete_records_before(new_start)
     logger.info("Deleting %s segments of %s-%s because of %s", count, log.topic, log.partition, reason)
     delay_ms = log.config.file_delete_delay_ms
-    pending.extend(mark_deleted(log, log.segments.remove_first(), delay_ms=delay_ms) for _ in range(count))
+    for _ in range(count):
+        pending.append(mark_deleted(log, log.segments.remove_first(), delay_ms=delay_ms))
+        if log.remove_later is not None:
+            log.remove_later(pending[-1])

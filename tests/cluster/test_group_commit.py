@@ -215,13 +215,16 @@ def test_an_error_that_no_disk_explains_stops_the_broker(scene: Scene) -> None:
     play(scene, acts)
 
 
+@pytest.mark.parametrize("lacking", ["replace", "fsync"], ids=["space", "a descriptor"])
 def test_a_flush_that_was_tried_in_vain_is_tried_again(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, lacking: str
 ) -> None:
     monkeypatch.setattr(group_commit, "FULL_DISK_PAUSE_SECONDS", 0.001)
 
     async def acts() -> None:
-        scene.disk.fail = lambda operation, path: full(operation, path) if "leader-epoch" in path else None
+        scene.disk.fail = lambda operation, path: (
+            full(operation, path) if operation == lacking and "leader-epoch" in path else None
+        )
         scene.partition.log.leader_epochs.assign(5, scene.partition.log.log_end_offset)
         scene.append(b"a")
         while caplog.text.count("cannot flush") < 2:

@@ -17,7 +17,8 @@ from kwire.cluster.initial_scram import parse_scram
 from kwire.cluster.node_formatting import FormatRefused, NodeFormat, format_node
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.snapshots import decode_snapshot
-from kwire.log.disk import Data, DiskFailure, RealDisk, RealLock
+from kwire.log.disk import Data, DiskFailure, RealDisk
+from kwire.log.file_lock import RealLock
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.messages.control_records import KRaftVersionRecord
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord, UserScramCredentialRecord

@@ -92,7 +92,14 @@ def test_nobody_ends_when_all_disks_are_full_and_all_go_on_when_there_is_space(
     world.until(lambda: all_have(world, "kept", "later"))
 
 
-def test_nobody_ends_for_want_of_space_for_what_a_flush_vouches_for(world: World) -> None:
+def no_descriptor_for_epochs(operation: str, path: str) -> DiskFailure | None:
+    return full(operation, path) if operation == "fsync" and path.endswith("leader-epoch-checkpoint") else None
+
+
+@pytest.mark.parametrize("fail", [no_space_for_epochs, no_descriptor_for_epochs])
+def test_nobody_ends_for_want_of_space_for_what_a_flush_vouches_for(
+    world: World, fail: Callable[[str, str], DiskFailure | None]
+) -> None:
     disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
     world.disks.update(disks)
     world.start(1, 2, 3)
@@ -100,7 +107,7 @@ def test_nobody_ends_for_want_of_space_for_what_a_flush_vouches_for(world: World
     write(world, leader, topic("kept"))
     world.until(lambda: all_have(world, "kept"))
     for disk in disks.values():
-        disk.fail = no_space_for_epochs
+        disk.fail = fail
 
     async def resign() -> None:
         leader.node.resign(leader.epoch)

@@ -350,8 +350,14 @@ def test_a_damaged_log_goes_with_its_topic(tmp_path: Path, how: str) -> None:
 class FullDisk(RealDisk):
     """It has no space for a directory of topic t."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = True
+        self.tried = 0
+
     def make_directory(self, path: str) -> None:
-        if "/t-" in path:
+        if "/t-" in path and self.is_full:
+            self.tried += 1
             raise DiskFullError("make directory", path, OSError(errno.ENOSPC, "no space"))
         super().make_directory(path)
 
@@ -362,7 +368,7 @@ def test_partitions_that_cannot_be_opened_hold_nobody_up(tmp_path: Path) -> None
     count = 2 * OPENED_AT_ONCE
     t, u = wide("t", count).topics["t"], wide("u", count).topics["u"]
     partitions.follow(MetadataImage(), dataclasses.replace(MetadataImage(), topics={"u": u, "t": t}))
-    for _ in range(2 * OPENED_AT_ONCE // OPENED_IN_TURN):
+    for _ in range((2 * count - OPENED_AT_ONCE) // OPENED_IN_TURN):
         is_more = partitions.open_more()
     assert not is_more
     assert open_indexes(partitions, "t") == set()
@@ -370,6 +376,34 @@ def test_partitions_that_cannot_be_opened_hold_nobody_up(tmp_path: Path) -> None
     with pytest.raises(KafkaError) as refused:
         partitions.find("t", count - 1)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_of_partitions_that_find_no_space_as_few_are_tried_at_a_time(tmp_path: Path) -> None:
+    disk = FullDisk()
+    partitions = partitions_in(tmp_path, disk)
+    partitions.start(MetadataImage())
+    image = wide("t", OPENED_AT_ONCE + 2 * OPENED_IN_TURN + 1)
+    count = len(image.topics["t"].partitions)
+
+    def tried(call: Callable[[], bool | None]) -> int:
+        before = disk.tried
+        call()
+        return disk.tried - before
+
+    assert tried(lambda: partitions.follow(MetadataImage(), image)) == OPENED_AT_ONCE
+    assert [tried(partitions.open_more) for _ in range(4)] == [OPENED_IN_TURN, OPENED_IN_TURN, 1, 0]
+    told: list[bool] = []
+    partitions.on_unfinished = lambda: told.append(True)
+    assert tried(lambda: partitions.open_closed(image)) == OPENED_IN_TURN
+    assert told == [True]
+    assert tried(partitions.open_more) == OPENED_IN_TURN
+    assert tried(lambda: partitions.open_closed(image)) == OPENED_IN_TURN, "it goes on where the last one came to"
+    assert partitions.open_more() is False
+    disk.is_full = False
+    partitions.open_closed(image)
+    while partitions.open_more():
+        pass
+    assert open_indexes(partitions, "t") == set(range(count))
 
 
 def test_a_leader_whose_log_is_damaged_follows_the_metadata_all_the_same(tmp_path: Path) -> None:

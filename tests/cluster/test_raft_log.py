@@ -290,16 +290,20 @@ def test_what_a_leader_sent_that_is_here_already_changes_nothing(tmp_path: Path)
     log.close()
 
 
-def test_a_snapshot_that_finds_no_space_for_its_name_is_fetched_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lacking", ["rename", "fsync"], ids=["space", "a descriptor"])
+def test_a_snapshot_that_finds_no_space_for_its_name_is_fetched_again(tmp_path: Path, lacking: str) -> None:
     disk = FaultyDisk()
     log = opened(tmp_path, disk=disk)
     log.append(prepare([NoOpRecord()]), 1)
     snapshot_id, data = OffsetAndEpoch(100, 8), b"".join(snapshot("a"))
     log.append_fetched_chunk(snapshot_id, 0, data)
-    disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None
+    disk.fail = lambda operation, path: (
+        full(operation, path) if operation == lacking and (lacking == "rename" or path.endswith(DIRECTORY)) else None
+    )
     with pytest.raises(DiskFullError):
         log.install_fetched(snapshot_id)
     assert (log.end_offset, log.latest_snapshot_id) == (1, None)
+    assert not list((tmp_path / DIRECTORY).glob(f"{snapshot_id.offset:020}*"))
     disk.fail = lambda operation, path: None
     log.append_fetched_chunk(snapshot_id, 0, data[:50])
     log.append_fetched_chunk(snapshot_id, 50, data[50:])

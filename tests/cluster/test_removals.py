@@ -24,7 +24,7 @@ from kwire.server.partition_turns import PartitionTurns
 from tests.cluster.test_partitions import ELSEWHERE, FullDisk, damaged_at_start, partitions_in, wide
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import topic_image
-from tests.log.faults import FaultyDisk, broken
+from tests.log.faults import FaultyDisk, broken, full
 from tests.support.requests import batch
 
 TURNS = 3
@@ -210,6 +210,28 @@ def test_a_device_that_fails_meanwhile_takes_its_directory_offline_and_nothing_e
     assert {name.rpartition("-")[2] for name in directories(tmp_path / "d1")} == {"delete"}
     assert logs_left(partitions) == 0
     assert partitions.removals.is_done
+
+
+def test_a_topic_made_again_waits_until_the_logs_of_the_one_before_are_durably_gone(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    image = wide("t", 1)
+    partitions = started(tmp_path, image, disk)
+    disk.fail = lambda operation, path: full(operation, path) if operation == "fsync" else None
+    partitions.follow(image, NOTHING)
+    settle(partitions)
+    told: list[bool] = []
+    partitions.on_unfinished = lambda: told.append(True)
+    partitions.open_closed(NOTHING)
+    assert told == [True], "the sync is tried again"
+    again = dataclasses.replace(NOTHING, topics={"t": topic_image("t", 2, 1)})
+    partitions.follow(NOTHING, again)
+    assert directories(tmp_path) == ["t-0-delete"], "there is no descriptor for the sync"
+    assert partitions.any_closed
+    disk.fail = lambda operation, path: None
+    partitions.open_closed(again)
+    assert partitions.find("t", 0).log.topic_id == again.topics["t"].topic_id
+    assert partitions.removals.is_done
+    assert not partitions._logs.any_offline
 
 
 def test_logs_that_are_not_open_go_in_parts_too(tmp_path: Path) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kwire.coordinator import loading
+from kwire.coordinator.loading import Loader
 from kwire.coordinator.shard import ShardState, Write
 from kwire.log.batch_validation import AppendOrigin
-from kwire.log.disk import DiskFailure
+from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import Record, encode_batch, iterate_headers
@@ -49,6 +52,28 @@ def test_what_was_written_is_loaded_again(bench: Bench) -> None:
         assert again.machine is not shard.machine
         assert again.machine.numbers == {"b": 2, "c": 3}
         assert again.machine.life == ["loaded"]
+
+    bench.run(main)
+
+
+def test_a_read_that_finds_no_descriptor_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "NO_DESCRIPTOR_PAUSE_SECONDS", 0)
+    read = Loader._read
+    refused: list[int] = []
+
+    def scarce(loader: Loader, offset: int) -> bytes:
+        if len(refused) < 2:
+            refused.append(offset)
+            raise DiskFullError("open", "a.log", OSError(errno.EMFILE, "Too many open files"))
+        return read(loader, offset)
+
+    async def main() -> None:
+        shard = await bench.lead()
+        shard.write(write("", ("a", 1)))
+        bench.runtime.resign(0)
+        monkeypatch.setattr(Loader, "_read", scarce)
+        again = await bench.lead()
+        assert (again.machine.numbers, len(refused)) == ({"a": 1}, 2)
 
     bench.run(main)
 

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from kwire.cli import main as kwire
-from kwire.log.disk import Data, RealDisk, RealFile, RealLock
+from kwire.log.disk import Data, RealDisk, RealFile
+from kwire.log.file_lock import RealLock
 from kwire.server import node
 
 TOLD = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND) if __name__ == "__main__" else -1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from kwire.log.disk import Data, DiskFailure, DiskFullError, RealDisk, RealFile, RealLock
+from kwire.log.disk import Data, DiskFailure, DiskFullError, RealDisk, RealFile
+from kwire.log.file_lock import RealLock
 
 
 class FaultyDisk(RealDisk):

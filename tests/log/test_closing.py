@@ -1,5 +1,7 @@
 """Clean close of all logs: what is synced, in which order, and what keeps a log directory from its marker."""
 
+from uuid import UUID
+
 import pytest
 
 from kwire.log.disk import RealDisk
@@ -7,9 +9,10 @@ from kwire.log.errors import CorruptLogError, LogClosedError
 from kwire.log.jobs import run_here
 from kwire.log.log_manager import LogManager
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from tests.log.faults import FaultyDisk, broken
+from tests.log.faults import FaultyDisk, broken, full
 from tests.log.managed import CONFIG, config_of
 from tests.log.support import batch, surroundings, values
+from tests.log.test_producer_state import send
 
 COUNT = 4
 MARKER = ".kafka_cleanshutdown"
@@ -47,6 +50,10 @@ def changes_of_close(disk, manager):
     return [
         (what, path.removeprefix(root).lstrip("/")) for what, path in disk.operations if what in ("fsync", "replace")
     ]
+
+
+def damaged(what, path):
+    return CorruptLogError(f"{what} of odd bytes in {path}")
 
 
 def closing(manager):
@@ -102,11 +109,53 @@ def test_names_that_cannot_be_synced_take_the_log_directory_offline(disk, opened
     assert not (tmp_path / "d" / MARKER).exists()
 
 
+def test_names_without_a_descriptor_for_their_sync_leave_no_marker_and_take_nothing_offline(disk, opened, tmp_path):
+    manager = filled(opened())
+    root = manager.directories[0].path
+    disk.fail = lambda what, path: full(what, path) if (what, path) == ("fsync", root) else None
+    manager.close(clean=True)
+    assert not manager.directories[0].is_offline
+    assert not (tmp_path / "d" / MARKER).exists()
+
+
+@pytest.mark.parametrize("path_end", [".log", "partition.metadata", "/t-2"])
+def test_a_log_without_a_descriptor_for_its_sync_leaves_no_marker_and_takes_nothing_offline(
+    disk, opened, tmp_path, path_end
+):
+    manager = filled(opened())
+    logs = list(manager.logs())
+    logs[2].assign_topic_id(UUID(int=1))
+    disk.fail = lambda what, path: (
+        full(what, path) if what == "fsync" and "/t-2" in path and path.endswith(path_end) else None
+    )
+    manager.close(clean=True)
+    assert [log.recovery_point for log in logs] == [1, 1, 0, 1]
+    assert not manager.directories[0].is_offline
+    assert not (tmp_path / "d" / MARKER).exists()
+
+
 def test_a_marker_that_cannot_be_synced_takes_the_log_directory_offline(disk, opened):
     manager = filled(opened())
     disk.fail = lambda what, path: broken(what, path) if what == "replace" and path.endswith(MARKER) else None
     manager.close(clean=True)
     assert manager.directories[0].is_offline
+
+
+@pytest.mark.parametrize("flaw", [full, damaged])
+def test_a_cut_that_cannot_be_settled_keeps_no_other_log_from_its_close(disk, opened, tmp_path, flaw):
+    manager = filled(opened())
+    logs = list(manager.logs())
+    for sequence in range(3):
+        send(logs[1], sequence)
+    logs[1].cut_to(3)
+    disk.fail = lambda what, path: flaw(what, path) if what == "read" and "/t-1/" in path else None
+    manager.close(clean=True)
+    assert [log.recovery_point for log in logs] == [1, 0, 1, 1]
+    assert all(log.failure is not None for log in logs), "they are closed"
+    assert not manager.directories[0].is_offline
+    assert not (tmp_path / "d" / MARKER).exists()
+    disk.fail = lambda what, path: None
+    assert [values(log) for log in opened().logs()] == [[b"a"], [b"a", b"value", b"value"], [b"a"], [b"a"]]
 
 
 def test_a_log_that_is_closed_takes_no_more_records(opened):

@@ -92,6 +92,57 @@ def test_where_others_took_all_descriptors_files_give_theirs_back(tmp_path, monk
     assert disk.open_files == 0
 
 
+@pytest.fixture
+def scarce(tmp_path, monkeypatch):
+    """A disk with two open files that have the only descriptors."""
+    disk = RealDisk()
+    for name in "ab":
+        disk.open(str(tmp_path / name), create=True)
+    opened = os.open
+
+    def open_if_any_is_left(path, flags, mode=0o777):
+        if disk.open_files >= 2:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr("os.open", open_if_any_is_left)
+    return disk
+
+
+SHORT_OPENS = {
+    "read": lambda disk, path: disk.read(f"{path}/a"),
+    "sync_file": lambda disk, path: disk.sync_file(f"{path}/a"),
+    "sync_directory": lambda disk, path: disk.sync_directory(path),
+    "replace": lambda disk, path: disk.replace(f"{path}/c", b"x", sync=True),
+}
+
+
+@pytest.mark.parametrize("call", SHORT_OPENS.values(), ids=SHORT_OPENS)
+def test_a_file_gives_its_descriptor_to_a_call_that_needs_one(tmp_path, scarce, call):
+    call(scarce, str(tmp_path))
+    assert scarce.open_files == 1
+
+
+@pytest.mark.parametrize("call", SHORT_OPENS.values(), ids=SHORT_OPENS)
+def test_a_worker_that_finds_no_descriptor_closes_no_file_and_may_try_again(tmp_path, scarce, call):
+    with ThreadPoolExecutor(1) as worker, pytest.raises(DiskFullError, match="Too many open files"):
+        worker.submit(call, scarce, str(tmp_path)).result()
+    assert scarce.open_files == 2
+    scarce.open(str(tmp_path / "a")).close()
+    with ThreadPoolExecutor(1) as worker:
+        worker.submit(call, scarce, str(tmp_path)).result()
+
+
+def test_a_failed_sync_of_a_path_is_final_whatever_the_disk_lacks(tmp_path, monkeypatch):
+    def no_space(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", no_space)
+    with pytest.raises(DiskFailure) as caught:
+        RealDisk().sync_directory(str(tmp_path))
+    assert not isinstance(caught.value, DiskFullError)
+
+
 def test_a_disk_and_its_parts_have_no_more_descriptors_together_than_it_alone(tmp_path):
     count = 8
     disk = RealDisk(open_files_max=64)
@@ -290,6 +341,25 @@ def test_any_other_failure_takes_the_log_offline_for_good(tmp_path, operation):
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert len(told) == 1
     assert log.recovery_point == 0
+
+
+def test_a_lack_of_descriptors_takes_no_log_offline(tmp_path):
+    disk = FaultyDisk()
+    log = open_at(tmp_path, world=surroundings(disk))
+    log.append(batch(b"a"), leader_epoch=0)
+    disk.fail = lambda operation, path: (
+        full(operation, path) if operation == "read" or (operation, path) == ("fsync", log.directory) else None
+    )
+    for call in (lambda: log.read(0, 100), log.flush):
+        with pytest.raises(DiskFullError):
+            call()
+    assert (log.failure, log.recovery_point) == (None, 0)
+    disk.fail = lambda operation, path: None
+    assert values(log) == [b"a"]
+    disk.operations.clear()
+    log.flush()
+    assert log.recovery_point == 1
+    assert ("fsync", log.directory) in disk.operations
 
 
 def test_a_failed_fsync_is_not_tried_again(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from kwire.log import retention
 from kwire.log.config import LogConfig
 from kwire.protocol.error_codes import KafkaError
+from tests.log.faults import FaultyDisk, full
 from tests.log.managed import managed
 from tests.log.support import NOW_MS, ManualClock, batch, open_at, surroundings, values
 
@@ -99,6 +100,26 @@ def test_many_segments_go_in_parts(tmp_path, config, begins_at):
     assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (count, count, 1)
     assert len(list(tmp_path.glob("*.log.deleted"))) == count
     assert len(list(tmp_path.glob("*.log"))) == 1
+
+
+def test_what_has_gone_is_removed_though_there_is_no_space_for_the_rest(tmp_path):
+    disk, clock = FaultyDisk(), ManualClock()
+    manager = managed(tmp_path, surroundings(disk, clock))
+    log = manager.get_or_create("t", 0, LogConfig(retention_ms=1000, retention_bytes=0, file_delete_delay_ms=0), None)
+    for index in range(5):
+        log.append(batch(b"x", timestamp=NOW_MS + (0 if index < 3 else 1500)), leader_epoch=0)
+        if index < 4:
+            log.roll()
+    clock.now_ms = NOW_MS + 1900
+    disk.fail = lambda operation, path: full(operation, path) if operation == "create" else None
+    manager.apply_retention(log, log.log_end_offset)
+    assert (log.log_start_offset, len(log.segments)) == (3, 2), "the last segment goes when there is space for another"
+    assert len(list(tmp_path.glob("d0/t-0/*.log.deleted"))) == 3
+    manager.remove_files(manager.take_due_files())
+    assert list(tmp_path.glob("d0/t-0/*.deleted")) == []
+    disk.fail = lambda operation, path: None
+    manager.apply_retention(log, log.log_end_offset)
+    assert len([path for path in manager.take_due_files() if path.endswith(".log.deleted")]) == 2, "each of them once"
 
 
 class TwoClocks(ManualClock):

@@ -115,7 +115,7 @@ def a_full_disk_takes_the_log_offline(patch: pytest.MonkeyPatch) -> None:
     no_space = PartitionLog._no_space
 
     def give_up(log: PartitionLog, error: Any) -> Any:
-        log.fail(error)
+        log.fail(DiskFailure(error.operation, error.path, error.error))
         return no_space(log, error)
 
     patch.setattr(PartitionLog, "_no_space", give_up)

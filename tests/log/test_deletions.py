@@ -1,0 +1,56 @@
+"""Which renames of deleted logs a sync has made durable."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kwire.log.config import LogConfig
+from kwire.log.disk import DiskFullError
+from tests.log.faults import FaultyDisk, full
+from tests.log.managed import managed
+from tests.log.support import surroundings
+
+
+def test_a_sync_does_not_settle_a_rename_that_came_after_it(tmp_path):
+    disk = FaultyDisk()
+    manager = managed(tmp_path, surroundings(disk))
+    deletions = manager.deletions
+    for partition in range(2):
+        manager.get_or_create("t", partition, LogConfig(), UUID(int=1))
+    deletions.rename([("t", 0), ("t", 1)])
+    (job,) = deletions.settling()
+    job.run()
+    deletions.settle_for("t", 0)
+    manager.get_or_create("t", 0, LogConfig(), UUID(int=2))
+    deletions.rename([("t", 0)])
+    job.finish()
+    assert deletions.is_any_unsettled
+    disk.operations.clear()
+    deletions.settle_for("t", 1)
+    assert disk.operations == []
+    deletions.settle_for("t", 0)
+    assert disk.operations == [("fsync", str(tmp_path / "d0"))], "the name is used again after this"
+    assert not deletions.is_any_unsettled
+    manager.close(clean=False)
+
+
+def test_a_sync_that_finds_no_descriptor_settles_nothing_and_is_tried_again(tmp_path):
+    disk = FaultyDisk()
+    manager = managed(tmp_path, surroundings(disk))
+    deletions = manager.deletions
+    manager.get_or_create("t", 0, LogConfig(), UUID(int=1))
+    deletions.rename([("t", 0)])
+    disk.fail = lambda operation, path: full(operation, path) if operation == "fsync" else None
+    (job,) = deletions.settling()
+    job.run()
+    job.finish()
+    assert deletions.is_any_unsettled
+    with pytest.raises(DiskFullError):
+        deletions.settle_for("t", 0)
+    assert not manager.directories[0].is_offline
+    disk.fail = lambda operation, path: None
+    deletions.settle()
+    assert not deletions.is_any_unsettled
+    manager.close(clean=False)
