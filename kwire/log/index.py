@@ -101,6 +101,16 @@ class _IndexFile:
             self.pending = bytearray()
         return [file] if file.size > 0 or self._was_cut else []
 
+    def write_anew(self) -> None:
+        """Write a file of which all entries are pending; a power cut leaves the old one or all of the new one.
+
+        Raises DiskFullError.
+        """
+        if self.pending and self.size == 0:
+            self.close()
+            self._disk.replace(self.path, self.pending, sync=True)
+            self.pending = bytearray()
+
     def truncate(self, size: int) -> None:
         """Keep the first size bytes of written and pending entries."""
         file = self.file(create=False)

@@ -203,9 +203,19 @@ class Segment(SegmentIndexes):
             raise NotReadyError
 
     def write_rebuilt(self) -> None:
-        """Write what was derived of a closed segment, as no flush does it; without space it is made again."""
-        if self.memory is not None and self.is_loaded:
-            self._is_rebuilt = True
+        """Write what was derived; for a closed segment no flush does it, and without space it is derived again.
+
+        The time index is durable before it is there: its first entries alone would be believed, and retention would
+        miss the largest timestamp. An offset index that lacks entries is noticed by the search that needs them.
+        """
+        if not self.is_loaded:
+            return
+        self._is_rebuilt = self.memory is not None
+        try:
+            self.time_index.storage.write_anew()
+        except DiskFullError as error:
+            logger.warning("The disk is full: %s; the indexes are written later", error)
+        else:
             self._write_sparse_indexes()
 
     def position_of(self, offset: int) -> int:
