@@ -24,3 +24,7 @@ class LogClosedError(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+class CorruptIndexError(Exception):
+    """An index file that does not belong to its segment or was not written to its end."""

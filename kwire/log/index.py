@@ -5,26 +5,34 @@
 
 Entries are kept in memory in machine order and written in Kafka's order when the segment is flushed or closed. An index
 is derived data: load() refuses what cannot be right, and the owner rebuilds it from the log.
+
+A full segment has 262,000 entries by default. Its indexes are in memory while it is appended to; those of a closed one
+are searched in their files (index_pages.py) unless they are small.
 """
 
 from __future__ import annotations
 
+import operator
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from struct import Struct
 from typing import Final
 
 from kwire.log.disk import Disk, DiskFile
+from kwire.log.errors import CorruptIndexError
 from kwire.log.files import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from kwire.log.index_pages import IndexPages
 
 OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 12
+TIMESTAMP_BYTES: Final = 8
+LOADED_BYTES_MAX = 16 * 1024
+"""Size of the largest index file of a closed segment that is loaded: it takes some hundred microseconds."""
 
-_SWAP: Final = sys.byteorder == "little"
-
-
-class CorruptIndexError(Exception):
-    """An index file that does not belong to its segment or was not written to its end."""
+_OFFSET_ENTRY: Final = Struct(">ii")
+_TIME_ENTRY: Final = Struct(">qi")
+_SWAP: Final = int(sys.byteorder == "little")
 
 
 class _IndexFile:
@@ -47,6 +55,35 @@ class _IndexFile:
         file = self.file(create=False)
         return file.read(0, file.size) if file is not None else b""
 
+    def pages(self, layout: Struct) -> IndexPages | None:
+        """Return what searches the file's entries, None if it is small enough to be loaded.
+
+        Raises CorruptIndexError.
+        """
+        file = self.file(create=False)
+        if file is None or file.size <= LOADED_BYTES_MAX:
+            return None
+        self.check_size(file.size, layout)
+        return IndexPages(self._read_some, file.size, layout)
+
+    def _read_some(self, position: int, length: int) -> bytes:
+        file = self.file(create=False)
+        data = b"" if file is None else file.read(position, length)
+        if len(data) < length and (file is None or position + length <= file.size):
+            raise CorruptIndexError(f"{self.path} is not there any more")
+        return data
+
+    def check_size(self, size: int, layout: Struct) -> None:
+        """Raise CorruptIndexError unless so many bytes are whole entries."""
+        if size % layout.size:
+            raise CorruptIndexError(f"{self.path}: {size} bytes are no whole entries")
+
+    @property
+    def size(self) -> int:
+        """Bytes that are written."""
+        file = self.file(create=False)
+        return 0 if file is None else file.size
+
     def file(self, *, create: bool) -> DiskFile | None:
         if self._file is None and (create or self._disk.exists(self.path)):
             self._file = self._disk.open(self.path, create=create)
@@ -63,6 +100,16 @@ class _IndexFile:
             file.append(self.pending)
             self.pending = bytearray()
         return [file] if file.size > 0 or self._was_cut else []
+
+    def write_anew(self) -> None:
+        """Write a file of which all entries are pending; a power cut leaves the old one or all of the new one.
+
+        Raises DiskFullError.
+        """
+        if self.pending and self.size == 0:
+            self.close()
+            self._disk.replace(self.path, self.pending, sync=True)
+            self.pending = bytearray()
 
     def truncate(self, size: int) -> None:
         """Keep the first size bytes of written and pending entries."""
@@ -95,23 +142,41 @@ class OffsetIndex:
         self._base_offset = base_offset
         self._offsets = array("i")
         self._positions = array("i")
+        self._pages: IndexPages | None = None
+        """What searches the file while the entries are not in memory."""
         self._loaded = not load
 
     def __len__(self) -> int:
-        return len(self._positions)
+        return len(self._positions) if self._pages is None else len(self._pages)
 
-    def load(self, *, must_be_there: bool = False) -> None:
+    @property
+    def is_in_file(self) -> bool:
+        """Return whether lookups search the file; the entries must be loaded before some are added or removed."""
+        return self._pages is not None
+
+    @property
+    def memory_bytes(self) -> int:
+        return OFFSET_ENTRY_BYTES * len(self._positions) if self._pages is None else self._pages.memory_bytes
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of the file when all entries are written."""
+        return OFFSET_ENTRY_BYTES * len(self) if self._loaded else self.storage.size
+
+    def load(self, *, must_be_there: bool = False, is_whole: bool = True) -> None:
         """Read the entries if that was not done; raises CorruptIndexError.
 
-        A flush and a clean stop leave a file, be it empty.
+        A flush and a clean stop leave a file, be it empty. Only a small file is read unless the index `is_whole`.
         """
         if self._loaded:
             return
         if must_be_there and self.storage.file(create=False) is None:
             raise CorruptIndexError(f"{self.storage.path} is not there")
+        if not is_whole and (pages := self.storage.pages(_OFFSET_ENTRY)) is not None:
+            self._pages, self._loaded = pages, True
+            return
         data = self.storage.read()
-        if len(data) % OFFSET_ENTRY_BYTES:
-            raise CorruptIndexError(f"{self.storage.path}: {len(data)} bytes are no whole entries")
+        self.storage.check_size(len(data), _OFFSET_ENTRY)
         entries = array("i", data)
         if _SWAP:
             entries.byteswap()
@@ -123,7 +188,7 @@ class OffsetIndex:
 
     def unload(self) -> None:
         """Forget the entries; load() reads those that are in the file."""
-        self._offsets, self._positions, self._loaded = array("i"), array("i"), False
+        self._offsets, self._positions, self._pages, self._loaded = array("i"), array("i"), None, False
         self.storage.pending = bytearray()
 
     def take_entries(self, other: OffsetIndex) -> None:
@@ -133,6 +198,7 @@ class OffsetIndex:
         self.storage.pending = other.storage.pending
 
     def append(self, last_offset: int, position: int) -> None:
+        assert self._pages is None, "the entries are not in memory"
         relative = last_offset - self._base_offset
         if self._offsets and relative <= self._offsets[-1]:
             return
@@ -146,25 +212,37 @@ class OffsetIndex:
 
     def lookup_entry(self, offset: int) -> tuple[int, int]:
         """(last offset, position) of that batch; the segment's start if there is no entry."""
+        if self._pages is not None:
+            entry = self._pages.last_up_to(0, offset - self._base_offset)
+            return (-1, 0) if entry is None else (self._base_offset + entry[0], entry[1])
         found = bisect_right(self._offsets, offset - self._base_offset)
         return (self._base_offset + self._offsets[found - 1], self._positions[found - 1]) if found else (-1, 0)
 
     def lookup_position(self, position: int) -> int:
         """Position of the last indexed batch that starts at or before position."""
+        if self._pages is not None:
+            entry = self._pages.last_up_to(1, position)
+            return 0 if entry is None else entry[1]
         found = bisect_right(self._positions, position)
         return self._positions[found - 1] if found else 0
 
     def last_entry(self) -> tuple[int, int]:
         """(offset, position) of the last entry; the segment's start if there is none."""
+        if self._pages is not None:
+            offset, position = self._pages.entry(len(self) - 1)
+            return self._base_offset + offset, position
         if not self._offsets:
             return self._base_offset, 0
         return self._base_offset + self._offsets[-1], self._positions[-1]
 
     def entries(self) -> list[tuple[int, int]]:
+        if self._pages is not None:
+            return [(self._base_offset + offset, at) for offset, at in self._pages.entries()]
         return [(self._base_offset + offset, at) for offset, at in zip(self._offsets, self._positions, strict=True)]
 
     def truncate_to_position(self, position: int) -> None:
         """Forget batches that start at or after position."""
+        assert self._pages is None, "the entries are not in memory"
         keep = bisect_left(self._positions, position)
         del self._offsets[keep:]
         del self._positions[keep:]
@@ -172,7 +250,7 @@ class OffsetIndex:
 
     def reset(self) -> None:
         """Forget everything, for a rebuild."""
-        self._offsets, self._positions, self._loaded = array("i"), array("i"), True
+        self._offsets, self._positions, self._pages, self._loaded = array("i"), array("i"), None, True
         self.storage.pending = bytearray()
         self.storage.truncate(0)
 
@@ -185,34 +263,54 @@ class TimeIndex:
         self._base_offset = base_offset
         self._timestamps = array("q")
         self._offsets = array("i")
+        self._pages: IndexPages | None = None
+        """What searches the file while the entries are not in memory."""
         self._loaded = not load
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self._offsets) if self._pages is None else len(self._pages)
 
-    def load(self) -> None:
-        """Read the entries if that was not done; raises CorruptIndexError."""
+    @property
+    def is_in_file(self) -> bool:
+        """Return whether lookups search the file; the entries must be loaded before some are added or removed."""
+        return self._pages is not None
+
+    @property
+    def memory_bytes(self) -> int:
+        return TIME_ENTRY_BYTES * len(self._offsets) if self._pages is None else self._pages.memory_bytes
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of the file when all entries are written."""
+        return TIME_ENTRY_BYTES * len(self) if self._loaded else self.storage.size
+
+    def load(self, *, is_whole: bool = True) -> None:
+        """Read the entries if that was not done; raises CorruptIndexError.
+
+        Only a small file is read unless the index `is_whole`.
+        """
         if self._loaded:
             return
+        if not is_whole and (pages := self.storage.pages(_TIME_ENTRY)) is not None:
+            self._pages, self._loaded = pages, True
+            return
         data = self.storage.read()
-        if len(data) % TIME_ENTRY_BYTES:
-            raise CorruptIndexError(f"{self.storage.path}: {len(data)} bytes are no whole entries")
+        self.storage.check_size(len(data), _TIME_ENTRY)
         words = array("I", data)
         if _SWAP:
             words.byteswap()
-        try:
-            timestamps = array("q", (high << 32 | low for high, low in zip(words[0::3], words[1::3], strict=True)))
-        except OverflowError as error:
-            raise CorruptIndexError(f"{self.storage.path}: a timestamp is negative") from error
+        halves = array("I", bytes(TIMESTAMP_BYTES * (len(words) // 3)))
+        halves[_SWAP::2], halves[1 - _SWAP :: 2] = words[0::3], words[1::3]
+        timestamps = array("q", halves.tobytes())
         offsets = array("i", words[2::3].tobytes())
-        if not _increases(timestamps) or not _increases(offsets) or (offsets and offsets[0] < 0):
+        if not _increases(timestamps) or not _increases(offsets) or (offsets and (timestamps[0] < 0 or offsets[0] < 0)):
             raise CorruptIndexError(f"{self.storage.path}: entries do not increase")
         self._timestamps, self._offsets = timestamps, offsets
         self._loaded = True
 
     def unload(self) -> None:
         """Forget the entries; load() reads those that are in the file."""
-        self._timestamps, self._offsets, self._loaded = array("q"), array("i"), False
+        self._timestamps, self._offsets, self._pages, self._loaded = array("q"), array("i"), None, False
         self.storage.pending = bytearray()
 
     def take_entries(self, other: TimeIndex) -> None:
@@ -223,6 +321,7 @@ class TimeIndex:
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry unless an earlier one says as much."""
+        assert self._pages is None, "the entries are not in memory"
         relative = offset - self._base_offset
         if timestamp < 0 or (self._timestamps and (timestamp <= self._timestamps[-1] or relative <= self._offsets[-1])):
             return
@@ -237,20 +336,29 @@ class TimeIndex:
 
     def lookup_entry(self, timestamp: int) -> tuple[int, int] | None:
         """The last (timestamp, offset) before this timestamp."""
+        if self._pages is not None:
+            entry = self._pages.last_up_to(0, timestamp - 1)
+            return None if entry is None else (entry[0], self._base_offset + entry[1])
         found = bisect_left(self._timestamps, timestamp)
         return (self._timestamps[found - 1], self._base_offset + self._offsets[found - 1]) if found else None
 
     def last_entry(self) -> tuple[int, int]:
         """(timestamp, offset) of the last entry; (-1, base offset) if there is none."""
+        if self._pages is not None:
+            timestamp, offset = self._pages.entry(len(self) - 1)
+            return timestamp, self._base_offset + offset
         if not self._offsets:
             return -1, self._base_offset
         return self._timestamps[-1], self._base_offset + self._offsets[-1]
 
     def entries(self) -> list[tuple[int, int]]:
+        if self._pages is not None:
+            return [(at, self._base_offset + offset) for at, offset in self._pages.entries()]
         return [(at, self._base_offset + offset) for at, offset in zip(self._timestamps, self._offsets, strict=True)]
 
     def truncate_to_offset(self, offset: int) -> None:
         """Forget entries at or after offset."""
+        assert self._pages is None, "the entries are not in memory"
         keep = bisect_left(self._offsets, offset - self._base_offset)
         del self._timestamps[keep:]
         del self._offsets[keep:]
@@ -258,10 +366,10 @@ class TimeIndex:
 
     def reset(self) -> None:
         """Forget everything, for a rebuild."""
-        self._timestamps, self._offsets, self._loaded = array("q"), array("i"), True
+        self._timestamps, self._offsets, self._pages, self._loaded = array("q"), array("i"), None, True
         self.storage.pending = bytearray()
         self.storage.truncate(0)
 
 
 def _increases(values: array[int]) -> bool:
-    return all(map(int.__lt__, values, values[1:]))
+    return all(map(operator.lt, values, values[1:]))

@@ -1,7 +1,7 @@
 """A bound on the memory that indexes of closed segments take: those that were used least recently are unloaded.
 
-A consumer that reads old records brings the indexes of their segments into memory, about 5 MiB for a full one, and 7 GB
-for each terabyte if none ever went. The active segment of each log keeps its own, which appends need.
+A segment that is closed keeps what it has in memory, about 5 MiB if it is full; unloaded, it has a page of each index
+(index_pages.py). The active segment of each log keeps its own, which appends need.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from kwire.log.segment import Segment
 
 INDEX_BYTES_MAX: Final = 128 * 1024 * 1024
-"""About 25 full segments that consumers read at the same time. Loading an index holds the event loop for some tens of
-milliseconds, so that each reader should find its own loaded."""
+"""About 25 full segments that were closed last."""
 
 
 class IndexMemory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.log.index import CorruptIndexError
+from kwire.log.errors import CorruptIndexError
 from kwire.log.segment_indexes import BATCHES_BETWEEN_ENTRIES_MAX
 
 if TYPE_CHECKING:

@@ -136,7 +136,8 @@ class ProducerSnapshots:
             entries: list[ProducerEntry] = []
             while some := list(islice(rows, ENTRIES_AT_ONCE)):
                 entries += map(_decode_entry, some)
-                yield
+                if len(some) == ENTRIES_AT_ONCE:
+                    yield
             state.put_all(entries)
             state.end_offset = offset
             return

@@ -222,6 +222,10 @@ class ProducerState:
         self.is_derived = True
         self.replicated(self._high_watermark)
 
+    def ongoing_transactions(self) -> dict[int, int]:
+        """Return the first offset of each producer's open transaction, by producer id."""
+        return dict(self._ongoing)
+
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         entry = self.entries.get(producer_id)
         return (

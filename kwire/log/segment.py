@@ -15,9 +15,8 @@ from kwire.log import index_sanity
 from kwire.log.batch_order import check_order
 from kwire.log.cold_reads import HOT_BYTES
 from kwire.log.disk import Disk, DiskFile, DiskFullError
-from kwire.log.errors import CorruptLogError, NotReadyError
+from kwire.log.errors import CorruptIndexError, CorruptLogError, NotReadyError
 from kwire.log.files import OFFSET_INDEX_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX
-from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, CorruptIndexError
 from kwire.log.index_memory import IndexMemory
 from kwire.log.index_rebuild import rebuild_in_steps
 from kwire.log.not_ready import ready_at_once
@@ -103,7 +102,9 @@ class Segment(SegmentIndexes):
     # Reading
 
     def load(self) -> None:
-        """Bring indexes and timestamps into memory; derives them if the files cannot be right.
+        """Make indexes and timestamps ready for use; derives them if the files cannot be right.
+
+        Large indexes of a closed segment stay in their files.
 
         Raises NotReadyError, as whatever uses the indexes does, while they are derived; each call does a step.
         """
@@ -121,7 +122,7 @@ class Segment(SegmentIndexes):
     @property
     def index_bytes(self) -> int:
         """What the indexes take of memory."""
-        sparse = OFFSET_ENTRY_BYTES * len(self.offset_index) + TIME_ENTRY_BYTES * len(self.time_index)
+        sparse = self.offset_index.memory_bytes + self.time_index.memory_bytes
         return sparse + self.transaction_index.memory_bytes
 
     def unload(self) -> bool:
@@ -150,14 +151,17 @@ class Segment(SegmentIndexes):
             self.memory.forget(self)
             self.memory = None
         self._is_rebuilt = False
+        if self.offset_index.is_in_file or self.time_index.is_in_file:
+            self._forget_indexes()  # an active segment has them in memory
 
     def _load(self) -> None:
         if self._rebuild is not None:
             self._derive_more(self._rebuild)
             return
         try:
-            self.offset_index.load(must_be_there=self.size > 0)
-            self.time_index.load()
+            is_whole = self.memory is None
+            self.offset_index.load(must_be_there=self.size > 0, is_whole=is_whole)
+            self.time_index.load(is_whole=is_whole)
             index_sanity.check(self)
             header = self.header_at(0)
             self.first_timestamp = None if header is None else header.max_timestamp
@@ -199,9 +203,19 @@ class Segment(SegmentIndexes):
             raise NotReadyError
 
     def write_rebuilt(self) -> None:
-        """Write what was derived of a closed segment, as no flush does it; without space it is made again."""
-        if self.memory is not None and self.is_loaded:
-            self._is_rebuilt = True
+        """Write what was derived; for a closed segment no flush does it, and without space it is derived again.
+
+        The time index is durable before it is there: its first entries alone would be believed, and retention would
+        miss the largest timestamp. An offset index that lacks entries is noticed by the search that needs them.
+        """
+        if not self.is_loaded:
+            return
+        self._is_rebuilt = self.memory is not None
+        try:
+            self.time_index.storage.write_anew()
+        except DiskFullError as error:
+            logger.warning("The disk is full: %s; the indexes are written later", error)
+        else:
             self._write_sparse_indexes()
 
     def position_of(self, offset: int) -> int:
@@ -224,9 +238,9 @@ class Segment(SegmentIndexes):
     def _checked_position(self, position: int, last_offset: int | None = None) -> int:
         """Return a position that the index names; raises CorruptIndexError if no batch, with this end, is there.
 
-        What this process wrote or scanned needs no proof.
+        What this process wrote or scanned needs no proof if the index is in memory: its entries increase.
         """
-        if position == 0 or position >= self._verified_from:
+        if position == 0 or (self._verified_from <= position < self.size and not self.offset_index.is_in_file):
             return position
         header = self.header_at(position)
         if (
@@ -250,7 +264,8 @@ class Segment(SegmentIndexes):
 
     def _end_below(self, offset: int) -> int:
         found = self.base_offset
-        start = self._checked_position(self.offset_index.lookup(offset - 1))
+        indexed, start = self.offset_index.lookup_entry(offset - 1)
+        start = self._checked_position(start, indexed)
         for _, header in self.walk(start, BATCHES_BETWEEN_ENTRIES_MAX):
             if header.last_offset >= offset:
                 break

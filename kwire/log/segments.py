@@ -11,7 +11,7 @@ from kwire.log.index_memory import IndexMemory
 from kwire.log.segment import Segment
 
 SEGMENTS_AT_ONCE: Final = 16
-"""Segments whose timestamps are read in one step, with their indexes: some milliseconds."""
+"""Segments whose timestamps are read in one step, with the ends of their indexes: some milliseconds."""
 
 
 class Segments:

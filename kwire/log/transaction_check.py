@@ -117,7 +117,7 @@ def _begin_where_they_say(
 
     What lies below the log's start does not count: a producer may be forgotten that had begun something there.
     """
-    at_start = _open_at_start(log, segment)
+    at_start = yield from _open_at_start(log, segment)
     if at_start is None:
         at_start = {
             entry.producer_id: entry.first_offset for entry in entries if entry.first_offset < segment.base_offset
@@ -143,14 +143,13 @@ def _begin_where_they_say(
     return True
 
 
-def _open_at_start(log: PartitionLog, segment: Segment) -> dict[int, int] | None:
+def _open_at_start(log: PartitionLog, segment: Segment) -> Generator[None, None, dict[int, int] | None]:
     """First offset of the transaction that each producer was in, None if no snapshot tells."""
     producers = ProducerState()
-    log.snapshots.load_latest(producers, segment.base_offset, segment.base_offset)
+    yield from log.snapshots.load_latest_in_steps(producers, segment.base_offset, segment.base_offset)
     if segment.base_offset not in log.snapshots.offsets:
         return None
-    firsts = {known.producer_id: known.current_transaction_first_offset for known in producers.entries.values()}
-    return {producer_id: first for producer_id, first in firsts.items() if first >= 0}
+    return producers.ongoing_transactions()
 
 
 def _is_in_log(log: PartitionLog, segment: Segment, entry: AbortedTransaction) -> bool:
@@ -185,7 +184,7 @@ def _begins_at_its_batch(segments: Segments, entry: AbortedTransaction) -> bool:
 def _derived(log: PartitionLog, segment: Segment) -> Generator[None, None, list[AbortedTransaction]]:
     """From the producers at the segment's start, and its markers; those that come meanwhile as well."""
     producers = ProducerState()
-    log.snapshots.load_latest(producers, log.log_start_offset, segment.base_offset)
+    yield from log.snapshots.load_latest_in_steps(producers, log.log_start_offset, segment.base_offset)
     for earlier in log.segments.from_offset(producers.end_offset):
         if earlier.base_offset < segment.base_offset:
             yield from replay_in_steps(earlier, producers, producers.end_offset)

@@ -7,7 +7,8 @@ import struct
 import pytest
 
 from kwire.log.disk import RealDisk
-from kwire.log.index import CorruptIndexError, OffsetIndex, TimeIndex
+from kwire.log.errors import CorruptIndexError
+from kwire.log.index import OffsetIndex, TimeIndex
 from kwire.log.ranges import Ranges
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +15,15 @@ from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
 from kwire.log.errors import NotReadyError
 from kwire.log.index_memory import IndexMemory
+from kwire.log.not_ready import ready_in_steps
 from kwire.log.partition_log import PartitionLog
+from kwire.log.producer_snapshots import ENTRIES_AT_ONCE
 from kwire.log.replay import BATCHES_AT_ONCE
 from tests.log.faults import FaultyDisk, full
 from tests.log.searching import offset_for_timestamp
 from tests.log.support import NOW_MS, batch, marker, open_at, surroundings
 from tests.support.compiled import replaces_methods
+from tests.support.loop_steps import longest_step_of
 
 CONFIG = LogConfig()
 
@@ -32,6 +36,8 @@ def raise_killed(*_: object) -> None:
     raise KilledError
 
 
+LINES_OF_A_PRODUCER = 30
+"""To decode it takes about 18."""
 Entry = tuple[int, int, int]
 
 
@@ -305,3 +311,27 @@ def test_the_comparison_begins_anew_when_segments_go_that_it_needs(many: Path) -
     assert len(log.segments) == 1
     assert ask(log, 4 * MANY)[0] == [(7, 2 * number, 2 * number + 1) for number in range(MANY, 2 * MANY)]
     log.close(clean=True)
+
+
+@pytest.mark.parametrize("is_doubted", [False, True])
+def test_a_snapshot_of_many_producers_is_decoded_in_steps(tmp_path: Path, is_doubted: bool) -> None:
+    """Both for the comparison of a segment's transactions and for deriving them."""
+    log = open_at(tmp_path, CONFIG)
+    producers = 3 * ENTRIES_AT_ONCE + 1
+    for producer_id in range(100, 100 + producers):
+        log.append(batch(b"v", producer_id=producer_id, producer_epoch=0, sequence=0), leader_epoch=0)
+    log.roll()
+    begun = send(log, 0)
+    ended = end(log)
+    log.close(clean=True)
+    if is_doubted:
+        index_of(tmp_path, begun).write_bytes(b"")
+        (tmp_path / f"{begun:020d}.index").unlink()
+    log = open_at(tmp_path, CONFIG, clean=True, recovery_point=ended + 1)
+
+    def entries(log: PartitionLog) -> Generator[None, None, None]:
+        for _ in ready_in_steps(lambda: log.aborted_transactions(begun, ended + 1)):
+            yield
+        assert [entry[:3] for entry in log.aborted_transactions(begun, ended + 1)] == [(7, begun, ended)]
+
+    assert longest_step_of(entries(log)) < LINES_OF_A_PRODUCER * ENTRIES_AT_ONCE

@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 
 from kwire.log import log_directory, recovery, replay, truncation
+from kwire.log.errors import CorruptIndexError
 from kwire.log.files import CLEANED_SUFFIX
-from kwire.log.index import CorruptIndexError
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from kwire.log.compaction.plan import LastRecord, RoundPlan, SourceSegment
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
-from kwire.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kwire.log.segment import Segment
 from kwire.log.transaction_index import AbortedTransaction
 
@@ -73,13 +72,12 @@ class Candidate:
 
 
 def _source(segment: Segment, end_offset: int) -> SourceSegment:
-    segment.load()
     return SourceSegment(
         base_offset=segment.base_offset,
         end_offset=end_offset,
         size=segment.size,
-        offset_index_bytes=len(segment.offset_index) * OFFSET_ENTRY_BYTES,
-        time_index_bytes=len(segment.time_index) * TIME_ENTRY_BYTES,
+        offset_index_bytes=segment.offset_index.file_bytes,
+        time_index_bytes=segment.time_index.file_bytes,
         has_transaction_index=segment.transaction_index.file() is not None,
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kwire.log import index
 from kwire.log.compaction.plan import CleanedGroup
 from kwire.log.compaction.round import run_round
 from kwire.log.compaction.swap import Swap
@@ -104,7 +105,11 @@ def states(before: Path, renames: list[tuple[str, str]], work: Path) -> list[Pic
     return found
 
 
-def test_any_renames_that_a_power_cut_undoes_leave_old_or_new(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loaded_bytes_max", [0, index.LOADED_BYTES_MAX])
+def test_any_renames_that_a_power_cut_undoes_leave_old_or_new(
+    tmp_path: Path, loaded_bytes_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "LOADED_BYTES_MAX", loaded_bytes_max)
     disk = Renames()
     directory, before, work = tmp_path / "orders-0", tmp_path / "before", tmp_path / "work"
     log = fill(directory, disk)

@@ -1,0 +1,83 @@
+"""Searches in an index file that is too large to be loaded at once: each one reads a few entries and one page.
+
+The entries are not verified beforehand, as a load verifies that they increase. The segment verifies each entry that it
+uses: the log must have the batch that the entry names.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+from kwire.log.errors import CorruptIndexError
+
+PAGE_ENTRIES: Final = 512
+"""Entries that the last search read and keeps: by default they cover 2 MiB of the log, where a consumer reads next."""
+
+Entry = tuple[int, int]
+
+
+class IndexPages:
+    """Entries of an index file of a closed segment; both numbers of an entry increase from one to the next."""
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int, layout: Struct) -> None:
+        """`read` reads bytes of the file from a position on; it has whole entries of this layout."""
+        self._read = read
+        self._layout = layout
+        self._count = size // layout.size
+        self._page = b""
+        """The page that was searched last."""
+        self._page_number = -1
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of memory that the page takes."""
+        return len(self._page)
+
+    def entry(self, number: int) -> Entry:
+        """Return one entry. Raises CorruptIndexError."""
+        return self._entry_at(self._read(number * self._layout.size, self._layout.size), 0)
+
+    def entries(self) -> list[Entry]:
+        """Return all entries."""
+        return [self.entry(number) for number in range(self._count)]
+
+    def last_up_to(self, column: int, value: int) -> Entry | None:
+        """Return the last entry whose first or second number (column 0 or 1) is at most a value, None if none is.
+
+        Raises CorruptIndexError.
+        """
+        if not self._page_holds(column, value):
+            firsts = range(0, self._count, PAGE_ENTRIES)
+            number = bisect_right(firsts, value, key=lambda first: self.entry(first)[column]) - 1
+            if number < 0:
+                return None
+            size = PAGE_ENTRIES * self._layout.size
+            self._page, self._page_number = self._read(number * size, size), number
+        found = bisect_right(range(self._page_entries), value, key=lambda at: self._in_page(at)[column])
+        return self._in_page(found - 1) if found else None
+
+    def _page_holds(self, column: int, value: int) -> bool:
+        """Return whether the entry is in the page, as far as the page tells."""
+        if self._page_number < 0 or self._in_page(0)[column] > value:
+            return False
+        is_last = (self._page_number + 1) * PAGE_ENTRIES >= self._count
+        return is_last or self._in_page(self._page_entries - 1)[column] > value
+
+    @property
+    def _page_entries(self) -> int:
+        return len(self._page) // self._layout.size
+
+    def _in_page(self, number: int) -> Entry:
+        return self._entry_at(self._page, number)
+
+    def _entry_at(self, data: bytes, number: int) -> Entry:
+        first, second = self._layout.unpack_from(data, number * self._layout.size)
+        if first < 0 or second < 0:
+            raise CorruptIndexError(f"an entry has a negative number: {first}, {second}")
+        return first, second
