@@ -6,7 +6,6 @@ uses: the log must have the batch that the entry names.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 from struct import Struct
 from typing import Final
@@ -15,6 +14,8 @@ from kwire.log.errors import CorruptIndexError
 
 PAGE_ENTRIES: Final = 512
 """Entries that the last search read and keeps: by default they cover 2 MiB of the log, where a consumer reads next."""
+FIRST_BYTES: Final = 200
+"""Memory of an entry that is remembered, in a dict."""
 
 Entry = tuple[int, int]
 
@@ -27,6 +28,8 @@ class IndexPages:
         self._read = read
         self._layout = layout
         self._count = size // layout.size
+        self._firsts: dict[int, Entry] = {}
+        """The first entries of pages, as far as searches have met them: the same few each time."""
         self._page = b""
         """The page that was searched last."""
         self._page_number = -1
@@ -36,8 +39,8 @@ class IndexPages:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of memory that the page takes."""
-        return len(self._page)
+        """Bytes of memory that the page and what is known of others take."""
+        return len(self._page) + FIRST_BYTES * len(self._firsts)
 
     def entry(self, number: int) -> Entry:
         """Return one entry. Raises CorruptIndexError."""
@@ -53,14 +56,33 @@ class IndexPages:
         Raises CorruptIndexError.
         """
         if not self._page_holds(column, value):
-            firsts = range(0, self._count, PAGE_ENTRIES)
-            number = bisect_right(firsts, value, key=lambda first: self.entry(first)[column]) - 1
+            number = self._page_of(column, value)
             if number < 0:
                 return None
             size = PAGE_ENTRIES * self._layout.size
             self._page, self._page_number = self._read(number * size, size), number
-        found = bisect_right(range(self._page_entries), value, key=lambda at: self._in_page(at)[column])
-        return self._in_page(found - 1) if found else None
+        low, high = 0, self._page_entries
+        while low < high:
+            middle = (low + high) // 2
+            if self._in_page(middle)[column] > value:
+                high = middle
+            else:
+                low = middle + 1
+        return self._in_page(low - 1) if low else None
+
+    def _page_of(self, column: int, value: int) -> int:
+        """Return the number of the last page whose first entry is not behind a value, -1 if there is none."""
+        low, high = 0, (self._count + PAGE_ENTRIES - 1) // PAGE_ENTRIES
+        while low < high:
+            middle = (low + high) // 2
+            first = self._firsts.get(middle)
+            if first is None:
+                first = self._firsts[middle] = self.entry(middle * PAGE_ENTRIES)
+            if first[column] > value:
+                high = middle
+            else:
+                low = middle + 1
+        return low - 1
 
     def _page_holds(self, column: int, value: int) -> bool:
         """Return whether the entry is in the page, as far as the page tells."""
