@@ -21,11 +21,11 @@ from tests.support.loop_steps import LoopSteps
 from tests.support.metadata import lead, register_broker
 
 T = TypeVar("T")
-PARTITIONS = 4000
-"""As many as make a difference of ten times."""
-LINES_MAX = 10 * PARTITIONS
-"""Of one step: 5 ms, about. A partition takes some 100 lines in all, so that what is not done in steps takes ten times
-as many."""
+PARTITIONS = 2000
+"""Enough to tell steps from what is done at once."""
+LINES_MAX = 20 * PARTITIONS
+"""Of one step: 2 ms, about. To plan, write and replay a partition takes some hundred lines each: 200,000 and more if it
+is not done in steps."""
 
 needs_lines = pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines")
 

@@ -30,8 +30,8 @@ pytestmark = pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines
 ALL_STATES = "(?:" + "|".join("." * 290) + ")*"
 """A pattern that is in each of its states behind each character."""
 TEXT = "a" * 249
-TRANSACTIONS = 30
-SUBSCRIPTIONS = 60
+TRANSACTIONS = 6
+SUBSCRIPTIONS = 10
 CLIENT_METRICS = 16
 
 

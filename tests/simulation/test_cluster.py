@@ -22,7 +22,7 @@ from tests.simulation.regressions import regressions
 from tests.support.requests import create_request
 
 ROOT = Path(__file__).parents[2]
-SEEDS = range(1, 101)
+SEEDS = range(1, 51)
 REGRESSIONS = regressions("cluster")
 SESSION_SECONDS = 9.0
 QUIET_EVENTS_MAX = 10_000
