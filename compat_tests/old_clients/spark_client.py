@@ -1,11 +1,13 @@
-"""Spark's Kafka connector, run by an old PySpark in an environment of its own: BOOTSTRAP TOPIC CONNECTOR DIRECTORY.
+"""Spark's Kafka connector, run by an old PySpark of its own: BOOTSTRAP TOPIC CONNECTOR LOCK DIRECTORY.
 
 Writes, reads as a batch, and reads as a stream that stops and resumes at its checkpoint; with offsets asked of the
 admin client, and with those of a consumer group as before Spark 3.1. Prints one line of JSON for each.
 """
 
+import fcntl
 import json
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -41,11 +43,13 @@ def stream_once(spark, options, topic, checkpoint, collected):
     query.start().awaitTermination(60)
 
 
-def main(bootstrap, topic, connector, directory):
+def main(bootstrap, topic, connector, lock, directory):
     builder = SparkSession.builder.master("local[2]").config("spark.jars.packages", connector)
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with Path(lock).open("w") as held:  # two sessions that fetch the connector at the same time disturb each other
+        fcntl.flock(held, fcntl.LOCK_EX)
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     options = {"kafka.bootstrap.servers": bootstrap}
     for way, deprecated in (("admin", "false"), ("group", "true")):

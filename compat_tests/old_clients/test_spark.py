@@ -5,7 +5,7 @@ import subprocess
 
 from compat_tests.confluent_kafka_client.client import create_topic
 from compat_tests.old_clients.clients import HERE
-from compat_tests.old_clients.installing import python_client
+from compat_tests.old_clients.installing import HOME, python_client
 
 SPARK_VERSION = "3.5.7"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.12:{SPARK_VERSION}"
@@ -17,7 +17,7 @@ def test_spark_writes_reads_and_resumes(bootstrap, topic, tmp_path):
         create_topic(bootstrap, f"{topic}-{way}", partitions=2)
     command = [python_client(f"pyspark=={SPARK_VERSION}"), HERE / "spark_client.py"]
     done = subprocess.run(
-        [*command, bootstrap, topic, CONNECTOR, tmp_path],
+        [*command, bootstrap, topic, CONNECTOR, HOME / "spark-connector.lock", tmp_path],
         capture_output=True,
         text=True,
         timeout=SECONDS_MAX,
