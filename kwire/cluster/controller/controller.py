@@ -22,10 +22,10 @@ from kwire.cluster.controller.topics import (
     NewTopic,
     TopicDefaults,
     check_total,
+    plan_holds,
     plan_partitions,
     plan_removal,
     plan_topic,
-    reads_alike,
 )
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.features import KRAFT_VERSION
@@ -41,7 +41,7 @@ WISHES_AT_ONCE = 64
 R = TypeVar("R")
 
 Plan = tuple[Sequence[Any] | PreparedRecords, Any]
-"""The records that a wish leads to, and what the client is told."""
+"""The records that are written for one element of a request, and its result for the client."""
 
 Count = Callable[[int], None]
 """Told how many partitions a change makes or removes before it is made; raises KafkaError when that is too much now."""
@@ -228,8 +228,10 @@ class Controller:
     async def _prepared(
         self, name: str, steps: Callable[[MetadataImage], Pieces[tuple[list[Any], R]]]
     ) -> tuple[PreparedRecords, R]:
-        """The records that are planned for a topic, and what comes with them; planned anew if, meanwhile, what the plan
-        rests on has changed: then nothing that holds the event loop is left to do.
+        """Return the encoded records of a plan for a topic, and its result for the client.
+
+        Other requests are served between the steps. If they change the brokers, the features or the topic, the topic is
+        planned again; the caller writes the records before it awaits anything.
         """
         while True:
             while name in self._log.image.topics and name not in self.image.topics:
@@ -239,7 +241,7 @@ class Controller:
             image = self.image
             records, result = await in_turns(steps(image))
             prepared = await in_turns(prepare_in_pieces(records, image.features))
-            if reads_alike(image, self.image, name):
+            if plan_holds(image, self.image, name):
                 return prepared, result
 
     async def _each(

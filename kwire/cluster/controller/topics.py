@@ -60,7 +60,7 @@ class TopicDefaults:
 def plan_topic(
     image: MetadataImage, wish: NewTopic, *, topic_id: UUID, defaults: TopicDefaults, chance: Chance
 ) -> Pieces[tuple[list[Any], CreatedTopic]]:
-    """The records of a new topic, and what the client is told; many partitions in pieces."""
+    """Return the records of a new topic, and its result for the client; CHUNK partitions in a step."""
     if wish.name == METADATA_TOPIC:
         # Its directory would be that of the metadata log itself.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
@@ -100,7 +100,7 @@ def plan_partitions(
     *,
     chance: Chance,
 ) -> Pieces[list[Any]]:
-    """The records that grow a topic to `count` partitions; many in pieces."""
+    """Return the records that grow a topic to `count` partitions; CHUNK partitions in a step."""
     topic = image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -129,13 +129,13 @@ def plan_partitions(
     return (yield from _partition_records(image, topic.topic_id, present, placed))
 
 
-def reads_alike(before: MetadataImage, now: MetadataImage, name: str) -> bool:
-    """Whether what was planned for a topic of this name on an earlier image holds on the newest one."""
+def plan_holds(before: MetadataImage, now: MetadataImage, name: str) -> bool:
+    """Return True if a plan for the topic, made on an earlier image, can be written on the newest one."""
     return (
         before.brokers is now.brokers
         and before.features is now.features
         and before.topics.get(name) is now.topics.get(name)
-        and _alike(before, name) == _alike(now, name)
+        and _colliding(before, name) == _colliding(now, name)
     )
 
 
@@ -149,13 +149,13 @@ def plan_removal(image: MetadataImage, topic: TopicImage) -> list[Any]:
     return [*records, RemoveTopicRecord(topic_id=topic.topic_id)]
 
 
-def _alike(image: MetadataImage, name: str) -> tuple[str, ...]:
-    """Topics whose metrics would be called as those of a topic of this name."""
+def _colliding(image: MetadataImage, name: str) -> tuple[str, ...]:
+    """Return the topics whose metric names collide with those of a topic of this name."""
     return image.topics_by_collision_key.get(collision_key(name), ()) if may_collide(name) else ()
 
 
 def _check_collision(image: MetadataImage, name: str) -> None:
-    for other in _alike(image, name):
+    for other in _colliding(image, name):
         if other != name:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
