@@ -24,7 +24,10 @@ STALE, LIVE = "stale", "live"
 
 
 def cold_reads(run: Run) -> Mapping[str, float]:
-    """500 produce requests a second, acks=1, alone and beside 4 consumers that read 1 MB each time from the device."""
+    """500 produce requests a second, acks=1, alone and beside 4 consumers that read 1 MB each time from the device.
+
+    Then beside consumers that get as much from the page cache, which tells what of it the device has done.
+    """
     make_topic(run, STALE)
     make_topic(run, LIVE)
     for partition in range(PARTITIONS):
@@ -41,6 +44,12 @@ def cold_reads(run: Run) -> Mapping[str, float]:
         reading = pool.submit(lambda: load(run, reads, position, seconds=seconds, connections=READERS))
         beside = _live(run, MEASURED_SECONDS)
         read = reading.result()
+    load(run, reads, position, seconds=WARM_UP_SECONDS, connections=READERS)
+    with ThreadPoolExecutor(1) as pool:
+        rate = round(read.answers / read.seconds)
+        reading = pool.submit(lambda: load(run, reads, position, seconds=seconds, connections=READERS, rate=rate))
+        beside_warm = _live(run, MEASURED_SECONDS)
+        read_warm = reading.result()
     for topic in (STALE, LIVE):
         delete_topic(run, topic)
     return {
@@ -48,6 +57,8 @@ def cold_reads(run: Run) -> Mapping[str, float]:
         "live produce p99 alone, us": alone,
         "live produce p99 beside cold reads, us": beside,
         "live produce p99 beside cold reads, times": beside / alone,
+        "as many reads from the page cache, MB/s": read_warm.bytes_received / read_warm.seconds / 1e6,
+        "live produce p99 beside reads from the page cache, us": beside_warm,
     }
 
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from pathlib import Path
-from typing import TypeVar
 from uuid import UUID
-
-import pytest
 
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
@@ -16,18 +12,11 @@ from kwire.cluster.metadata_log import MetadataLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import BrokerRegistrationChangeRecord
 from tests.cluster.world import NODE, controller_of, metadata_log, registered
-from tests.support.compiled import IS_COMPILED
-from tests.support.loop_steps import LoopSteps
+from tests.support.loop_steps import in_short_steps, needs_lines
 from tests.support.metadata import lead, register_broker
 
-T = TypeVar("T")
 PARTITIONS = 2000
-"""Enough to tell steps from what is done at once."""
-LINES_MAX = 20 * PARTITIONS
-"""Of one step: 2 ms, about. To plan, write and replay a partition takes some hundred lines each: 200,000 and more if it
-is not done in steps."""
-
-needs_lines = pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines")
+"""Enough to tell steps from what is done at once: to plan, write and replay one takes some hundred lines."""
 
 
 def wish(name: str, partitions: int) -> NewTopic:
@@ -39,26 +28,15 @@ async def created(controller: Controller, name: str, partitions: int) -> Created
     return outcome
 
 
-async def counted(work: Awaitable[T]) -> T:
-    """Return what comes of it, done in steps that are all short."""
-    steps = LoopSteps(LINES_MAX)
-    steps.begin()
-    try:
-        await asyncio.sleep(0)  # what runs until here has begun before lines were counted
-        return await asyncio.ensure_future(work)
-    finally:
-        steps.end()
-        assert steps.longest < LINES_MAX, (steps.longest, steps.culprits)
-
-
 @needs_lines
 def test_the_largest_topic_is_planned_and_written_in_steps(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
-            outcome = await counted(created(controller, "t", PARTITIONS // 2))
+            outcome = await in_short_steps(created(controller, "t", PARTITIONS // 2))
             assert isinstance(outcome, CreatedTopic)
-            assert await counted(controller.create_partitions([("t", PARTITIONS, None)], validate_only=False)) == [None]
+            grown = await in_short_steps(controller.create_partitions([("t", PARTITIONS, None)], validate_only=False))
+            assert grown == [None]
             partitions = log.image.topics["t"].partitions
             assert [(each.leader, each.isr) for each in partitions] == [(NODE, (NODE,))] * PARTITIONS
 
@@ -71,7 +49,7 @@ def test_assignments_are_looked_at_in_steps(tmp_path: Path) -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
             assigned = NewTopic(name="t", assignments=[(index, [NODE]) for index in range(PARTITIONS)], configs={})
-            (outcome,) = await counted(controller.create_topics([assigned], validate_only=False))
+            (outcome,) = await in_short_steps(controller.create_topics([assigned], validate_only=False))
             assert isinstance(outcome, CreatedTopic)
             assert len(log.image.topics["t"].partitions) == PARTITIONS
 
@@ -92,7 +70,7 @@ def test_a_long_log_is_replayed_in_steps_before_its_node_leads(tmp_path: Path) -
         async with metadata_log(tmp_path, lead=False) as log:
             told: list[bool] = []
             log.watch(lambda _, new: told.append(log.is_active))
-            await counted(lead(log))
+            await in_short_steps(lead(log))
             assert (log.image.topics, log.image.brokers) == (before.topics, before.brokers)
             assert told[0] is False, "nothing was replayed once the node led"
             outcome = await created(controller_of(log), "c", 1)

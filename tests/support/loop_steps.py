@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
 
 from kwire.loop_monitor import where
+from tests.support.compiled import IS_COMPILED
+
+T = TypeVar("T")
+LINES_MAX = 40_000
+"""Of one step: 2 ms, about."""
+
+needs_lines = pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines")
 
 
 class LoopSteps:
@@ -62,3 +72,15 @@ def longest_step_of(steps: Generator[Any, Any, object]) -> int:
     thread.start()
     thread.join()
     return counted.longest
+
+
+async def in_short_steps(work: Awaitable[T]) -> T:
+    """Return what comes of the work; every step that the loop takes meanwhile has less than LINES_MAX lines."""
+    steps = LoopSteps(LINES_MAX)
+    steps.begin()
+    try:
+        await asyncio.sleep(0)  # what runs until here has begun before lines were counted
+        return await asyncio.ensure_future(work)
+    finally:
+        steps.end()
+        assert steps.longest < LINES_MAX, (steps.longest, steps.culprits)

@@ -1,4 +1,5 @@
-"""The active controller's dealings with brokers: each request is planned on the newest image and becomes one batch.
+"""The active controller's dealings with brokers: each request is planned on the newest image and becomes one batch, or
+several when it is about many partitions.
 
 What heartbeats have said lives as long as this node leads: a new leader gives every unfenced broker a whole session.
 """
@@ -11,19 +12,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from kwire.chunks import Pieces
+from kwire.chunks import Pieces, turn
 from kwire.cluster.controller.broker_changes import plan_unregistration
+from kwire.cluster.controller.broker_plan import BrokerPlan
 from kwire.cluster.controller.heartbeats import BrokerSessions, plan_expiry, plan_heartbeat
-from kwire.cluster.controller.isr_changes import plan_isr_changes
+from kwire.cluster.controller.isr_changes import IsrChanges
 from kwire.cluster.controller.leader_elections import (
     Elections,
+    plan_missing_leaders,
     plan_preferred_leaders,
-    plan_unclean_leaders,
 )
 from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.controller.reassignments import Reassignments
 from kwire.cluster.controller.registration import plan_broker_registration, plan_controller_registration
-from kwire.cluster.controller.replica_directories import plan_directory_assignments
+from kwire.cluster.controller.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -40,13 +42,10 @@ from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kwire.protocol.messages.controller_registration import ControllerRegistrationRequest
 from kwire.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.cluster.controller")
 
-PLAN_BYTES_MAX = 64 * 1024 * 1024
-"""Maximum size of a batch that a broker's start or stop causes: it has a record for each partition of the broker."""
 LOOKS_PER_SESSION = 4
 """How often at least, in the time of a session, one that is over is looked for."""
 
@@ -56,7 +55,7 @@ T = TypeVar("T")
 class Plan(Protocol):
     """A request that is planned in pieces."""
 
-    records: list[PartitionChangeRecord]
+    records: list[Any]
     """Those of the pieces since `begin`."""
 
     def begin(self, view: ControllerView) -> None:
@@ -86,29 +85,38 @@ class BrokerControl:
         self._sessions: BrokerSessions | None = None
         self._sessions_epoch = -1
         """The leader epoch that they belong to."""
+        self._swept_epoch = -1
+        """The leader epoch in which partitions that nobody led were looked for."""
 
     # --- brokers
 
     async def register_broker(self, request: BrokerRegistrationRequest, *, version: int) -> int:
         """The broker's epoch."""
-        sessions, view = self._active()
-        existing = view.image.brokers.get(request.broker_id)
-        records, epoch = plan_broker_registration(
-            view,
-            request,
-            version=version,
-            cluster_id=self._cluster_id,
-            next_offset=self._log.next_offset,
-            # An earlier process of the broker beside this controller is gone: the directories were locked anew.
-            has_session=existing is not None
-            and request.incarnation_id != self._incarnation_beside()
-            and sessions.has_session(request.broker_id, existing.broker_epoch, now_ms=self._now),
-            is_heard=sessions.is_heard(request.broker_id),
-            kraft_version=self._log.node.quorum.history.kraft_version,
-        )
-        written = self._log.append(records, bytes_max=PLAN_BYTES_MAX)
+        is_settled = False
+        while not is_settled:
+            sessions, view = self._active()
+            existing = view.image.brokers.get(request.broker_id)
+            plan = BrokerPlan(view)
+            steps = plan_broker_registration(
+                plan,
+                request,
+                version=version,
+                cluster_id=self._cluster_id,
+                next_offset=lambda: self._log.next_offset,
+                # An earlier process of the broker beside this controller is gone: the directories were locked anew.
+                has_session=existing is not None
+                and request.incarnation_id != self._incarnation_beside()
+                and sessions.has_session(request.broker_id, existing.broker_epoch, now_ms=self._now),
+                is_heard=sessions.is_heard(request.broker_id),
+                kraft_version=self._log.node.quorum.history.kraft_version,
+            )
+            epoch = await self._all_but_last(plan, steps)
+            # What was found at the beginning must hold at the end.
+            newest = self._log.newest_image
+            is_settled = (newest.brokers, newest.features) == (view.image.brokers, view.image.features)
+        written = self._log.append(plan.records)
         is_new = existing is None or existing.broker_epoch != epoch
-        sessions.registered(request.broker_id, is_new_incarnation=is_new)
+        self._active()[0].registered(request.broker_id, is_new_incarnation=is_new)
         await self._log.committed(written)
         return epoch
 
@@ -117,9 +125,10 @@ class BrokerControl:
         sessions, view = self._active()
         view.check_broker_epoch(request.broker_id, request.broker_epoch)
         sessions.contact(request.broker_id, request.broker_epoch, now_ms=self._now)
-        records, state, response = plan_heartbeat(view, sessions, request)
-        written = self._log.append(records, bytes_max=PLAN_BYTES_MAX) if records else None
-        sessions.beat(
+        plan = BrokerPlan(view)
+        state, response = await self._all_but_last(plan, plan_heartbeat(plan, sessions, request))
+        written = self._log.append(plan.records) if plan.records else None
+        self._active()[0].beat(
             request.broker_id,
             state,
             metadata_offset=request.current_metadata_offset,
@@ -131,14 +140,13 @@ class BrokerControl:
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Forget a broker."""
-        sessions, view = self._active()
-        broker = view.image.brokers.get(broker_id)
-        if broker is None:
-            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
-        if broker_id == self._controller_id and len(view.image.brokers) == 1:
+        _, view = self._active()
+        if broker_id == self._controller_id and view.image.brokers.keys() == {broker_id}:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is the only one of this cluster")
-        written = self._log.append(plan_unregistration(view, broker_id), bytes_max=PLAN_BYTES_MAX)
-        sessions.unregistered(broker_id, broker.broker_epoch)
+        plan = BrokerPlan(view)
+        broker = await self._all_but_last(plan, plan_unregistration(plan, broker_id))
+        written = self._log.append(plan.records)
+        self._active()[0].unregistered(broker_id, broker.broker_epoch)
         await self._log.committed(written)
 
     async def register_controller(self, request: ControllerRegistrationRequest) -> None:
@@ -158,7 +166,8 @@ class BrokerControl:
 
     async def alter_partition(self, request: AlterPartitionRequest, *, version: int) -> AlterPartitionResponse:
         """Changes of in-sync sets that leaders ask for."""
-        return await self._write(*plan_isr_changes(self._active()[1], request, version=version))
+        plan = IsrChanges(request, self._active()[1], version=version)
+        return await self._write_in_pieces(plan, plan.answer())
 
     async def reassign(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
         """Moves of replicas: begun, changed or cancelled."""
@@ -172,19 +181,28 @@ class BrokerControl:
 
     async def assign_directories(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
         """Where a broker has put its replicas."""
-        return await self._write(*plan_directory_assignments(self._active()[1], request))
+        plan = DirectoryAssignments(request, self._active()[1])
+        return await self._write_in_pieces(plan, plan.answer())
 
     async def _write_in_pieces(self, plan: Plan, answer: Pieces[T]) -> T:
-        """The answer, when all records of the plan are committed: each piece is planned on the newest image."""
+        """The answer, when all records of the plan are committed."""
+        response = await self._all_but_last(plan, answer)
+        return await self._write(plan.records, response)
+
+    async def _all_but_last(self, plan: Plan, steps: Pieces[T]) -> T:
+        """Return the result of the steps, each of which is planned on the newest image.
+
+        The records of all but the last are written. Those of the last are to be written before anything is awaited.
+        """
         while True:
             try:
-                next(answer)
+                next(steps)
             except StopIteration as end:
-                response: T = end.value
-                return await self._write(plan.records, response)
+                result: T = end.value
+                return result
             if plan.records:
                 self._log.append(plan.records)
-            await asyncio.sleep(0)
+            await turn()
             plan.begin(self._active()[1])
 
     async def _write(self, records: list[Any], answer: T) -> T:
@@ -203,9 +221,10 @@ class BrokerControl:
             await asyncio.sleep(self._seconds_to_next_look())
             if self._log.is_active:
                 try:
-                    self._fence_expired()
+                    await self._fence_expired()
                 except KafkaError as error:
                     logger.warning("cannot fence brokers whose session is over: %s", error)
+                await self._finish_elections()
 
     async def balance_leaders(self) -> None:
         """For as long as the controller runs: give partitions back to their preferred leaders, now and then."""
@@ -214,24 +233,27 @@ class BrokerControl:
             if self._settings()["auto.leader.rebalance.enable"]:
                 await self._sweep(plan_preferred_leaders)
 
-    async def elect_unclean_leaders(self) -> None:
-        """For as long as the controller runs: give leaders to partitions that may have any, now and then."""
+    async def elect_missing_leaders(self) -> None:
+        """For as long as the controller runs: give leaders to partitions that may have one, now and then."""
         while True:
             await asyncio.sleep(self._settings()["unclean.leader.election.interval.ms"] / 1000)
-            await self._sweep(plan_unclean_leaders)
+            await self._sweep(plan_missing_leaders)
 
-    async def _sweep(self, plan: Callable[[ControllerView], tuple[list[Any], bool]]) -> None:
-        """Carry out a plan until it has no more to do, while this node leads."""
-        is_over = not self._log.is_active
-        while not is_over:
-            try:
-                records, has_more = plan(self._view())
-                if records:
-                    await self._log.committed(self._log.append(records, bytes_max=PLAN_BYTES_MAX))
-            except KafkaError as error:
-                logger.warning("cannot elect leaders now: %s", error)
-                return
-            is_over = not (records and has_more and self._log.is_active)
+    async def _finish_elections(self) -> None:
+        """Once after this node has become active: the controller before may have stopped amidst those of a broker."""
+        if self._swept_epoch != self._log.epoch:
+            self._swept_epoch = self._log.epoch
+            await self._sweep(plan_missing_leaders)
+
+    async def _sweep(self, plan_steps: Callable[[BrokerPlan], Pieces[None]]) -> None:
+        """Carry out a plan, if this node leads."""
+        if not self._log.is_active:
+            return
+        try:
+            plan = BrokerPlan(self._view())
+            await self._write_in_pieces(plan, plan_steps(plan))
+        except KafkaError as error:
+            logger.warning("cannot elect leaders now: %s", error)
 
     def _seconds_to_next_look(self) -> float:
         timeout_ms: int = self._settings()["broker.session.timeout.ms"]
@@ -243,19 +265,19 @@ class BrokerControl:
             return most_ms / 1000
         return min(max(expiry_ms - self._now + 1.0, 1.0), most_ms) / 1000
 
-    def _fence_expired(self) -> None:
+    async def _fence_expired(self) -> None:
         sessions, _ = self._active()
         while (expired := sessions.take_expired(now_ms=self._now)) is not None:
             if expired.broker_id == self._controller_id:
                 # The broker beside this controller lives as long as it does, whatever has held both up.
                 sessions.contact(*expired, now_ms=self._now)
                 continue
-            records = plan_expiry(self._view(), expired)
-            if not records:
-                continue
-            logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
+            plan = BrokerPlan(self._view())
             try:
-                self._log.append(records, bytes_max=PLAN_BYTES_MAX)
+                await self._all_but_last(plan, plan_expiry(plan, expired))
+                if plan.records:
+                    logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
+                    self._log.append(plan.records)
             except KafkaError:
                 sessions.contact(*expired, now_ms=self._now)  # it is looked at again after another session
                 raise

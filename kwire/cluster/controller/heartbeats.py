@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kwire.chunks import Pieces
 from kwire.cluster.controller.broker_changes import (
     plan_controlled_shutdown,
     plan_cordoned_directories,
@@ -27,7 +28,7 @@ from kwire.cluster.controller.broker_changes import (
     plan_offline_directories,
     plan_unfencing,
 )
-from kwire.cluster.controller.view import ControllerView
+from kwire.cluster.controller.broker_plan import BrokerPlan
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
@@ -192,17 +193,19 @@ _PLANS = {
 
 
 def plan_heartbeat(
-    view: ControllerView,
+    plan: BrokerPlan,
     sessions: BrokerSessions,
     request: BrokerHeartbeatRequest,
     *,
     registration_offset: int | None = None,
-) -> tuple[list[Any], BrokerState, BrokerHeartbeatResponse]:
-    """The records that follow from a heartbeat, the broker's new state for BrokerSessions.beat, and the answer.
+) -> Pieces[tuple[BrokerState, BrokerHeartbeatResponse]]:
+    """Plan what follows from a heartbeat; the broker's new state for BrokerSessions.beat, and the answer.
 
     `registration_offset` is that of the broker's registration, if it is not the broker's epoch.
+    Raises KafkaError STALE_BROKER_EPOCH.
     """
     broker_id = request.broker_id
+    view = plan.view
     view.check_broker_epoch(broker_id, request.broker_epoch)
     caught_up_at = request.broker_epoch if registration_offset is None else registration_offset
     wish = Wish(
@@ -214,25 +217,27 @@ def plan_heartbeat(
     )
     current = sessions.state(view.image, broker_id)
     following = next_state(current, wish)
-    records = list(_PLANS[following](view, broker_id)) if following is not current else []
+    if following is not current:
+        yield from _PLANS[following](plan, broker_id)
     # What a lost directory means depends on what the broker is by now.
-    view = view.after(records)
-    records += plan_offline_directories(view, broker_id, request.offline_log_dirs)
-    records += plan_cordoned_directories(view, broker_id, request.cordoned_log_dirs)
+    plan.view.check_broker_epoch(broker_id, request.broker_epoch)
+    yield from plan_offline_directories(plan, broker_id, request.offline_log_dirs)
+    view = plan.view
+    view.check_broker_epoch(broker_id, request.broker_epoch)
+    plan.records += plan_cordoned_directories(view, broker_id, request.cordoned_log_dirs)
     answer = BrokerHeartbeatResponse(
         is_caught_up=wish.is_caught_up,
         is_fenced=following.is_fenced,
         should_shut_down=following is BrokerState.SHUTDOWN_NOW,
     )
-    return records, following, answer
+    return following, answer
 
 
-def plan_expiry(view: ControllerView, expired: BrokerIncarnation) -> list[Any]:
-    """The records that fence a broker whose session is over; none for a process that is not registered any more.
+def plan_expiry(plan: BrokerPlan, expired: BrokerIncarnation) -> Pieces[None]:
+    """Plan to fence a broker whose session is over; nothing for a process that is not registered any more.
 
     One broker at a time, so that the next one's partitions are judged with this one gone.
     """
-    broker = view.image.brokers.get(expired.broker_id)
-    if broker is None or broker.broker_epoch != expired.broker_epoch or broker.fenced:
-        return []
-    return plan_fencing(view, expired.broker_id)
+    broker = plan.view.image.brokers.get(expired.broker_id)
+    if broker is not None and broker.broker_epoch == expired.broker_epoch and not broker.fenced:
+        yield from plan_fencing(plan, expired.broker_id)

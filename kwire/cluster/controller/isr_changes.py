@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from kwire.chunks import Pieces, mapped_by_group
 from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.partition_changes import RECOVERED, RECOVERING, Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView, Place
@@ -30,34 +31,35 @@ UNCHECKED_EPOCH = -1
 """The leader does not know the epoch of a broker."""
 
 
-def plan_isr_changes(
-    view: ControllerView, request: AlterPartitionRequest, *, version: int
-) -> tuple[list[PartitionChangeRecord], AlterPartitionResponse]:
-    """The records of the changes that may be, and the answer. Raises KafkaError STALE_BROKER_EPOCH."""
-    view.check_broker_epoch(request.broker_id, request.broker_epoch)
-    changes = _Changes(view, request.broker_id, version)
-    response = AlterPartitionResponse(
-        topics=[
-            AlterPartitionResponseTopicData(
-                topic_id=topic.topic_id, partitions=[changes.add(topic.topic_id, wish) for wish in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
-    return changes.records, response
+class IsrChanges:
+    """The changes of one request, planned in pieces: a partition named twice is judged as the first time left it."""
 
+    def __init__(self, request: AlterPartitionRequest, view: ControllerView, *, version: int) -> None:
+        self._request = request
+        self._version = version
+        self.begin(view)
 
-class _Changes:
-    """What one request has changed so far: a partition named twice is judged as the first time left it."""
+    def begin(self, view: ControllerView) -> None:
+        """Plan on this view from now on: `records` are appended, or there are none.
 
-    def __init__(self, view: ControllerView, leader: int, version: int) -> None:
+        Raises KafkaError STALE_BROKER_EPOCH.
+        """
+        view.check_broker_epoch(self._request.broker_id, self._request.broker_epoch)
         self.records: list[PartitionChangeRecord] = []
         self._changed: dict[tuple[UUID, int], PartitionImage] = {}
         self._view = view
-        self._leader = leader
-        self._version = version
 
-    def add(self, topic_id: UUID, wish: AlterPartitionRequestPartitionData) -> AlterPartitionResponsePartitionData:
+    def answer(self) -> Pieces[AlterPartitionResponse]:
+        """Add to `records` the changes that may be, and return the answer."""
+        topics = yield from mapped_by_group(
+            self._request.topics,
+            lambda topic: topic.partitions,
+            lambda topic, wish: self._add(topic.topic_id, wish),
+            lambda topic, results: AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=results),
+        )
+        return AlterPartitionResponse(topics=topics)
+
+    def _add(self, topic_id: UUID, wish: AlterPartitionRequestPartitionData) -> AlterPartitionResponsePartitionData:
         index = wish.partition_index
         topic = self._view.image.topic_by_id(topic_id)
         if topic is None:
@@ -68,7 +70,7 @@ class _Changes:
         members = wish.new_isr_with_epochs
         if self._version < EPOCHS_SINCE_VERSION:
             members = [AlterPartitionBrokerState(broker_id=broker) for broker in wish.new_isr]
-        refusal = _why_not(self._view, self._leader, partition, wish, members)
+        refusal = _why_not(self._view, self._request.broker_id, partition, wish, members)
         if refusal is not None:
             return _refused(index, refusal)
         target = Target(
@@ -80,7 +82,7 @@ class _Changes:
         if record is not None:
             self.records.append(record)
             partition = self._changed[topic_id, index] = changed_partition(partition, record)
-            if record.leader not in (UNCHANGED_LEADER, self._leader):
+            if record.leader not in (UNCHANGED_LEADER, self._request.broker_id):
                 # The change completed a reassignment that takes the leader's own replica away.
                 return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
         return AlterPartitionResponsePartitionData(

@@ -1,9 +1,8 @@
 """Elections that are asked for (ElectLeaders: KIP-183, KIP-460) and those that the controller makes from time to time.
 
 From time to time, partitions go back to their preferred leaders (auto.leader.rebalance.enable, every
-leader.imbalance.check.interval.seconds), and those that nobody leads get an unclean leader where their topic allows it
-(every unclean.leader.election.interval.ms). Such a sweep makes a limited number of elections; it says whether there
-may be more to do, and is then to be made again at once.
+leader.imbalance.check.interval.seconds), and those that nobody leads get a leader, an unclean one where their topic
+allows it (every unclean.leader.election.interval.ms).
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 from kwire.chunks import Pieces, mapped_by_group
+from kwire.cluster.controller.broker_changes import is_leaderless, plan_updates
+from kwire.cluster.controller.broker_plan import BrokerPlan
 from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView, Place
@@ -24,9 +25,6 @@ from kwire.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord
-
-ELECTIONS_PER_SWEEP_MAX = 1000
-"""As in Kafka: the partitions of a large cluster change leaders in portions."""
 
 
 class ElectionType(IntEnum):
@@ -107,34 +105,21 @@ def has_preferred_leader(partition: PartitionImage) -> bool:
     return partition.leader == partition.replicas[0]
 
 
-def plan_preferred_leaders(
-    view: ControllerView, *, limit: int = ELECTIONS_PER_SWEEP_MAX
-) -> tuple[list[PartitionChangeRecord], bool]:
-    """Give partitions back to their preferred leaders; whether there may be more."""
-    places = (place for place in view.places() if not has_preferred_leader(place.partition))
-    return _sweep(view, places, Election.PREFERRED, limit)
+def plan_preferred_leaders(plan: BrokerPlan) -> Pieces[None]:
+    """Give partitions back to their preferred leaders."""
+
+    def updates(view: ControllerView, places: Iterable[Place]) -> list[PartitionChangeRecord]:
+        target = Target(election=Election.PREFERRED)
+        records = [plan_partition_change(view, place, target) for place in places]
+        return [record for record in records if record is not None]
+
+    return plan.sweep(lambda partition: not has_preferred_leader(partition), updates)
 
 
-def plan_unclean_leaders(
-    view: ControllerView, *, limit: int = ELECTIONS_PER_SWEEP_MAX
-) -> tuple[list[PartitionChangeRecord], bool]:
-    """Give a leader to partitions without one whose topics allow it at any price; whether there may be more."""
-    places = (
-        place
-        for place in view.places()
-        if place.partition.leader == NO_LEADER and view.allows_unclean_election(place.topic)
-    )
-    return _sweep(view, places, Election.UNCLEAN, limit)
+def plan_missing_leaders(plan: BrokerPlan) -> Pieces[None]:
+    """Give a leader to partitions without one: any where the topic allows it, else one that has all that is committed.
 
-
-def _sweep(
-    view: ControllerView, places: Iterable[Place], election: Election, limit: int
-) -> tuple[list[PartitionChangeRecord], bool]:
-    records: list[PartitionChangeRecord] = []
-    for place in places:
-        record = plan_partition_change(view, place, Target(election=election))
-        if record is not None:
-            records.append(record)
-        if len(records) >= limit:
-            return records, True
-    return records, False
+    Of the latter kind there are some when a controller stopped while it gave leaders to the partitions of a broker that
+    had come back.
+    """
+    return plan.sweep(is_leaderless, plan_updates)

@@ -7,10 +7,11 @@ of the one before has run out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
+from kwire.chunks import Pieces
 from kwire.cluster.controller.broker_changes import plan_new_incarnation
+from kwire.cluster.controller.broker_plan import BrokerPlan
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import is_reserved
 from kwire.cluster.features import KRAFT_VERSION, METADATA_VERSION
@@ -32,21 +33,23 @@ CLEAN_SHUTDOWN_SINCE_VERSION = 3
 
 
 def plan_broker_registration(
-    view: ControllerView,
+    plan: BrokerPlan,
     request: BrokerRegistrationRequest,
     *,
     version: int,
     cluster_id: str,
-    next_offset: int,
+    next_offset: Callable[[], int],
     has_session: bool,
     is_heard: bool = False,
     kraft_version: int = 0,
-) -> tuple[list[Any], int]:
-    """The records of a registration, the last being the broker's own, and the broker epoch.
+) -> Pieces[int]:
+    """Plan a registration, whose last record is the broker's own; return the broker epoch.
 
-    `next_offset` is the offset of the first of these records; `has_session` says whether the process that is registered
-    under this id may live, and `is_heard` whether it did under this controller and was not told to stop.
+    `next_offset` tells the offset of the first of the records that are left at the end; `has_session` says whether the
+    process that is registered under this id may live, and `is_heard` whether it did under this controller and was not
+    told to stop.
     """
+    view = plan.view
     if request.cluster_id != cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {cluster_id}, but got {request.cluster_id}"
@@ -71,11 +74,12 @@ def plan_broker_registration(
     _check_directories(view, request)
     _check_features(request, {**view.image.features, KRAFT_VERSION: kraft_version})
     if existing is not None and is_same:
-        return [_again(request, existing)], existing.broker_epoch
-    records: list[Any] = [
-        *plan_new_incarnation(view, request.broker_id, directories=request.log_dirs, was_clean=was_clean)
-    ]
-    return [*records, _broker_record(request, next_offset)], next_offset
+        plan.records.append(_again(request, existing))
+        return existing.broker_epoch
+    yield from plan_new_incarnation(plan, request.broker_id, directories=request.log_dirs, was_clean=was_clean)
+    broker_epoch = next_offset()
+    plan.records.append(_broker_record(request, broker_epoch))
+    return broker_epoch
 
 
 def _check_directories(view: ControllerView, request: BrokerRegistrationRequest) -> None:

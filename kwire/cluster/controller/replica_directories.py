@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from kwire.chunks import Pieces, mapped_by_group, mapped_in_pieces
 from kwire.cluster.controller.broker_changes import plan_updates
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView, Place
@@ -12,6 +13,7 @@ from kwire.cluster.image import NO_LEADER, PartitionImage, changed_partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsResponse,
     AssignReplicasToDirsResponseDirectoryData,
     AssignReplicasToDirsResponsePartitionData,
@@ -20,49 +22,47 @@ from kwire.protocol.messages.assign_replicas_to_dirs import (
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 
-def plan_directory_assignments(
-    view: ControllerView, request: AssignReplicasToDirsRequest
-) -> tuple[list[PartitionChangeRecord], AssignReplicasToDirsResponse]:
-    """The records that put replicas where they are, and the answer. Raises KafkaError STALE_BROKER_EPOCH.
+class DirectoryAssignments:
+    """The assignments of one request, planned in pieces.
 
     A replica in a directory that is offline, as one that fails while the broker moves it there, is in sync no longer.
     """
-    view.check_broker_epoch(request.broker_id, request.broker_epoch)
-    assignments = _Assignments(view, request.broker_id)
-    response = AssignReplicasToDirsResponse(
-        directories=[
-            AssignReplicasToDirsResponseDirectoryData(
-                id=directory.id,
-                topics=[
-                    AssignReplicasToDirsResponseTopicData(
-                        topic_id=topic.topic_id,
-                        partitions=[
-                            AssignReplicasToDirsResponsePartitionData(
-                                partition_index=each.partition_index,
-                                error_code=assignments.add(directory.id, topic.topic_id, each.partition_index),
-                            )
-                            for each in topic.partitions
-                        ],
-                    )
-                    for topic in directory.topics
-                ],
-            )
-            for directory in request.directories
-        ]
-    )
-    return assignments.records, response
 
+    def __init__(self, request: AssignReplicasToDirsRequest, view: ControllerView) -> None:
+        self._request = request
+        self._broker_id = request.broker_id
+        self.begin(view)
 
-class _Assignments:
-    """What one request has changed so far."""
+    def begin(self, view: ControllerView) -> None:
+        """Plan on this view from now on: `records` are appended, or there are none.
 
-    def __init__(self, view: ControllerView, broker_id: int) -> None:
+        Raises KafkaError STALE_BROKER_EPOCH.
+        """
+        view.check_broker_epoch(self._request.broker_id, self._request.broker_epoch)
         self.records: list[PartitionChangeRecord] = []
         self._changed: dict[tuple[UUID, int], PartitionImage] = {}
         self._view = view
-        self._broker_id = broker_id
 
-    def add(self, directory: UUID, topic_id: UUID, index: int) -> ErrorCode:
+    def answer(self) -> Pieces[AssignReplicasToDirsResponse]:
+        """Add to `records` what puts replicas where they are, and return the answer."""
+        directories = yield from mapped_in_pieces(self._request.directories, self._assign)
+        return AssignReplicasToDirsResponse(directories=directories)
+
+    def _assign(
+        self, directory: AssignReplicasToDirsRequestDirectoryData
+    ) -> Pieces[AssignReplicasToDirsResponseDirectoryData]:
+        topics = yield from mapped_by_group(
+            directory.topics,
+            lambda topic: topic.partitions,
+            lambda topic, each: AssignReplicasToDirsResponsePartitionData(
+                partition_index=each.partition_index,
+                error_code=self._add(directory.id, topic.topic_id, each.partition_index),
+            ),
+            lambda topic, results: AssignReplicasToDirsResponseTopicData(topic_id=topic.topic_id, partitions=results),
+        )
+        return AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics)
+
+    def _add(self, directory: UUID, topic_id: UUID, index: int) -> ErrorCode:
         topic = self._view.image.topic_by_id(topic_id)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID

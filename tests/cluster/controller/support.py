@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 from uuid import UUID
 
+from kwire.chunks import Pieces
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.controller.broker_plan import BrokerPlan
 from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.image import MetadataImage, PartitionImage
@@ -17,6 +19,8 @@ from kwire.protocol.messages import metadata_records as records
 TOPIC_ID = UUID(int=1000)
 CONTROLLER = 100
 SETTINGS = default_settings()
+
+T = TypeVar("T")
 
 
 def directory(broker: int, number: int = 0) -> UUID:
@@ -112,3 +116,25 @@ def set_fields(record: Any) -> dict[str, Any]:
         for name in names
         if name not in identity and getattr(record, name) != getattr(blank, name)
     }
+
+
+def planned(
+    view: ControllerView, plan_steps: Callable[..., Pieces[T]], *asked: Any, **options: Any
+) -> tuple[list[Any], T]:
+    """All records of an operation that is planned in pieces, each on what the one before led to; and its result."""
+    written: list[Any] = []
+    plan = BrokerPlan(view)
+    steps = plan_steps(plan, *asked, **options)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return [*written, *plan.records], end.value
+        written += plan.records
+        view = view.after(plan.records)
+        plan.begin(view)
+
+
+def made_by(view: ControllerView, plan_steps: Callable[..., Pieces[Any]], *asked: Any, **options: Any) -> list[Any]:
+    """The records of `planned`."""
+    return planned(view, plan_steps, *asked, **options)[0]

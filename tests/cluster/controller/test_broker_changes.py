@@ -25,6 +25,7 @@ from tests.cluster.controller.support import (
     broker_record,
     directory,
     epoch,
+    made_by,
     one_partition,
     partition_of,
     partition_record,
@@ -55,7 +56,7 @@ def shown(made: list[Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def test_a_fenced_broker_leaves_what_it_is_in_sync_with() -> None:
     view = three_partitions()
-    made = plan_fencing(view, 1)
+    made = made_by(view, plan_fencing, 1)
     assert shown(made) == [
         ("t-0", {"isr": [2], "leader": 2}),
         ("t-2", {"isr": [3]}),
@@ -67,29 +68,29 @@ def test_a_fenced_broker_leaves_what_it_is_in_sync_with() -> None:
 
 def test_the_last_one_in_sync_leads_again_when_it_is_back() -> None:
     view = one_partition([1, 2], isr=[1])
-    view = view.after(plan_fencing(view, 1))
+    view = view.after(made_by(view, plan_fencing, 1))
     assert (partition_of(view).isr, partition_of(view).leader) == ((1,), -1)
-    assert shown(plan_unfencing(view, 1)) == [
+    assert shown(made_by(view, plan_unfencing, 1)) == [
         ("BrokerRegistrationChangeRecord", {"fenced": -1}),
         ("t-0", {"leader": 1}),
     ]
     fenced = one_partition([1, 2], isr=[1], leader=-1, fenced=(1, 2))
-    assert len(plan_unfencing(fenced, 2)) == 1, "one that is not in sync does not lead"
+    assert len(made_by(fenced, plan_unfencing, 2)) == 1, "one that is not in sync does not lead"
 
 
 def test_an_unclean_leader_is_found_at_once_where_that_is_allowed() -> None:
     view = one_partition([1, 2], isr=[1], unclean=True)
-    assert shown(plan_fencing(view, 1))[0] == ("t-0", {"isr": [2], "leader": 2, "leader_recovery_state": 1})
+    assert shown(made_by(view, plan_fencing, 1))[0] == ("t-0", {"isr": [2], "leader": 2, "leader_recovery_state": 1})
 
 
 def test_eligible_leaders_are_kept_when_brokers_go() -> None:
     view = three_partitions(elr=True, min_insync=2)
-    view = view.after(plan_fencing(view, 1))
+    view = view.after(made_by(view, plan_fencing, 1))
     assert partition_of(view).eligible_leader_replicas == (1,)
-    view = view.after(plan_fencing(view, 2))
+    view = view.after(made_by(view, plan_fencing, 2))
     partition = partition_of(view)
     assert (partition.isr, partition.leader, partition.eligible_leader_replicas) == ((), -1, (1, 2))
-    view = view.after(plan_unfencing(view, 1))
+    view = view.after(made_by(view, plan_unfencing, 1))
     partition = partition_of(view)
     assert (partition.isr, partition.leader, partition.eligible_leader_replicas) == ((1,), 1, (2,))
 
@@ -97,33 +98,31 @@ def test_eligible_leaders_are_kept_when_brokers_go() -> None:
 @pytest.mark.parametrize(("was_clean", "eligible"), [(True, (1,)), (False, ())])
 def test_a_new_process_is_eligible_only_after_a_clean_end(was_clean: bool, eligible: tuple[int, ...]) -> None:
     view = three_partitions(elr=True, min_insync=2)
-    view = view.after(plan_new_incarnation(view, 1, directories=(), was_clean=was_clean))
+    view = view.after(made_by(view, plan_new_incarnation, 1, directories=(), was_clean=was_clean))
     partition = partition_of(view)
     assert (partition.isr, partition.leader, partition.eligible_leader_replicas) == ((2,), 2, eligible)
 
 
 def test_an_unclean_start_costs_eligibility() -> None:
     view = three_partitions(elr=True, min_insync=2)
-    view = view.after(plan_fencing(view, 1))
-    assert shown(list(plan_new_incarnation(view, 1, directories=(), was_clean=False))) == [
+    view = view.after(made_by(view, plan_fencing, 1))
+    assert shown(list(made_by(view, plan_new_incarnation, 1, directories=(), was_clean=False))) == [
         ("t-0", {"eligible_leader_replicas": []}),
         ("t-2", {"eligible_leader_replicas": []}),
     ]
-    assert plan_new_incarnation(view, 1, directories=(), was_clean=True) == []
+    assert made_by(view, plan_new_incarnation, 1, directories=(), was_clean=True) == []
 
 
 def test_without_eligible_leaders_every_new_process_leaves_the_in_sync_sets() -> None:
     view = three_partitions()
     for was_clean in (True, False):
-        assert [each.partition_id for each in plan_new_incarnation(view, 1, directories=(), was_clean=was_clean)] == [
-            0,
-            2,
-        ]
+        made = made_by(view, plan_new_incarnation, 1, directories=(), was_clean=was_clean)
+        assert [each.partition_id for each in made] == [0, 2]
 
 
 def test_a_broker_that_stops_gives_leaderships_away() -> None:
     view = three_partitions()
-    made = plan_controlled_shutdown(view, 2)
+    made = made_by(view, plan_controlled_shutdown, 2)
     assert shown(made) == [
         ("BrokerRegistrationChangeRecord", {"in_controlled_shutdown": 1}),
         ("t-0", {"isr": [1]}),
@@ -131,15 +130,15 @@ def test_a_broker_that_stops_gives_leaderships_away() -> None:
     ]
     view = view.after(made)
     assert not view.is_active(2)
-    assert plan_controlled_shutdown(view, 2) == []
+    assert made_by(view, plan_controlled_shutdown, 2) == []
     assert [broker.broker_id for broker in usable_brokers(view.image)] == [1, 3]
 
 
 def test_a_broker_that_has_stopped_may_get_replicas() -> None:
     """While it stops it gets none; once it is fenced it counts like every fenced broker, as in Kafka."""
     view = three_partitions()
-    view = view.after(plan_controlled_shutdown(view, 2))
-    view = view.after(plan_fencing(view, 2))
+    view = view.after(made_by(view, plan_controlled_shutdown, 2))
+    view = view.after(made_by(view, plan_fencing, 2))
     assert view.image.brokers[2].in_controlled_shutdown
     assert [(broker.broker_id, broker.is_fenced) for broker in usable_brokers(view.image)] == [
         (1, False),
@@ -150,14 +149,14 @@ def test_a_broker_that_has_stopped_may_get_replicas() -> None:
 
 def test_a_forgotten_broker_leaves_everything() -> None:
     view = three_partitions(elr=True, min_insync=2)
-    made = plan_unregistration(view, 3)
+    made = made_by(view, plan_unregistration, 3)
     assert shown(made)[-1] == ("UnregisterBrokerRecord", {})
     assert (made[-1].broker_id, made[-1].broker_epoch) == (3, epoch(3))
     view = view.after(made)
     assert 3 not in view.image.brokers
     assert all(3 not in partition.isr for partition in view.image.topics["t"].partitions)
     with pytest.raises(KafkaError) as refused:
-        plan_unregistration(view, 3)
+        made_by(view, plan_unregistration, 3)
     assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
@@ -166,9 +165,9 @@ def test_too_much_at_once_is_refused() -> None:
     batch += [partition_record([1, 2], index) for index in range(10_000)]
     view = view_of(batch)
     with pytest.raises(KafkaError) as refused:
-        plan_unregistration(view, 1)
+        made_by(view, plan_unregistration, 1)
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
-    assert len(plan_fencing(view, 1)) == 10_001, "what nobody asked for has no limit"
+    assert len(made_by(view, plan_fencing, 1)) == 10_001, "what nobody asked for has no limit"
 
 
 def test_a_failed_directory_takes_its_replicas_along() -> None:
@@ -179,23 +178,23 @@ def test_a_failed_directory_takes_its_replicas_along() -> None:
         partition_record([1, 2], 1, directories=[directory(1, 1), directory(2)]),
     ]
     view = view_of(batch)
-    made = plan_offline_directories(view, 1, [directory(1, 1), UUID(int=77)])
+    made = made_by(view, plan_offline_directories, 1, [directory(1, 1), UUID(int=77)])
     assert shown(made) == [
         ("t-1", {"isr": [2], "leader": 2}),
         ("BrokerRegistrationChangeRecord", {"log_dirs": [directory(1)]}),
     ]
     view = view.after(made)
-    assert plan_offline_directories(view, 1, [directory(1, 1)]) == [], "it is known"
-    assert shown(plan_offline_directories(view, 1, [directory(1)])) == [("t-0", {"isr": [2], "leader": 2})]
+    assert made_by(view, plan_offline_directories, 1, [directory(1, 1)]) == [], "it is known"
+    assert shown(made_by(view, plan_offline_directories, 1, [directory(1)])) == [("t-0", {"isr": [2], "leader": 2})]
 
 
 def test_a_replica_in_a_failed_directory_does_not_lead() -> None:
     view = one_partition([1, 2], directories=2)
-    view = view.after(plan_offline_directories(view, 2, [directory(2)]))
+    view = view.after(made_by(view, plan_offline_directories, 2, [directory(2)]))
     assert partition_of(view).isr == (1,)
-    view = view.after(plan_fencing(view, 1))
+    view = view.after(made_by(view, plan_fencing, 1))
     assert partition_of(view).leader == -1
-    assert shown(plan_unfencing(view, 1))[1] == ("t-0", {"leader": 1})
+    assert shown(made_by(view, plan_unfencing, 1))[1] == ("t-0", {"leader": 1})
 
 
 def test_cordoned_directories_get_no_replicas() -> None:

@@ -19,7 +19,7 @@ from kwire.cluster.controller.view import ControllerView
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from tests.cluster.controller.support import directory, epoch, one_partition, partition_of
+from tests.cluster.controller.support import directory, epoch, made_by, one_partition, partition_of, planned
 
 FENCED, UNFENCED = BrokerState.FENCED, BrokerState.UNFENCED
 STOPPING, STOP = BrokerState.CONTROLLED_SHUTDOWN, BrokerState.SHUTDOWN_NOW
@@ -72,7 +72,7 @@ class Cluster:
         )
         for name, value in fields.items():
             setattr(request, name, value)
-        made, state, answer = plan_heartbeat(self.view, self.sessions, request)
+        made, (state, answer) = planned(self.view, plan_heartbeat, self.sessions, request)
         self.view = self.view.after(made)
         self.end += len(made)
         self.sessions.beat(broker, state, metadata_offset=request.current_metadata_offset, end_offset=self.end)
@@ -191,17 +191,17 @@ def test_sessions_end_one_after_the_other() -> None:
 
 def test_who_is_silent_is_fenced() -> None:
     view = one_partition([1, 2], brokers=(1, 2, 3), fenced=(3,))
-    made = plan_expiry(view, BrokerIncarnation(1, epoch(1)))
+    made = made_by(view, plan_expiry, BrokerIncarnation(1, epoch(1)))
     assert view.after(made).image.brokers[1].fenced
     assert partition_of(view.after(made)).leader == 2
     for nobody in (BrokerIncarnation(1, 1), BrokerIncarnation(9, 9), BrokerIncarnation(3, epoch(3))):
-        assert plan_expiry(view, nobody) == []
+        assert made_by(view, plan_expiry, nobody) == []
 
 
 def test_a_controlled_shutdown_ends_with_a_fence() -> None:
     cluster = Cluster(one_partition([1, 2], brokers=(1, 2)))
     cluster.beat(1, want_shut_down=True)
-    cluster.view = cluster.view.after(plan_expiry(cluster.view, BrokerIncarnation(1, epoch(1))))
+    cluster.view = cluster.view.after(made_by(cluster.view, plan_expiry, BrokerIncarnation(1, epoch(1))))
     assert cluster.sessions.state(cluster.view.image, 1) is FENCED
     _, answer = cluster.beat(1, want_shut_down=True)
     assert answer.should_shut_down

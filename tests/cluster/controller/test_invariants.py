@@ -8,6 +8,7 @@ from uuid import UUID
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kwire.chunks import at_once
 from kwire.cluster.controller.broker_changes import (
     plan_controlled_shutdown,
     plan_fencing,
@@ -16,10 +17,10 @@ from kwire.cluster.controller.broker_changes import (
     plan_unfencing,
     plan_unregistration,
 )
-from kwire.cluster.controller.isr_changes import plan_isr_changes
-from kwire.cluster.controller.leader_elections import plan_preferred_leaders, plan_unclean_leaders
+from kwire.cluster.controller.isr_changes import IsrChanges
+from kwire.cluster.controller.leader_elections import plan_missing_leaders, plan_preferred_leaders
 from kwire.cluster.controller.reassignments import is_moving, plan_cancellation, plan_move
-from kwire.cluster.controller.replica_directories import plan_directory_assignments
+from kwire.cluster.controller.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.image import NO_LEADER, UNCHANGED_LEADER, MetadataImage, PartitionImage, changed_partition
 from kwire.cluster.image_records import records_of
@@ -37,7 +38,15 @@ from kwire.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequestPartitionData,
     AssignReplicasToDirsRequestTopicData,
 )
-from tests.cluster.controller.support import broker_record, directory, epoch, partition_record, topic_config, view_of
+from tests.cluster.controller.support import (
+    broker_record,
+    directory,
+    epoch,
+    made_by,
+    partition_record,
+    topic_config,
+    view_of,
+)
 
 BROKERS = (1, 2, 3, 4, 5)
 REPLICAS = ([1, 2, 3], [3, 4], [5, 1, 2])
@@ -115,34 +124,33 @@ class World:
 
     def fence(self, broker: int, _: int) -> None:
         if broker in self.view.image.brokers:
-            self.take(plan_fencing(self.view, broker))
+            self.take(made_by(self.view, plan_fencing, broker))
             assert all(place.partition.leader != broker for place in self.view.places())
 
     def unfence(self, broker: int, _: int) -> None:
         known = self.view.image.brokers.get(broker)
         if known is not None and known.fenced and not known.in_controlled_shutdown:
-            self.take(plan_unfencing(self.view, broker))
+            self.take(made_by(self.view, plan_unfencing, broker))
 
     def stop(self, broker: int, _: int) -> None:
         known = self.view.image.brokers.get(broker)
         if known is not None and not known.fenced:
-            self.take(plan_controlled_shutdown(self.view, broker))
+            self.take(made_by(self.view, plan_controlled_shutdown, broker))
 
     def start(self, broker: int, chance: int) -> None:
         back = broker_record(broker, directories=2, fenced=True)
-        made: list[Any] = [
-            *plan_new_incarnation(self.view, broker, directories=back.log_dirs, was_clean=bool(chance % 2))
-        ]
+        was_clean = bool(chance % 2)
+        made = made_by(self.view, plan_new_incarnation, broker, directories=back.log_dirs, was_clean=was_clean)
         self.take([*made, back])
 
     def forget(self, broker: int, _: int) -> None:
         if broker in self.view.image.brokers:
-            self.take(plan_unregistration(self.view, broker))
+            self.take(made_by(self.view, plan_unregistration, broker))
 
     def lose_directory(self, broker: int, chance: int) -> None:
         known = self.view.image.brokers.get(broker)
         if known is not None and len(known.directories) == 2:
-            self.take(plan_offline_directories(self.view, broker, [directory(broker, chance % 2)]))
+            self.take(made_by(self.view, plan_offline_directories, broker, [directory(broker, chance % 2)]))
 
     def move_replica(self, broker: int, chance: int) -> None:
         if broker not in self.view.image.brokers:
@@ -152,7 +160,9 @@ class World:
         topics = [AssignReplicasToDirsRequestTopicData(topic_id=place.topic.topic_id, partitions=partitions)]
         wanted = AssignReplicasToDirsRequestDirectoryData(id=directory(broker, chance % 2), topics=topics)
         request = AssignReplicasToDirsRequest(broker_id=broker, broker_epoch=epoch(broker), directories=[wanted])
-        self.take([*plan_directory_assignments(self.view, request)[0]])
+        plan = DirectoryAssignments(request, self.view)
+        at_once(plan.answer())
+        self.take([*plan.records])
 
     def alter(self, number: int, chance: int) -> None:
         """The leader is in sync with some of those who may be."""
@@ -175,8 +185,9 @@ class World:
             broker_epoch=epoch(partition.leader),
             topics=[AlterPartitionRequestTopicData(topic_id=place.topic.topic_id, partitions=[wish])],
         )
-        made, response = plan_isr_changes(self.view, request, version=3)
-        self.take([*made])
+        plan = IsrChanges(request, self.view, version=3)
+        response = at_once(plan.answer())
+        self.take([*plan.records])
         answer = response.topics[0].partitions[0]
         if not all(self.view.is_active(broker) for broker in isr):
             assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
@@ -207,10 +218,10 @@ class World:
         assert not is_moving(self.place(number).partition)
 
     def prefer(self, _: int, __: int) -> None:
-        self.take([*plan_preferred_leaders(self.view)[0]])
+        self.take(made_by(self.view, plan_preferred_leaders))
 
     def sweep(self, _: int, __: int) -> None:
-        self.take([*plan_unclean_leaders(self.view)[0]])
+        self.take(made_by(self.view, plan_missing_leaders))
 
     def settle(self) -> None:
         """Everybody comes back and catches up: all partitions are led, and all moves end."""

@@ -7,8 +7,9 @@ from uuid import UUID
 
 import pytest
 
+from kwire.chunks import at_once
 from kwire.cluster.controller.broker_changes import plan_controlled_shutdown
-from kwire.cluster.controller.isr_changes import plan_isr_changes
+from kwire.cluster.controller.isr_changes import IsrChanges
 from kwire.cluster.controller.view import ControllerView
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_partition import (
@@ -18,7 +19,7 @@ from kwire.protocol.messages.alter_partition import (
     AlterPartitionRequestTopicData,
     AlterPartitionResponsePartitionData,
 )
-from tests.cluster.controller.support import TOPIC_ID, epoch, one_partition, partition_of, set_fields
+from tests.cluster.controller.support import TOPIC_ID, epoch, made_by, one_partition, partition_of, set_fields
 
 RECOVERING = 1
 
@@ -49,9 +50,10 @@ def request(
 def altered(
     view: ControllerView, asked: AlterPartitionRequest, version: int = 3
 ) -> tuple[list[Any], list[AlterPartitionResponsePartitionData]]:
-    made, response = plan_isr_changes(view, asked, version=version)
+    plan = IsrChanges(asked, view, version=version)
+    response = at_once(plan.answer())
     assert response.error_code == 0
-    return made, response.topics[0].partitions
+    return plan.records, response.topics[0].partitions
 
 
 def shown(answer: AlterPartitionResponsePartitionData) -> tuple[int, int, int, list[int], int]:
@@ -104,7 +106,7 @@ def test_who_does_not_lead_is_refused() -> None:
     for broker, broker_epoch in ((1, epoch(1) - 1), (9, 0)):
         asked.broker_id, asked.broker_epoch = broker, broker_epoch
         with pytest.raises(KafkaError) as refused:
-            plan_isr_changes(view, asked, version=3)
+            IsrChanges(asked, view, version=3)
         assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
@@ -116,7 +118,7 @@ def test_who_may_not_be_in_sync(version: int) -> None:
     unknown = one_partition([1, 2, 3], isr=[1], brokers=(1, 3))
     assert altered(unknown, request(wish([1, 2])), version)[1][0].error_code == ineligible
     stopping = one_partition([1, 2, 3], isr=[1])
-    stopping = stopping.after(plan_controlled_shutdown(stopping, 2))
+    stopping = stopping.after(made_by(stopping, plan_controlled_shutdown, 2))
     assert altered(stopping, request(wish([1, 2])), version)[1][0].error_code == ineligible
 
 

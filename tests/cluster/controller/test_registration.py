@@ -22,7 +22,7 @@ from kwire.protocol.messages.controller_registration import (
     ControllerRegistrationListener,
     ControllerRegistrationRequest,
 )
-from tests.cluster.controller.support import directory, epoch, one_partition, partition_of
+from tests.cluster.controller.support import directory, epoch, one_partition, partition_of, planned
 
 NEW, OLD = UUID(int=9), UUID(int=501)
 NEXT = 3000
@@ -59,12 +59,13 @@ def registered(
     is_heard: bool = False,
     kraft: int = 0,
 ) -> tuple[list[Any], int]:
-    return plan_broker_registration(
+    return planned(
         view,
+        plan_broker_registration,
         wish,
         version=version,
         cluster_id="cluster",
-        next_offset=NEXT,
+        next_offset=lambda: NEXT,
         has_session=has_session,
         is_heard=is_heard,
         kraft_version=kraft,

@@ -7,7 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.controller.replica_directories import plan_directory_assignments
+from kwire.chunks import at_once
+from kwire.cluster.controller.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import LOST
 from kwire.cluster.image import NO_LEADER
@@ -37,9 +38,10 @@ def assigned(view: ControllerView, *wishes: tuple[UUID, UUID, int], broker: int 
             for where, topic, index in wishes
         ],
     )
-    made, response = plan_directory_assignments(view, request)
+    plan = DirectoryAssignments(request, view)
+    response = at_once(plan.answer())
     assert [each.id for each in response.directories] == [where for where, _, _ in wishes]
-    return made, [each.topics[0].partitions[0].error_code for each in response.directories]
+    return plan.records, [each.topics[0].partitions[0].error_code for each in response.directories]
 
 
 def test_a_replica_is_where_its_broker_says() -> None:
@@ -81,7 +83,7 @@ def test_assignments_that_are_refused() -> None:
     )
     assert assigned(view, (directory(3), TOPIC_ID, 0), broker=3) == ([], [ErrorCode.NOT_LEADER_OR_FOLLOWER])
     with pytest.raises(KafkaError) as refused:
-        plan_directory_assignments(view, AssignReplicasToDirsRequest(broker_id=1, broker_epoch=3))
+        DirectoryAssignments(AssignReplicasToDirsRequest(broker_id=1, broker_epoch=3), view)
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
