@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 import socket
 import subprocess
@@ -57,6 +58,13 @@ def test_an_interrupt_while_modules_are_loaded_shows_no_traceback(tmp_path: Path
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_garbage_is_collected_once_modules_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr("kwire.cli.main", lambda prog_name: seen.append(gc.isenabled()))
+    started_by_name()
+    assert seen == [True]
 
 
 def test_an_interrupt_that_is_not_python_s_to_handle_stays_so(

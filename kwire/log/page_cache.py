@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Any, Final
 
 _WITHOUT_WAITING: int = getattr(os, "RWF_NOWAIT", 0)
 """Flag of preadv, which Linux has; 0 elsewhere."""
-_ONE_BYTE: Final = bytearray(1)
+_ONE_BYTE: Final = (bytearray(1),)
+_preadv: Any = getattr(os, "preadv", None)
 
 
 def is_cached(descriptor: int, position: int, length: int) -> bool:
@@ -15,8 +16,8 @@ def is_cached(descriptor: int, position: int, length: int) -> bool:
     if not _WITHOUT_WAITING:
         return True
     try:
-        for at in (position, position + length - 1):
-            os.preadv(descriptor, (_ONE_BYTE,), at, _WITHOUT_WAITING)
+        _preadv(descriptor, _ONE_BYTE, position, _WITHOUT_WAITING)
+        _preadv(descriptor, _ONE_BYTE, position + length - 1, _WITHOUT_WAITING)
     except BlockingIOError:
         return False
     except OSError:  # the file system cannot say, or the read will say what is wrong

@@ -32,18 +32,40 @@ def response_in_pieces(
     another; with where the leaders are that it names, for the listener of this context.
     """
     topics: list[FetchableTopicResponse] = []
-    last: str | UUID | None = None
-    for number, ((topic, _), data) in enumerate(news, 1):
-        if topic != last:
-            last = topic
-            topics.append(FetchableTopicResponse())
+    for start in range(0, len(news), ANSWERED_AT_ONCE):
+        _add(topics, news[start : start + ANSWERED_AT_ONCE])
+        yield
+    return _answer(session_id, topics, news, names_leaders)
+
+
+def response(
+    session_id: int, news: Sequence[tuple[Key, FetchPartitionData]], names_leaders: RequestContext | None
+) -> FetchResponse:
+    """As `response_in_pieces`, for ANSWERED_AT_ONCE partitions at most."""
+    topics: list[FetchableTopicResponse] = []
+    _add(topics, news)
+    return _answer(session_id, topics, news, names_leaders)
+
+
+def _add(topics: list[FetchableTopicResponse], news: Sequence[tuple[Key, FetchPartitionData]]) -> None:
+    for (topic, _), data in news:
+        last = topics[-1] if topics else None
+        if last is None or topic != (last.topic_id if isinstance(topic, UUID) else last.topic):
+            last = FetchableTopicResponse()
+            topics.append(last)
             if isinstance(topic, UUID):
-                topics[-1].topic_id = topic
+                last.topic_id = topic
             else:
-                topics[-1].topic = topic
-        topics[-1].partitions.append(data)
-        if number % ANSWERED_AT_ONCE == 0:
-            yield
+                last.topic = topic
+        last.partitions.append(data)
+
+
+def _answer(
+    session_id: int,
+    topics: list[FetchableTopicResponse],
+    news: Sequence[tuple[Key, FetchPartitionData]],
+    names_leaders: RequestContext | None,
+) -> FetchResponse:
     answer = FetchResponse(session_id=session_id, responses=topics)
     if names_leaders is not None:
         answer.node_endpoints = _endpoints(news, names_leaders)
@@ -60,10 +82,10 @@ def _endpoints(news: Sequence[tuple[Key, FetchPartitionData]], context: RequestC
     ]
 
 
-def answer_bytes(response: FetchResponse, version: int) -> Pieces[int]:
+def answer_bytes(answer: FetchResponse, version: int) -> Pieces[int]:
     """What Kafka takes for an answer's size: its body and the length in front."""
     header_bytes = _CORRELATION_ID_BYTES + (version in schema_of(FetchResponse).flexible)
-    buffers = yield from _framer(version)(0, response)
+    buffers = yield from _framer(version)(0, answer)
     return sum(len(buffer) for buffer in buffers) - header_bytes
 
 

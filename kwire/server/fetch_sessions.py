@@ -71,6 +71,11 @@ class FetchPlan:
     """Whether there are others that the next fetch looks at."""
 
     @property
+    def is_sessionless(self) -> bool:
+        """Whether no session belongs to it, and none is asked for."""
+        return self.session is None and not self.wants_session
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to wait for."""
         return not self.partitions and self.session is None

@@ -35,7 +35,7 @@ from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader
 from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
-from kwire.server.fetch_answers import answer_bytes, response_in_pieces
+from kwire.server.fetch_answers import answer_bytes, response, response_in_pieces
 from kwire.server.fetch_session import FetchSession
 from kwire.server.fetch_sessions import Asked, FetchPlan, cannot_be_told
 from kwire.server.network.output_memory import OutputMemory
@@ -237,7 +237,9 @@ class Fetch:
         return remaining
 
     def conclude(self, answers: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
-        """The response, with what the session leaves out left out."""
+        """The response to a fetch that is not large, with what the session leaves out left out."""
+        if self._plan.is_sessionless and not self._context.services.quotas.active:
+            return response(NO_SESSION, answers, self._names_leaders)
         return at_once(self.conclude_in_pieces(answers))
 
     def conclude_in_pieces(self, answers: list[tuple[Key, FetchPartitionData]]) -> Pieces[FetchResponse]:
@@ -259,7 +261,7 @@ class Fetch:
             uses_topic_ids=self._context.version >= TOPIC_IDS_SINCE,
             topic_names=services.image.topic_names,
         )
-        return (yield from self._response(session_id, news))
+        return (yield from response_in_pieces(session_id, news, self._names_leaders))
 
     def when_written(self, size: int) -> None:
         """Give back what was promised of the output when the answer is written: now, if that is not done in pieces."""
@@ -282,12 +284,12 @@ class Fetch:
 
     def _answered_bytes(self, answers: list[tuple[Key, FetchPartitionData]]) -> Pieces[int]:
         news = self._context.services.fetch_sessions.news(self._plan, answers)
-        response = yield from self._response(self._session_id, news)
-        return (yield from answer_bytes(response, self._context.version))
+        answer = yield from response_in_pieces(self._session_id, news, self._names_leaders)
+        return (yield from answer_bytes(answer, self._context.version))
 
-    def _response(self, session_id: int, news: list[tuple[Key, FetchPartitionData]]) -> Pieces[FetchResponse]:
-        names_leaders = self._urgent and self._context.version >= LEADERS_SINCE
-        return response_in_pieces(session_id, news, self._context if names_leaders else None)
+    @property
+    def _names_leaders(self) -> RequestContext | None:
+        return self._context if self._urgent and self._context.version >= LEADERS_SINCE else None
 
     def _read_one(self, key: Key, asked: FetchPartition, remaining: int) -> FetchPartitionData:
         try:

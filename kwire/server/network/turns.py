@@ -73,6 +73,7 @@ class Turns:
         """Virtual time: what the connection had taken that is, or was last, served."""
         self.turn_ended: list[Callable[[], None]] = []
         """Called after each turn of those in line, before the next one: answers leave then."""
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_turn = False
         self._turn_end_ms = 0.0
         self._share_start_ms = 0.0
@@ -91,7 +92,7 @@ class Turns:
         if not self._is_turn:
             self._is_turn = True
             self._turn_end_ms = now + TURN_MS
-            asyncio.get_running_loop().call_soon(self._turn)
+            self._soon()
         elif self._line or now >= self._turn_end_ms:
             return False
         self._start(share, now)
@@ -131,7 +132,7 @@ class Turns:
         heapq.heappush(self._line, self._place(client))
         if not self._is_turn:
             self._is_turn = True
-            asyncio.get_running_loop().call_soon(self._turn)
+            self._soon()
 
     def expect(self, share: Share, frame_bytes: int) -> None:
         """A request of so many bytes waits: nothing else may be known of the connection yet."""
@@ -142,6 +143,12 @@ class Turns:
         self._line_count += 1
         place_ms = max(share.taken_ms, self._virtual_ms) + share.guess_ms - share.credit_ms
         return place_ms, self._line_count, client
+
+    def _soon(self) -> None:
+        """Have the next turn when the loop has looked at its sockets."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         """Serve those in line for a while; called once between two looks of the loop at its sockets."""
@@ -165,7 +172,7 @@ class Turns:
         finally:
             for call in self.turn_ended:
                 call()
-            asyncio.get_running_loop().call_soon(self._turn)
+            self._soon()
 
     # --- answers in pieces
 
