@@ -21,6 +21,7 @@ from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.directory_ids import MIGRATING
 from kwire.cluster.features import REGISTERED
 from kwire.cluster.persistent_map import MapDraft, PersistentMap
+from kwire.cluster.registrations import BrokerRegistration, ControllerRegistration, Endpoint, SupportedFeature
 from kwire.cluster.scram import ScramCredential, ScramCredentials
 from kwire.cluster.topic_names import collision_key, may_collide
 from kwire.protocol.messages import metadata_records as records
@@ -38,50 +39,6 @@ RECORDS_AT_ONCE = 128
 
 class UnknownRecord(Exception):  # noqa: N818 it names the thing that was met
     """The metadata log has a record, or the level of a feature, that this version cannot apply."""
-
-
-class Endpoint(NamedTuple):
-    """Where a listener of a broker or controller is reached."""
-
-    name: str
-    host: str
-    port: int
-    security_protocol: int = 0
-
-
-class SupportedFeature(NamedTuple):
-    """Which levels of a feature a node can work with."""
-
-    name: str
-    min_level: int
-    max_level: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistration:
-    """A broker as the controller knows it."""
-
-    broker_id: int
-    broker_epoch: int
-    incarnation_id: UUID
-    endpoints: tuple[Endpoint, ...]
-    features: tuple[SupportedFeature, ...] = ()
-    rack: str | None
-    fenced: bool
-    in_controlled_shutdown: bool
-    directories: tuple[UUID, ...]
-    cordoned_directories: tuple[UUID, ...] = ()
-    """Log directories that get no new replicas (KIP-1066)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerRegistration:
-    """A controller as the active one knows it."""
-
-    controller_id: int
-    incarnation_id: UUID
-    endpoints: tuple[Endpoint, ...]
-    features: tuple[SupportedFeature, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +64,14 @@ class MadePartitions(NamedTuple):
 
     topic_id: UUID
     partitions: dict[int, PartitionImage]
+
+
+class ChangedPartitions(NamedTuple):
+    """PartitionChangeRecords of one topic, and what they make of it if it is not changed before."""
+
+    before: TopicImage
+    after: TopicImage
+    records: list[records.PartitionChangeRecord]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +127,7 @@ class MetadataImage:
         delta = _Delta(self)
         for some in chunks(batch, RECORDS_AT_ONCE):
             for record in some:
-                change = _made_partitions if type(record) is MadePartitions else _CHANGES.get(type(record))
+                change = _CHANGES.get(type(record)) or _PREPARED.get(type(record))
                 if change is None:
                     raise UnknownRecord(f"cannot apply a {type(record).__name__} at or before offset {offset}")
                 change(delta, record)
@@ -203,6 +168,10 @@ class _Delta:
         if partitions is None:
             partitions = self._partitions[topic_id] = dict(enumerate(self.topic_of(topic_id).partitions))
         return partitions
+
+    def is_untouched(self, topic: TopicImage) -> bool:
+        """Whether a topic is this very one, and nothing of it was changed so far."""
+        return topic.topic_id not in self._partitions and self.topic_of(topic.topic_id) is topic
 
     def forget(self, topic_id: UUID) -> None:
         """The topic is gone, and what was changed of it."""
@@ -278,6 +247,14 @@ def _partition(delta: _Delta, record: records.PartitionRecord) -> None:
 
 def _made_partitions(delta: _Delta, made: MadePartitions) -> None:
     delta.partitions_of(made.topic_id).update(made.partitions)
+
+
+def _changed_partitions(delta: _Delta, changed: ChangedPartitions) -> None:
+    if delta.is_untouched(changed.before):
+        delta.map("topics")[changed.after.name] = changed.after
+    else:
+        for record in changed.records:
+            _partition_change(delta, record)
 
 
 def _directories(directories: Sequence[UUID], replica_count: int) -> tuple[UUID, ...]:
@@ -492,3 +469,8 @@ _CHANGES: Mapping[type, Callable[[_Delta, Any], None]] = {
     records.BeginTransactionRecord: _nothing,
     records.EndTransactionRecord: _nothing,
 }
+_PREPARED: Mapping[type, Callable[[_Delta, Any], None]] = {
+    MadePartitions: _made_partitions,
+    ChangedPartitions: _changed_partitions,
+}
+"""What stands for records; see prepared_records.py."""

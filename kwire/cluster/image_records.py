@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kwire.cluster.features import METADATA_VERSION
-from kwire.cluster.image import BrokerRegistration, ControllerRegistration, MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.registrations import BrokerRegistration, ControllerRegistration
 from kwire.cluster.scram import credential_record
 from kwire.protocol.messages.metadata_records import (
     BrokerEndpoint,

@@ -7,17 +7,24 @@ nor the image that they change.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
-from kwire.chunks import Pieces, at_once, chunks
-from kwire.cluster.image import RECORDS_AT_ONCE, MadePartitions, PartitionImage, new_partition
+from kwire.chunks import CHUNK, Pieces, at_once, chunks
+from kwire.cluster.image import (
+    ChangedPartitions,
+    MadePartitions,
+    MetadataImage,
+    TopicImage,
+    changed_partition,
+    new_partition,
+)
 from kwire.cluster.record_versions import NO_FEATURES, encode_record
 from kwire.protocol import records as batches
 from kwire.protocol.error_codes import EncodeError, ErrorCode, KafkaError
-from kwire.protocol.messages.metadata_records import PartitionRecord
+from kwire.protocol.messages.metadata_records import PartitionChangeRecord, PartitionRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +32,9 @@ class PreparedRecords:
     """Records of one batch."""
 
     changes: Sequence[Any]
-    """What an image is to apply: the records, those of new partitions as MadePartitions."""
+    """What an image is to apply: the records, those of new partitions as MadePartitions, and those of partitions that
+    change as ChangedPartitions if the image before is known.
+    """
     count: int
     """Of the records."""
     body: bytearray
@@ -64,33 +73,88 @@ def prepare(records: Sequence[Any], features: Mapping[str, int] = NO_FEATURES) -
     return at_once(prepare_in_pieces(records, features))
 
 
-def prepare_in_pieces(records: Sequence[Any], features: Mapping[str, int]) -> Pieces[PreparedRecords]:
-    """As `prepare`, RECORDS_AT_ONCE records at a time."""
-    changes: list[Any] = []
-    body = bytearray()
-    count = size = 0
-    try:
-        for some in chunks(records, RECORDS_AT_ONCE):
-            for record in some:
+def prepare_in_pieces(
+    records: Sequence[Any], features: Mapping[str, int], image: MetadataImage | None = None
+) -> Pieces[PreparedRecords]:
+    """As `prepare`, a few records at a time; `image` is what they were planned on."""
+    draft = _Draft(image)
+    for some in chunks(records):
+        draft.add(some, features)
+        if len(records) > CHUNK:  # after the last ones, too: to write the batch is a step of its own
+            yield
+    return draft.finish()
+
+
+def prepared_with(prepared: PreparedRecords, records: Sequence[Any], features: Mapping[str, int]) -> PreparedRecords:
+    """What was prepared, and a few records behind it."""
+    draft = _Draft(None, prepared)
+    draft.add(records, features)
+    return draft.finish()
+
+
+class _Draft:
+    """Records while they are prepared."""
+
+    def __init__(self, image: MetadataImage | None, begun: PreparedRecords | None = None) -> None:
+        self._image = image
+        self._changes: list[Any] = [] if begun is None else list(begun.changes)
+        self._body = bytearray() if begun is None else bytearray(begun.body)
+        self._count = 0 if begun is None else begun.count
+        self._size = 0 if begun is None else begun.size_in_bytes
+        self._topic: _ChangedTopic | None = None
+
+    def add(self, records: Sequence[Any], features: Mapping[str, int]) -> None:
+        try:
+            for record in records:
                 value = encode_record(record, features)
-                size += len(value)
-                batches.encode_record(body, batches.Record(value=value), count, 0)
-                count += 1
-                if isinstance(record, PartitionRecord):
-                    _partitions_of(record.topic_id, changes)[record.partition_id] = new_partition(record)
-                else:
-                    changes.append(record)
-            if len(some) == RECORDS_AT_ONCE:
-                yield
-    except EncodeError as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"no record can hold that: {error}") from error
-    return PreparedRecords(changes, count, body, size)
+                self._size += len(value)
+                batches.encode_record(self._body, batches.Record(value=value), self._count, 0)
+                self._count += 1
+                self._add_change(record)
+        except EncodeError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no record can hold that: {error}") from error
+
+    def _add_change(self, record: Any) -> None:
+        """Add what an image is to apply: with others of the same topic if they stand side by side."""
+        if self._image is not None and isinstance(record, PartitionChangeRecord):
+            if self._topic is None or self._topic.before.topic_id != record.topic_id:
+                self._end_topic()
+                self._topic = _ChangedTopic(self._image.topics[self._image.topic_names[record.topic_id]])
+            self._topic.add(record)
+            return
+        self._end_topic()
+        if isinstance(record, PartitionRecord):
+            last = self._changes[-1] if self._changes else None
+            if not isinstance(last, MadePartitions) or last.topic_id != record.topic_id:
+                last = MadePartitions(record.topic_id, {})
+                self._changes.append(last)
+            last.partitions[record.partition_id] = new_partition(record)
+        else:
+            self._changes.append(record)
+
+    def _end_topic(self) -> None:
+        if self._topic is not None:
+            self._changes.append(self._topic.finish())
+            self._topic = None
+
+    def finish(self) -> PreparedRecords:
+        self._end_topic()
+        return PreparedRecords(self._changes, self._count, self._body, self._size)
 
 
-def _partitions_of(topic_id: UUID, changes: list[Any]) -> dict[int, PartitionImage]:
-    """Where the partitions of a topic go, behind what is to be applied before them."""
-    last = changes[-1] if changes else None
-    if not isinstance(last, MadePartitions) or last.topic_id != topic_id:
-        last = MadePartitions(topic_id, {})
-        changes.append(last)
-    return last.partitions
+class _ChangedTopic:
+    """Changes of one topic that stand side by side."""
+
+    def __init__(self, before: TopicImage) -> None:
+        self.before = before
+        self._partitions = list(before.partitions)
+        self._records: list[PartitionChangeRecord] = []
+
+    def add(self, record: PartitionChangeRecord) -> None:
+        self._records.append(record)
+        index = record.partition_id
+        self._partitions[index] = changed_partition(self._partitions[index], record)
+
+    def finish(self) -> ChangedPartitions:
+        after = dataclasses.replace(self.before, partitions=tuple(self._partitions))
+        return ChangedPartitions(self.before, after, self._records)

@@ -16,10 +16,11 @@ from uuid import UUID
 
 from kwire.cluster.directory_ids import is_reserved
 from kwire.cluster.group_commit import GroupCommit
-from kwire.cluster.image import Endpoint, MetadataImage
+from kwire.cluster.image import MetadataImage
 from kwire.cluster.jobs import run_stages
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
+from kwire.cluster.registrations import Endpoint
 from kwire.invariants import is_broken_invariant
 from kwire.log.disk import Disk
 from kwire.log.log_directory import previous_broker_epoch

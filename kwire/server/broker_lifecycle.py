@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from kwire.cluster.features import REGISTERED
-from kwire.cluster.image import Endpoint, MetadataImage
+from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.registrations import Endpoint
 from kwire.log.log_directory import LogDirectoryError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse

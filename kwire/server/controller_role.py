@@ -121,7 +121,7 @@ class ControllerRole:
         node.background.run(self.listeners.sweep())
         node.background.run(self._brokers.run())
         node.background.run(self._brokers.balance_leaders())
-        node.background.run(self._brokers.elect_missing_leaders())
+        node.background.run(self._brokers.elect_unclean_leaders())
         node.background.run(registration.run())
 
     def serve_here(self, request: Any, asker: Asker) -> Any:

@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.image import Endpoint, MetadataImage, UnknownRecord
+from kwire.cluster.image import MetadataImage, UnknownRecord
+from kwire.cluster.registrations import Endpoint
 from kwire.cluster.scram import ScramCredential
 from kwire.protocol.messages import metadata_records as records
 

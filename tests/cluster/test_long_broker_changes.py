@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.controller.broker_control import BrokerControl
+from kwire.cluster.controller.leader_elections import plan_preferred_leaders
 from kwire.cluster.features import SUPPORTED
 from kwire.cluster.image import NO_LEADER, PartitionImage
 from kwire.cluster.metadata_log import MetadataLog
@@ -38,8 +39,15 @@ class Scene:
     def __init__(self, log: MetadataLog) -> None:
         self.log = log
         self.clock = ManualClock()
-        self.control = BrokerControl(
-            metadata_log=log, clock=self.clock, settings=lambda: SETTINGS, controller_id=1, cluster_id=CLUSTER_ID
+        self.control = self.control_of(1)
+
+    def control_of(self, controller_id: int) -> BrokerControl:
+        return BrokerControl(
+            metadata_log=self.log,
+            clock=self.clock,
+            settings=lambda: SETTINGS,
+            controller_id=controller_id,
+            cluster_id=CLUSTER_ID,
         )
 
     async def fill(self) -> None:
@@ -54,17 +62,16 @@ class Scene:
         for broker_id in (OTHER, GOES):
             await self.heartbeat(broker_id)
 
-    async def heartbeat(self, broker_id: int, *, shut_down: bool = False) -> bool:
+    async def heartbeat(self, broker_id: int, *, shut_down: bool = False, fence: bool = False) -> bool:
         """Whether the broker may stop."""
-        answer = await self.control.heartbeat(
-            BrokerHeartbeatRequest(
-                broker_id=broker_id,
-                broker_epoch=self.log.newest_image.brokers[broker_id].broker_epoch,
-                current_metadata_offset=self.log.next_offset,
-                want_shut_down=shut_down,
-            )
+        request = BrokerHeartbeatRequest(
+            broker_id=broker_id,
+            broker_epoch=self.log.newest_image.brokers[broker_id].broker_epoch,
+            current_metadata_offset=self.log.next_offset,
+            want_shut_down=shut_down,
+            want_fence=fence,
         )
-        return answer.should_shut_down
+        return (await self.control.heartbeat(request)).should_shut_down
 
     async def register(self, broker_id: int, *, process: int) -> int:
         """The broker's epoch."""
@@ -82,17 +89,18 @@ class Scene:
         )
         return await self.control.register_broker(request, version=4)
 
-    def take_back(self, broker_id: int) -> bool:
-        """Write that a broker is in sync with a partition again, as a leader may until the broker is fenced."""
-        if self.log.newest_image.brokers[broker_id].fenced:
-            return False
-        for each in self.log.newest_image.topics.values():
-            partition = each.partitions[0]
-            if broker_id in partition.replicas and broker_id not in partition.isr:
-                change = PartitionChangeRecord(topic_id=each.topic_id, partition_id=0, isr=list(partition.replicas))
-                self.log.append([change])
-                return True
-        return False
+    async def fall_silent(self, broker_id: int) -> None:
+        """Have the broker's session end, and no other one."""
+        self.clock.now_ms += SESSION_MS
+        for other in (OTHER, GOES):
+            if other != broker_id:
+                await self.heartbeat(other)
+
+    def fall_behind(self, broker_id: int, number: int) -> None:
+        """Write that a broker is in sync with one partition less, as its leader may."""
+        each = self.log.newest_image.topics[f"t{number}"]
+        assert broker_id in each.partitions[0].isr
+        self.log.append([PartitionChangeRecord(topic_id=each.topic_id, partition_id=0, isr=[GOES])])
 
     @property
     def partitions(self) -> list[PartitionImage]:
@@ -166,24 +174,72 @@ def test_a_broker_that_starts_again_after_an_unclean_end(tmp_path: Path) -> None
 
 
 @needs_lines
-def test_a_broker_that_is_silent_is_fenced_whoever_takes_it_back_meanwhile(tmp_path: Path) -> None:
+def test_a_silent_broker_is_fenced_as_its_partitions_are_then(tmp_path: Path) -> None:
+    """A plan that was begun on an earlier image would give some of them a leader that is not in sync."""
+
     async def main() -> None:
         async with scene(tmp_path) as world:
             running = asyncio.ensure_future(world.control.run())
-            await world.heartbeat(OTHER)
-            world.clock.now_ms += SESSION_MS
-            await world.heartbeat(OTHER)
+            await world.fall_silent(GOES)
             fenced = world.log.reached(lambda image: image.brokers[GOES].fenced)
             fencing = asyncio.ensure_future(in_short_steps(fenced))
-            taken_back = 0
-            while not fencing.done():
+            fallen_behind = range(1, ALONE)
+            for number in fallen_behind:
                 await asyncio.sleep(0)
-                taken_back += world.take_back(GOES)
+                world.fall_behind(OTHER, number)
+            assert not fencing.done()
             await fencing
-            assert taken_back > 10, "nothing happened between two portions"
             assert world.led_by(GOES) == 0
-            assert not any(GOES in each.isr for each in world.partitions if len(each.replicas) == 2)
+            leaders = {world.log.image.topics[f"t{number}"].partitions[0].leader for number in fallen_behind}
+            assert leaders == {NO_LEADER}
             running.cancel()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("other", ["unfenced", "balanced", "forgotten"])
+def test_plans_beside_each_other_end(tmp_path: Path, other: str) -> None:
+    """What one of them takes from a broker the other one must not give back, again and again."""
+
+    async def main() -> None:
+        async with scene(tmp_path) as world:
+            written = world.log.next_offset
+            await world.heartbeat(OTHER, fence=True)
+            fencing = asyncio.ensure_future(world.heartbeat(GOES, fence=True))
+            if other == "unfenced":
+                await world.heartbeat(OTHER)
+            elif other == "balanced":
+                await world.control._sweep(plan_preferred_leaders)
+            else:
+                await world.control.unregister_broker(OTHER)
+            await fencing
+            assert world.log.image.brokers[GOES].fenced
+            assert world.led_by(GOES) == 0
+            assert world.log.next_offset - written < 4 * PARTITIONS
+
+    asyncio.run(main())
+
+
+def test_a_heartbeat_that_is_sent_again_is_not_told_to_stop_too_soon(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene(tmp_path) as world:
+            answers = await asyncio.gather(*(world.heartbeat(GOES, shut_down=True) for _ in range(2)))
+            assert answers == [False, False], "nobody has learnt yet who leads instead"
+
+    asyncio.run(main())
+
+
+def test_a_broker_that_is_heard_of_again_is_not_fenced(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene(tmp_path) as world:
+            await world.fall_silent(GOES)
+            fencing = asyncio.ensure_future(world.control._fence_expired())
+            await asyncio.sleep(0)
+            assert not fencing.done()
+            await world.heartbeat(GOES)
+            await fencing
+            assert not world.log.newest_image.brokers[GOES].fenced
+            assert world.led_by(GOES) == PARTITIONS
 
     asyncio.run(main())
 
@@ -216,5 +272,18 @@ def test_a_heartbeat_of_a_process_that_is_replaced_meanwhile_is_refused(tmp_path
                 await stopping
             assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
             assert not world.log.image.brokers[GOES].in_controlled_shutdown
+
+    asyncio.run(main())
+
+
+def test_the_last_broker_is_not_forgotten(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene(tmp_path) as world:
+            world.control = world.control_of(GOES)
+            outcomes = await asyncio.gather(
+                *(world.control.unregister_broker(broker) for broker in (GOES, OTHER)), return_exceptions=True
+            )
+            assert isinstance(outcomes[0], KafkaError)
+            assert list(world.log.image.brokers) == [GOES]
 
     asyncio.run(main())

@@ -177,7 +177,7 @@ def an_in_sync_set_is_taken_for_any_state(patch: pytest.MonkeyPatch) -> None:
 @_bug("R11")
 def a_fenced_broker_stays_in_sync(patch: pytest.MonkeyPatch) -> None:
     """Fencing a broker leaves its partitions as they are."""
-    patch.setattr(broker_changes, "_in_sync", lambda _: lambda _: False)
+    patch.setattr(broker_changes, "_has_in_sync", lambda _: lambda _: False)
 
 
 @_bug("R12")
@@ -185,8 +185,8 @@ def an_unclean_end_is_taken_for_a_clean_one(patch: pytest.MonkeyPatch) -> None:
     """A broker that comes back after a power cut stays eligible as a leader."""
     plan = broker_changes.plan_new_incarnation
 
-    def trusting(broker_plan: Any, broker_id: int, *, directories: Any, was_clean: bool) -> Any:
-        return plan(broker_plan, broker_id, directories=directories, was_clean=True)
+    def trusting(view: Any, broker_id: int, *, directories: Any, was_clean: bool) -> Any:
+        return plan(view, broker_id, directories=directories, was_clean=True)
 
     patch.setattr(registration, "plan_new_incarnation", trusting)
 

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.features import SUPPORTED
-from kwire.cluster.image import BrokerRegistration
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Unreachable
+from kwire.cluster.registrations import BrokerRegistration
 from kwire.protocol.messages.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,

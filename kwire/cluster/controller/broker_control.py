@@ -1,5 +1,4 @@
-"""The active controller's dealings with brokers: each request is planned on the newest image and becomes one batch, or
-several when it is about many partitions.
+"""The active controller's dealings with brokers: each request is planned on the newest image and becomes one batch.
 
 What heartbeats have said lives as long as this node leads: a new leader gives every unfenced broker a whole session.
 """
@@ -8,26 +7,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from kwire.chunks import Pieces, turn
+from kwire.chunks import Pieces, at_once, in_turns
 from kwire.cluster.controller.broker_changes import plan_unregistration
-from kwire.cluster.controller.broker_plan import BrokerPlan
-from kwire.cluster.controller.heartbeats import BrokerSessions, plan_expiry, plan_heartbeat
+from kwire.cluster.controller.heartbeats import BrokerSessions, Decision, decide, plan_expiry, plan_heartbeat
 from kwire.cluster.controller.isr_changes import IsrChanges
 from kwire.cluster.controller.leader_elections import (
+    ELECTIONS_PER_SWEEP_MAX,
     Elections,
-    plan_missing_leaders,
     plan_preferred_leaders,
+    plan_unclean_leaders,
 )
+from kwire.cluster.controller.long_plans import Planner, plan_holds
 from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.controller.reassignments import Reassignments
-from kwire.cluster.controller.registration import plan_broker_registration, plan_controller_registration
+from kwire.cluster.controller.registration import (
+    plan_broker_registration,
+    plan_controller_registration,
+    registration_record,
+)
 from kwire.cluster.controller.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.prepared_records import PreparedRecords, prepare, prepare_in_pieces, prepared_with
+from kwire.cluster.registrations import BrokerRegistration
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kwire.protocol.messages.alter_partition_reassignments import (
@@ -42,10 +49,15 @@ from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kwire.protocol.messages.controller_registration import ControllerRegistrationRequest
 from kwire.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.cluster.controller")
 
+PLAN_BYTES_MAX = 64 * 1024 * 1024
+"""Maximum size of a batch that a broker's start or stop causes: it has a record for each partition of the broker."""
+ATTEMPTS_MAX = 3
+"""How often a plan is made in steps before it is made in one, because what it rests on changes all the time."""
 LOOKS_PER_SESSION = 4
 """How often at least, in the time of a session, one that is over is looked for."""
 
@@ -55,7 +67,7 @@ T = TypeVar("T")
 class Plan(Protocol):
     """A request that is planned in pieces."""
 
-    records: list[Any]
+    records: list[PartitionChangeRecord]
     """Those of the pieces since `begin`."""
 
     def begin(self, view: ControllerView) -> None:
@@ -85,68 +97,71 @@ class BrokerControl:
         self._sessions: BrokerSessions | None = None
         self._sessions_epoch = -1
         """The leader epoch that they belong to."""
-        self._swept_epoch = -1
-        """The leader epoch in which partitions that nobody led were looked for."""
 
     # --- brokers
 
     async def register_broker(self, request: BrokerRegistrationRequest, *, version: int) -> int:
         """The broker's epoch."""
-        is_settled = False
-        while not is_settled:
-            sessions, view = self._active()
-            existing = view.image.brokers.get(request.broker_id)
-            plan = BrokerPlan(view)
-            steps = plan_broker_registration(
-                plan,
+
+        def has_session(existing: BrokerRegistration) -> bool:
+            # An earlier process of the broker beside this controller is gone: the directories were locked anew.
+            return request.incarnation_id != self._incarnation_beside() and self._active()[0].has_session(
+                request.broker_id, existing.broker_epoch, now_ms=self._now
+            )
+
+        def make(view: ControllerView) -> Pieces[Sequence[Any]]:
+            return plan_broker_registration(
+                view,
                 request,
                 version=version,
                 cluster_id=self._cluster_id,
-                next_offset=lambda: self._log.next_offset,
-                # An earlier process of the broker beside this controller is gone: the directories were locked anew.
-                has_session=existing is not None
-                and request.incarnation_id != self._incarnation_beside()
-                and sessions.has_session(request.broker_id, existing.broker_epoch, now_ms=self._now),
-                is_heard=sessions.is_heard(request.broker_id),
+                has_session=has_session,
+                is_heard=self._active()[0].is_heard(request.broker_id),
                 kraft_version=self._log.node.quorum.history.kraft_version,
             )
-            epoch = await self._all_but_last(plan, steps)
-            # What was found at the beginning must hold at the end.
-            newest = self._log.newest_image
-            is_settled = (newest.brokers, newest.features) == (view.image.brokers, view.image.features)
-        written = self._log.append(plan.records)
-        is_new = existing is None or existing.broker_epoch != epoch
-        self._active()[0].registered(request.broker_id, is_new_incarnation=is_new)
+
+        prepared = await self._planned(make)
+        sessions, view = self._active()
+        existing = view.image.brokers.get(request.broker_id)
+        record = registration_record(existing, request, self._log.next_offset)
+        written = self._log.append(prepared_with(prepared, [record], view.image.features), bytes_max=PLAN_BYTES_MAX)
+        is_new = existing is None or existing.broker_epoch != record.broker_epoch
+        sessions.registered(request.broker_id, is_new_incarnation=is_new)
         await self._log.committed(written)
-        return epoch
+        return record.broker_epoch
 
     async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         """What the broker is to do."""
         sessions, view = self._active()
         view.check_broker_epoch(request.broker_id, request.broker_epoch)
         sessions.contact(request.broker_id, request.broker_epoch, now_ms=self._now)
-        plan = BrokerPlan(view)
-        state, response = await self._all_but_last(plan, plan_heartbeat(plan, sessions, request))
-        written = self._log.append(plan.records) if plan.records else None
-        self._active()[0].beat(
+        decision: Decision | None = None
+        while decision != (decision := decide(view, sessions, request)):
+            prepared = await self._planned(partial(plan_heartbeat, request=request, decision=decision))
+            sessions, view = self._active()  # others may have changed what was decided on
+        written = self._log.append(prepared, bytes_max=PLAN_BYTES_MAX) if prepared else None
+        sessions.beat(
             request.broker_id,
-            state,
+            decision.following,
             metadata_offset=request.current_metadata_offset,
             end_offset=self._log.next_offset - 1,
         )
         if written is not None:
             await self._log.committed(written)
-        return response
+        return decision.answer
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Forget a broker."""
-        _, view = self._active()
-        if broker_id == self._controller_id and view.image.brokers.keys() == {broker_id}:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is the only one of this cluster")
-        plan = BrokerPlan(view)
-        broker = await self._all_but_last(plan, plan_unregistration(plan, broker_id))
-        written = self._log.append(plan.records)
-        self._active()[0].unregistered(broker_id, broker.broker_epoch)
+
+        def make(view: ControllerView) -> Pieces[Sequence[Any]]:
+            if broker_id == self._controller_id and view.image.brokers.keys() == {broker_id}:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is the only one of this cluster")
+            return plan_unregistration(view, broker_id)
+
+        prepared = await self._planned(make)
+        sessions, view = self._active()
+        written = self._log.append(prepared, bytes_max=PLAN_BYTES_MAX)
+        sessions.unregistered(broker_id, view.image.brokers[broker_id].broker_epoch)
         await self._log.committed(written)
 
     async def register_controller(self, request: ControllerRegistrationRequest) -> None:
@@ -185,24 +200,16 @@ class BrokerControl:
         return await self._write_in_pieces(plan, plan.answer())
 
     async def _write_in_pieces(self, plan: Plan, answer: Pieces[T]) -> T:
-        """The answer, when all records of the plan are committed."""
-        response = await self._all_but_last(plan, answer)
-        return await self._write(plan.records, response)
-
-    async def _all_but_last(self, plan: Plan, steps: Pieces[T]) -> T:
-        """Return the result of the steps, each of which is planned on the newest image.
-
-        The records of all but the last are written. Those of the last are to be written before anything is awaited.
-        """
+        """The answer, when all records of the plan are committed: each piece is planned on the newest image."""
         while True:
             try:
-                next(steps)
+                next(answer)
             except StopIteration as end:
-                result: T = end.value
-                return result
+                response: T = end.value
+                return await self._write(plan.records, response)
             if plan.records:
                 self._log.append(plan.records)
-            await turn()
+            await asyncio.sleep(0)
             plan.begin(self._active()[1])
 
     async def _write(self, records: list[Any], answer: T) -> T:
@@ -224,7 +231,6 @@ class BrokerControl:
                     await self._fence_expired()
                 except KafkaError as error:
                     logger.warning("cannot fence brokers whose session is over: %s", error)
-                await self._finish_elections()
 
     async def balance_leaders(self) -> None:
         """For as long as the controller runs: give partitions back to their preferred leaders, now and then."""
@@ -233,27 +239,35 @@ class BrokerControl:
             if self._settings()["auto.leader.rebalance.enable"]:
                 await self._sweep(plan_preferred_leaders)
 
-    async def elect_missing_leaders(self) -> None:
-        """For as long as the controller runs: give leaders to partitions that may have one, now and then."""
+    async def elect_unclean_leaders(self) -> None:
+        """For as long as the controller runs: give leaders to partitions that may have any, now and then."""
         while True:
             await asyncio.sleep(self._settings()["unclean.leader.election.interval.ms"] / 1000)
-            await self._sweep(plan_missing_leaders)
+            await self._sweep(plan_unclean_leaders)
 
-    async def _finish_elections(self) -> None:
-        """Once after this node has become active: the controller before may have stopped amidst those of a broker."""
-        if self._swept_epoch != self._log.epoch:
-            self._swept_epoch = self._log.epoch
-            await self._sweep(plan_missing_leaders)
+    async def _sweep(self, make: Planner) -> None:
+        """Carry out a plan until it has no more to do, while this node leads."""
+        has_more = self._log.is_active
+        while has_more:
+            try:
+                prepared = await self._planned(make)
+                if prepared:
+                    await self._log.committed(self._log.append(prepared, bytes_max=PLAN_BYTES_MAX))
+            except KafkaError as error:
+                logger.warning("cannot elect leaders now: %s", error)
+                return
+            has_more = len(prepared) >= ELECTIONS_PER_SWEEP_MAX and self._log.is_active
 
-    async def _sweep(self, plan_steps: Callable[[BrokerPlan], Pieces[None]]) -> None:
-        """Carry out a plan, if this node leads."""
-        if not self._log.is_active:
-            return
-        try:
-            plan = BrokerPlan(self._view())
-            await self._write_in_pieces(plan, plan_steps(plan))
-        except KafkaError as error:
-            logger.warning("cannot elect leaders now: %s", error)
+    async def _planned(self, make: Planner) -> PreparedRecords:
+        """The records of a plan, made in steps. It holds for the newest image: write it before anything is awaited."""
+        for _ in range(ATTEMPTS_MAX):
+            view = self._active()[1]
+            records = await in_turns(make(view))
+            prepared = await in_turns(prepare_in_pieces(records, view.image.features, view.image))
+            if plan_holds(make, records, view, self._active()[1]):
+                return prepared
+        view = self._active()[1]
+        return prepare(at_once(make(view)), view.image.features)
 
     def _seconds_to_next_look(self) -> float:
         timeout_ms: int = self._settings()["broker.session.timeout.ms"]
@@ -266,18 +280,17 @@ class BrokerControl:
         return min(max(expiry_ms - self._now + 1.0, 1.0), most_ms) / 1000
 
     async def _fence_expired(self) -> None:
-        sessions, _ = self._active()
-        while (expired := sessions.take_expired(now_ms=self._now)) is not None:
+        sessions = self._active()[0]
+        while sessions is self._active()[0] and (expired := sessions.take_expired(now_ms=self._now)) is not None:
             if expired.broker_id == self._controller_id:
                 # The broker beside this controller lives as long as it does, whatever has held both up.
                 sessions.contact(*expired, now_ms=self._now)
                 continue
-            plan = BrokerPlan(self._view())
             try:
-                await self._all_but_last(plan, plan_expiry(plan, expired))
-                if plan.records:
+                prepared = await self._planned(partial(plan_expiry, expired=expired))
+                if prepared and not self._active()[0].has_session(*expired, now_ms=self._now):
                     logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
-                    self._log.append(plan.records)
+                    self._log.append(prepared, bytes_max=PLAN_BYTES_MAX)
             except KafkaError:
                 sessions.contact(*expired, now_ms=self._now)  # it is looked at again after another session
                 raise

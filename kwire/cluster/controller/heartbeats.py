@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kwire.chunks import Pieces
 from kwire.cluster.controller.broker_changes import (
@@ -28,7 +28,7 @@ from kwire.cluster.controller.broker_changes import (
     plan_offline_directories,
     plan_unfencing,
 )
-from kwire.cluster.controller.broker_plan import BrokerPlan
+from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
@@ -192,20 +192,34 @@ _PLANS = {
 }
 
 
-def plan_heartbeat(
-    plan: BrokerPlan,
+class Decision(NamedTuple):
+    """What a heartbeat leads to."""
+
+    current: BrokerState
+    following: BrokerState
+    is_caught_up: bool
+
+    @property
+    def answer(self) -> BrokerHeartbeatResponse:
+        return BrokerHeartbeatResponse(
+            is_caught_up=self.is_caught_up,
+            is_fenced=self.following.is_fenced,
+            should_shut_down=self.following is BrokerState.SHUTDOWN_NOW,
+        )
+
+
+def decide(
+    view: ControllerView,
     sessions: BrokerSessions,
     request: BrokerHeartbeatRequest,
     *,
     registration_offset: int | None = None,
-) -> Pieces[tuple[BrokerState, BrokerHeartbeatResponse]]:
-    """Plan what follows from a heartbeat; the broker's new state for BrokerSessions.beat, and the answer.
+) -> Decision:
+    """What a heartbeat leads to; its following state is for BrokerSessions.beat. Raises KafkaError STALE_BROKER_EPOCH.
 
     `registration_offset` is that of the broker's registration, if it is not the broker's epoch.
-    Raises KafkaError STALE_BROKER_EPOCH.
     """
     broker_id = request.broker_id
-    view = plan.view
     view.check_broker_epoch(broker_id, request.broker_epoch)
     caught_up_at = request.broker_epoch if registration_offset is None else registration_offset
     wish = Wish(
@@ -216,28 +230,30 @@ def plan_heartbeat(
         may_stop=lambda: sessions.may_stop(view.image, broker_id),
     )
     current = sessions.state(view.image, broker_id)
-    following = next_state(current, wish)
-    if following is not current:
-        yield from _PLANS[following](plan, broker_id)
-    # What a lost directory means depends on what the broker is by now.
-    plan.view.check_broker_epoch(broker_id, request.broker_epoch)
-    yield from plan_offline_directories(plan, broker_id, request.offline_log_dirs)
-    view = plan.view
+    return Decision(current, next_state(current, wish), wish.is_caught_up)
+
+
+def plan_heartbeat(view: ControllerView, *, request: BrokerHeartbeatRequest, decision: Decision) -> Pieces[list[Any]]:
+    """The records that follow from a heartbeat. Raises KafkaError STALE_BROKER_EPOCH."""
+    broker_id = request.broker_id
     view.check_broker_epoch(broker_id, request.broker_epoch)
-    plan.records += plan_cordoned_directories(view, broker_id, request.cordoned_log_dirs)
-    answer = BrokerHeartbeatResponse(
-        is_caught_up=wish.is_caught_up,
-        is_fenced=following.is_fenced,
-        should_shut_down=following is BrokerState.SHUTDOWN_NOW,
-    )
-    return following, answer
+    records: list[Any] = []
+    if decision.following is not decision.current:
+        records += yield from _PLANS[decision.following](view, broker_id)
+    if request.offline_log_dirs:
+        # What a lost directory means depends on what the broker is by now.
+        view = yield from view.after_in_pieces(records)
+        records += yield from plan_offline_directories(view, broker_id, request.offline_log_dirs)
+    records += plan_cordoned_directories(view, broker_id, request.cordoned_log_dirs)
+    return records
 
 
-def plan_expiry(plan: BrokerPlan, expired: BrokerIncarnation) -> Pieces[None]:
-    """Plan to fence a broker whose session is over; nothing for a process that is not registered any more.
+def plan_expiry(view: ControllerView, expired: BrokerIncarnation) -> Pieces[list[Any]]:
+    """The records that fence a broker whose session is over; none for a process that is not registered any more.
 
     One broker at a time, so that the next one's partitions are judged with this one gone.
     """
-    broker = plan.view.image.brokers.get(expired.broker_id)
-    if broker is not None and broker.broker_epoch == expired.broker_epoch and not broker.fenced:
-        yield from plan_fencing(plan, expired.broker_id)
+    broker = view.image.brokers.get(expired.broker_id)
+    if broker is None or broker.broker_epoch != expired.broker_epoch or broker.fenced:
+        return []
+    return (yield from plan_fencing(view, expired.broker_id))

@@ -1,8 +1,9 @@
 """Elections that are asked for (ElectLeaders: KIP-183, KIP-460) and those that the controller makes from time to time.
 
 From time to time, partitions go back to their preferred leaders (auto.leader.rebalance.enable, every
-leader.imbalance.check.interval.seconds), and those that nobody leads get a leader, an unclean one where their topic
-allows it (every unclean.leader.election.interval.ms).
+leader.imbalance.check.interval.seconds), and those that nobody leads get an unclean leader where their topic allows it
+(every unclean.leader.election.interval.ms). Such a sweep makes a limited number of elections; it says whether there
+may be more to do, and is then to be made again at once.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
-from kwire.chunks import Pieces, mapped_by_group
-from kwire.cluster.controller.broker_changes import is_leaderless, plan_updates
-from kwire.cluster.controller.broker_plan import BrokerPlan
+from kwire.chunks import Pieces, chunks, mapped_by_group
 from kwire.cluster.controller.election import Election
+from kwire.cluster.controller.long_plans import PLANNED_AT_ONCE, places_where, records_for
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.image import NO_LEADER, PartitionImage, changed_partition
@@ -25,6 +25,9 @@ from kwire.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord
+
+ELECTIONS_PER_SWEEP_MAX = 1000
+"""As in Kafka: the partitions of a large cluster change leaders in portions."""
 
 
 class ElectionType(IntEnum):
@@ -105,21 +108,31 @@ def has_preferred_leader(partition: PartitionImage) -> bool:
     return partition.leader == partition.replicas[0]
 
 
-def plan_preferred_leaders(plan: BrokerPlan) -> Pieces[None]:
-    """Give partitions back to their preferred leaders."""
-
-    def updates(view: ControllerView, places: Iterable[Place]) -> list[PartitionChangeRecord]:
-        target = Target(election=Election.PREFERRED)
-        records = [plan_partition_change(view, place, target) for place in places]
-        return [record for record in records if record is not None]
-
-    return plan.sweep(lambda partition: not has_preferred_leader(partition), updates)
+def plan_preferred_leaders(
+    view: ControllerView, *, limit: int = ELECTIONS_PER_SWEEP_MAX
+) -> Pieces[list[PartitionChangeRecord]]:
+    """Give partitions back to their preferred leaders; with as many as the limit there may be more."""
+    places = yield from places_where(view, lambda partition: not has_preferred_leader(partition))
+    return (yield from _elections(view, places, Election.PREFERRED, limit))
 
 
-def plan_missing_leaders(plan: BrokerPlan) -> Pieces[None]:
-    """Give a leader to partitions without one: any where the topic allows it, else one that has all that is committed.
+def plan_unclean_leaders(
+    view: ControllerView, *, limit: int = ELECTIONS_PER_SWEEP_MAX
+) -> Pieces[list[PartitionChangeRecord]]:
+    """Give a leader to partitions without one whose topics allow it at any price; see plan_preferred_leaders."""
+    leaderless = yield from places_where(view, lambda partition: partition.leader == NO_LEADER)
+    places = [place for place in leaderless if view.allows_unclean_election(place.topic)]
+    return (yield from _elections(view, places, Election.UNCLEAN, limit))
 
-    Of the latter kind there are some when a controller stopped while it gave leaders to the partitions of a broker that
-    had come back.
-    """
-    return plan.sweep(is_leaderless, plan_updates)
+
+def _elections(
+    view: ControllerView, places: Sequence[Place], election: Election, limit: int
+) -> Pieces[list[PartitionChangeRecord]]:
+    records: list[PartitionChangeRecord] = []
+    for some in chunks(places, PLANNED_AT_ONCE):
+        records += yield from records_for(
+            some, lambda place: plan_partition_change(view, place, Target(election=election))
+        )
+        if len(records) >= limit:
+            break
+    return records[:limit]

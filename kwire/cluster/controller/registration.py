@@ -7,15 +7,14 @@ of the one before has run out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kwire.chunks import Pieces
 from kwire.cluster.controller.broker_changes import plan_new_incarnation
-from kwire.cluster.controller.broker_plan import BrokerPlan
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import is_reserved
 from kwire.cluster.features import KRAFT_VERSION, METADATA_VERSION
-from kwire.cluster.image import BrokerRegistration
+from kwire.cluster.registrations import BrokerRegistration
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kwire.protocol.messages.controller_registration import ControllerRegistrationRequest
@@ -24,6 +23,7 @@ from kwire.protocol.messages.metadata_records import (
     BrokerFeature,
     ControllerEndpoint,
     ControllerFeature,
+    PartitionChangeRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
@@ -33,23 +33,20 @@ CLEAN_SHUTDOWN_SINCE_VERSION = 3
 
 
 def plan_broker_registration(
-    plan: BrokerPlan,
+    view: ControllerView,
     request: BrokerRegistrationRequest,
     *,
     version: int,
     cluster_id: str,
-    next_offset: Callable[[], int],
-    has_session: bool,
+    has_session: Callable[[BrokerRegistration], bool],
     is_heard: bool = False,
     kraft_version: int = 0,
-) -> Pieces[int]:
-    """Plan a registration, whose last record is the broker's own; return the broker epoch.
+) -> Pieces[Sequence[PartitionChangeRecord]]:
+    """The records of the partitions that a registration changes; `registration_record` goes behind them.
 
-    `next_offset` tells the offset of the first of the records that are left at the end; `has_session` says whether the
-    process that is registered under this id may live, and `is_heard` whether it did under this controller and was not
-    told to stop.
+    `has_session` says whether the process that is registered under this id may live, and `is_heard` whether it did
+    under this controller and was not told to stop. Raises KafkaError for a registration that is refused.
     """
-    view = plan.view
     if request.cluster_id != cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {cluster_id}, but got {request.cluster_id}"
@@ -63,7 +60,7 @@ def plan_broker_registration(
     )
     # After a clean stop, which a controller before this one may have seen, nobody waits for the session to run out. But
     # of a process that is there, anybody might find out the epoch by counting.
-    if has_session and not is_same and (is_heard or not was_clean):
+    if existing is not None and not is_same and (is_heard or not was_clean) and has_session(existing):
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"Another broker is registered with id {request.broker_id}. After a restart, try again until its session "
@@ -73,13 +70,18 @@ def plan_broker_registration(
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "Brokers of ZooKeeper are not registered here.")
     _check_directories(view, request)
     _check_features(request, {**view.image.features, KRAFT_VERSION: kraft_version})
-    if existing is not None and is_same:
-        plan.records.append(_again(request, existing))
-        return existing.broker_epoch
-    yield from plan_new_incarnation(plan, request.broker_id, directories=request.log_dirs, was_clean=was_clean)
-    broker_epoch = next_offset()
-    plan.records.append(_broker_record(request, broker_epoch))
-    return broker_epoch
+    if is_same:
+        return []
+    return (yield from plan_new_incarnation(view, request.broker_id, directories=request.log_dirs, was_clean=was_clean))
+
+
+def registration_record(
+    existing: BrokerRegistration | None, request: BrokerRegistrationRequest, next_offset: int
+) -> RegisterBrokerRecord:
+    """The broker's own record, with its epoch: `next_offset` is that of the first record of the registration."""
+    if existing is None or existing.incarnation_id != request.incarnation_id:
+        return _broker_record(request, next_offset)
+    return _again(request, existing)
 
 
 def _check_directories(view: ControllerView, request: BrokerRegistrationRequest) -> None:

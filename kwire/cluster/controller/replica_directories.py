@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from uuid import UUID
 
-from kwire.chunks import Pieces, mapped_by_group, mapped_in_pieces
+from kwire.chunks import Pieces, at_once, mapped_by_group
 from kwire.cluster.controller.broker_changes import plan_updates
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView, Place
@@ -13,7 +14,6 @@ from kwire.cluster.image import NO_LEADER, PartitionImage, changed_partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
-    AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsResponse,
     AssignReplicasToDirsResponseDirectoryData,
     AssignReplicasToDirsResponsePartitionData,
@@ -45,22 +45,26 @@ class DirectoryAssignments:
 
     def answer(self) -> Pieces[AssignReplicasToDirsResponse]:
         """Add to `records` what puts replicas where they are, and return the answer."""
-        directories = yield from mapped_in_pieces(self._request.directories, self._assign)
-        return AssignReplicasToDirsResponse(directories=directories)
-
-    def _assign(
-        self, directory: AssignReplicasToDirsRequestDirectoryData
-    ) -> Pieces[AssignReplicasToDirsResponseDirectoryData]:
         topics = yield from mapped_by_group(
-            directory.topics,
-            lambda topic: topic.partitions,
-            lambda topic, each: AssignReplicasToDirsResponsePartitionData(
+            [(directory, topic) for directory in self._request.directories for topic in directory.topics],
+            lambda group: group[1].partitions,
+            lambda group, each: AssignReplicasToDirsResponsePartitionData(
                 partition_index=each.partition_index,
-                error_code=self._add(directory.id, topic.topic_id, each.partition_index),
+                error_code=self._add(group[0].id, group[1].topic_id, each.partition_index),
             ),
-            lambda topic, results: AssignReplicasToDirsResponseTopicData(topic_id=topic.topic_id, partitions=results),
+            lambda group, results: AssignReplicasToDirsResponseTopicData(
+                topic_id=group[1].topic_id, partitions=results
+            ),
         )
-        return AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics)
+        answered = iter(topics)
+        return AssignReplicasToDirsResponse(
+            directories=[
+                AssignReplicasToDirsResponseDirectoryData(
+                    id=directory.id, topics=list(islice(answered, len(directory.topics)))
+                )
+                for directory in self._request.directories
+            ]
+        )
 
     def _add(self, directory: UUID, topic_id: UUID, index: int) -> ErrorCode:
         topic = self._view.image.topic_by_id(topic_id)
@@ -74,7 +78,7 @@ class DirectoryAssignments:
         record = plan_partition_change(self._view, place, Target(directories={self._broker_id: directory}))
         place = self._take(place, record)
         if not is_online(directory, self._view.image.brokers[self._broker_id].directories):
-            for update in plan_updates(self._view, [place], removed=self._broker_id):
+            for update in at_once(plan_updates(self._view, [place], removed=self._broker_id)):
                 place = self._take(place, update)
         elif place.partition.leader == NO_LEADER:  # this replica may be what was waited for
             self._take(place, plan_partition_change(self._view, place, Target()))

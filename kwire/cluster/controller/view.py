@@ -7,12 +7,13 @@ default, else what the controller's file says.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from kwire.chunks import Pieces, at_once
 from kwire.cluster.config_keys import ConfigError, ConfigResourceType, parse
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.directory_ids import UNASSIGNED, default_directory, is_online
@@ -43,6 +44,8 @@ class ControllerView:
     settings: Mapping[str, Any]
     """All settings of the controller's node by name, with typed values."""
     controller_id: int
+    only: Sequence[Place] | None = None
+    """Partitions that a plan is about, instead of all."""
 
     @property
     def has_eligible_leaders(self) -> bool:
@@ -89,19 +92,27 @@ class ControllerView:
 
     def after(self, records: Collection[Any]) -> ControllerView:
         """The view when these records, too, are in the image: for an operation of several steps."""
+        return at_once(self.after_in_pieces(records))
+
+    def after_in_pieces(self, records: Collection[Any]) -> Pieces[ControllerView]:
+        """As `after`, a few records at a time."""
         if not records:
             return self
-        image = self.image.apply(records, offset=self.image.offset, epoch=self.image.epoch)
+        image = yield from self.image.apply_in_pieces(records, offset=self.image.offset, epoch=self.image.epoch)
         return dataclasses.replace(self, image=image)
 
     def places(self) -> Iterator[Place]:
-        """All partitions."""
+        """All partitions, or those that a plan is about."""
+        if self.only is not None:
+            yield from self.only
+            return
         for topic in self.image.topics.values():
             for partition_id, partition in enumerate(topic.partitions):
                 yield Place(topic, partition_id, partition)
 
     def leads_any(self, broker_id: int) -> bool:
-        return any(place.partition.leader == broker_id for place in self.places())
+        topics = self.image.topics.values()
+        return any(broker_id in {partition.leader for partition in topic.partitions} for topic in topics)
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
         """Refuse who speaks for an earlier registration of a broker, or for none."""

@@ -10,7 +10,8 @@ from uuid import UUID
 from kwire.chunks import at_once, chunks, is_many
 from kwire.cluster.controller.view import directory_of
 from kwire.cluster.directory_ids import is_online
-from kwire.cluster.image import BrokerRegistration, MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.registrations import BrokerRegistration
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, INTERNAL_TOPICS, METADATA_TOPIC, why_invalid
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.metadata import (

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
-from kwire.chunks import Pieces
+from kwire.chunks import Pieces, at_once
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.controller.broker_plan import BrokerPlan
 from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.image import MetadataImage, PartitionImage
@@ -118,23 +117,6 @@ def set_fields(record: Any) -> dict[str, Any]:
     }
 
 
-def planned(
-    view: ControllerView, plan_steps: Callable[..., Pieces[T]], *asked: Any, **options: Any
-) -> tuple[list[Any], T]:
-    """All records of an operation that is planned in pieces, each on what the one before led to; and its result."""
-    written: list[Any] = []
-    plan = BrokerPlan(view)
-    steps = plan_steps(plan, *asked, **options)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return [*written, *plan.records], end.value
-        written += plan.records
-        view = view.after(plan.records)
-        plan.begin(view)
-
-
-def made_by(view: ControllerView, plan_steps: Callable[..., Pieces[Any]], *asked: Any, **options: Any) -> list[Any]:
-    """The records of `planned`."""
-    return planned(view, plan_steps, *asked, **options)[0]
+def made_by(view: ControllerView, plan: Callable[..., Pieces[T]], *asked: Any, **options: Any) -> T:
+    """What comes of a plan that is made in steps."""
+    return at_once(plan(view, *asked, **options))

@@ -11,6 +11,7 @@ from kwire.cluster.controller.heartbeats import (
     BrokerSessions,
     BrokerState,
     Wish,
+    decide,
     next_state,
     plan_expiry,
     plan_heartbeat,
@@ -19,7 +20,7 @@ from kwire.cluster.controller.view import ControllerView
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from tests.cluster.controller.support import directory, epoch, made_by, one_partition, partition_of, planned
+from tests.cluster.controller.support import directory, epoch, made_by, one_partition, partition_of
 
 FENCED, UNFENCED = BrokerState.FENCED, BrokerState.UNFENCED
 STOPPING, STOP = BrokerState.CONTROLLED_SHUTDOWN, BrokerState.SHUTDOWN_NOW
@@ -72,11 +73,13 @@ class Cluster:
         )
         for name, value in fields.items():
             setattr(request, name, value)
-        made, (state, answer) = planned(self.view, plan_heartbeat, self.sessions, request)
+        decision = decide(self.view, self.sessions, request)
+        made = made_by(self.view, plan_heartbeat, request=request, decision=decision)
         self.view = self.view.after(made)
         self.end += len(made)
-        self.sessions.beat(broker, state, metadata_offset=request.current_metadata_offset, end_offset=self.end)
-        return made, answer
+        offset = request.current_metadata_offset
+        self.sessions.beat(broker, decision.following, metadata_offset=offset, end_offset=self.end)
+        return made, decision.answer
 
 
 def answered(answer: BrokerHeartbeatResponse) -> tuple[bool, bool, bool]:

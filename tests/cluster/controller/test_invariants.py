@@ -18,7 +18,7 @@ from kwire.cluster.controller.broker_changes import (
     plan_unregistration,
 )
 from kwire.cluster.controller.isr_changes import IsrChanges
-from kwire.cluster.controller.leader_elections import plan_missing_leaders, plan_preferred_leaders
+from kwire.cluster.controller.leader_elections import plan_preferred_leaders, plan_unclean_leaders
 from kwire.cluster.controller.reassignments import is_moving, plan_cancellation, plan_move
 from kwire.cluster.controller.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.view import ControllerView, Place
@@ -221,7 +221,7 @@ class World:
         self.take(made_by(self.view, plan_preferred_leaders))
 
     def sweep(self, _: int, __: int) -> None:
-        self.take(made_by(self.view, plan_missing_leaders))
+        self.take(made_by(self.view, plan_unclean_leaders))
 
     def settle(self) -> None:
         """Everybody comes back and catches up: all partitions are led, and all moves end."""

@@ -9,8 +9,8 @@ import pytest
 from kwire.chunks import at_once
 from kwire.cluster.controller.leader_elections import (
     Elections,
-    plan_missing_leaders,
     plan_preferred_leaders,
+    plan_unclean_leaders,
 )
 from kwire.cluster.controller.view import ControllerView
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -20,7 +20,6 @@ from tests.cluster.controller.support import (
     TOPIC_ID,
     broker_record,
     made_by,
-    one_partition,
     partition_record,
     topic_config,
     view_of,
@@ -123,16 +122,10 @@ def test_leadership_goes_back_to_preferred_replicas() -> None:
     made = made_by(view, plan_preferred_leaders)
     assert [(each.partition_id, each.leader) for each in made] == [(1, 1)]
     assert made_by(view.after(made), plan_preferred_leaders) == []
+    assert made_by(view, plan_preferred_leaders, limit=0) == []
 
 
 def test_leaderless_partitions_get_a_leader_where_any_will_do() -> None:
-    assert made_by(four_partitions(), plan_missing_leaders) == []
-    made = made_by(four_partitions(unclean=True), plan_missing_leaders)
+    assert made_by(four_partitions(), plan_unclean_leaders) == []
+    made = made_by(four_partitions(unclean=True), plan_unclean_leaders)
     assert [(each.partition_id, each.leader, each.isr) for each in made] == [(3, 1, [1])]
-
-
-def test_what_an_earlier_controller_left_without_a_leader_gets_one() -> None:
-    """It stopped when it had written that the broker is back, and nothing of its partitions."""
-    view = one_partition([1, 2], isr=[1], leader=-1)
-    made = made_by(view, plan_missing_leaders)
-    assert [(each.partition_id, each.leader, each.isr) for each in made] == [(0, 1, None)]

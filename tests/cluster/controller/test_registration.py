@@ -7,7 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.controller.registration import plan_broker_registration, plan_controller_registration
+from kwire.cluster.controller.registration import (
+    plan_broker_registration,
+    plan_controller_registration,
+    registration_record,
+)
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -22,7 +26,7 @@ from kwire.protocol.messages.controller_registration import (
     ControllerRegistrationListener,
     ControllerRegistrationRequest,
 )
-from tests.cluster.controller.support import directory, epoch, one_partition, partition_of, planned
+from tests.cluster.controller.support import directory, epoch, made_by, one_partition, partition_of
 
 NEW, OLD = UUID(int=9), UUID(int=501)
 NEXT = 3000
@@ -59,17 +63,18 @@ def registered(
     is_heard: bool = False,
     kraft: int = 0,
 ) -> tuple[list[Any], int]:
-    return planned(
+    made = made_by(
         view,
         plan_broker_registration,
         wish,
         version=version,
         cluster_id="cluster",
-        next_offset=lambda: NEXT,
-        has_session=has_session,
+        has_session=lambda _: has_session,
         is_heard=is_heard,
         kraft_version=kraft,
     )
+    record = registration_record(view.image.brokers.get(wish.broker_id), wish, NEXT)
+    return [*made, record], record.broker_epoch
 
 
 VIEW = one_partition([1, 2])

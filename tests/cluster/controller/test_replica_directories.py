@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.chunks import at_once
+from kwire.chunks import CHUNK, at_once
 from kwire.cluster.controller.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import LOST
@@ -22,8 +22,8 @@ from kwire.protocol.messages.assign_replicas_to_dirs import (
 from tests.cluster.controller.support import TOPIC_ID, directory, epoch, one_partition, partition_of
 
 
-def assigned(view: ControllerView, *wishes: tuple[UUID, UUID, int], broker: int = 1) -> tuple[list[Any], list[int]]:
-    request = AssignReplicasToDirsRequest(
+def asked(*wishes: tuple[UUID, UUID, int], broker: int = 1) -> AssignReplicasToDirsRequest:
+    return AssignReplicasToDirsRequest(
         broker_id=broker,
         broker_epoch=epoch(broker),
         directories=[
@@ -38,10 +38,20 @@ def assigned(view: ControllerView, *wishes: tuple[UUID, UUID, int], broker: int 
             for where, topic, index in wishes
         ],
     )
-    plan = DirectoryAssignments(request, view)
+
+
+def assigned(view: ControllerView, *wishes: tuple[UUID, UUID, int], broker: int = 1) -> tuple[list[Any], list[int]]:
+    plan = DirectoryAssignments(asked(*wishes, broker=broker), view)
     response = at_once(plan.answer())
     assert [each.id for each in response.directories] == [where for where, _, _ in wishes]
     return plan.records, [each.topics[0].partitions[0].error_code for each in response.directories]
+
+
+def test_many_assignments_are_made_in_steps_in_however_many_directories() -> None:
+    view = one_partition([1, 2], directories=2)
+    many = [(directory(1, number), UUID(int=7), 0) for number in range(10 * CHUNK)]
+    plan = DirectoryAssignments(asked(*many), view)
+    assert sum(1 for _ in plan.answer()) == 10
 
 
 def test_a_replica_is_where_its_broker_says() -> None:

@@ -1,0 +1,81 @@
+"""Records that are made ready in pieces lead to the same image as when they are applied one by one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.chunks import CHUNK, at_once
+from kwire.cluster.image import MetadataImage
+from kwire.cluster.prepared_records import prepare, prepare_in_pieces, prepared_with
+from kwire.cluster.record_versions import NO_FEATURES
+from kwire.protocol.messages.metadata_records import (
+    FenceBrokerRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+TOPICS, PARTITIONS = 3, 4
+
+
+def base() -> MetadataImage:
+    records: list[Any] = [RegisterBrokerRecord(broker_id=1), RegisterBrokerRecord(broker_id=2)]
+    for number in range(TOPICS):
+        records.append(TopicRecord(name=f"t{number}", topic_id=UUID(int=number)))
+        records += [
+            PartitionRecord(topic_id=UUID(int=number), partition_id=index, replicas=[1, 2], isr=[1, 2], leader=1)
+            for index in range(PARTITIONS)
+        ]
+    return MetadataImage().apply(records, offset=10, epoch=1)
+
+
+def change(chance: random.Random) -> PartitionChangeRecord:
+    return PartitionChangeRecord(
+        topic_id=UUID(int=chance.randrange(TOPICS)),
+        partition_id=chance.randrange(PARTITIONS),
+        leader=chance.choice([-2, -1, 1, 2]),
+        isr=chance.choice([None, [1], [2], [1, 2]]),
+    )
+
+
+def drawn(chance: random.Random) -> list[Any]:
+    """Changes, topic by topic and mixed, of a partition twice, and with other records between them."""
+    records: list[Any] = [change(chance) for _ in range(chance.randrange(12))]
+    if chance.random() < 0.5:
+        records.sort(key=lambda record: record.topic_id)
+    if chance.random() < 0.5:
+        records.insert(chance.randrange(len(records) + 1), FenceBrokerRecord(id=1))
+    return records
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_they_lead_where_the_records_lead(seed: int) -> None:
+    chance = random.Random(seed)
+    image, records, more = base(), drawn(chance), drawn(chance)
+    prepared = at_once(prepare_in_pieces(records, NO_FEATURES, image))
+    meanwhile = [change(chance) for _ in range(chance.randrange(3))]
+    newest = image.apply(meanwhile, offset=11, epoch=1)
+    both = prepared_with(prepared, more, NO_FEATURES)
+    assert newest.apply(both.changes, offset=50, epoch=1) == newest.apply([*records, *more], offset=50, epoch=1)
+    assert (both.count, both.body) == (len([*records, *more]), prepare([*records, *more]).body)
+    assert prepared.count == len(records), "what was prepared stays as it was"
+
+
+def test_a_topic_that_is_gone_is_not_brought_back() -> None:
+    image = base()
+    prepared = at_once(prepare_in_pieces([change(random.Random(0))], NO_FEATURES, image))
+    removed = [RemoveTopicRecord(topic_id=UUID(int=number)) for number in range(TOPICS)]
+    with pytest.raises(AssertionError, match="unknown topic id"):
+        image.apply([*removed, *prepared.changes], offset=50, epoch=1)
+
+
+def test_many_are_prepared_in_steps() -> None:
+    chance = random.Random(0)
+    steps = prepare_in_pieces([change(chance) for _ in range(10 * CHUNK)], NO_FEATURES, base())
+    assert sum(1 for _ in steps) == 10
