@@ -8,7 +8,7 @@ from tests.simulation.many import Result, run_many
 from tests.simulation.quorum import run_seed
 from tests.simulation.regressions import regressions
 
-SEEDS = range(1, 101)
+SEEDS = range(1, 51)
 REGRESSIONS = regressions("quorum")
 
 
