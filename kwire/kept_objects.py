@@ -1,7 +1,8 @@
-"""Excludes what lives long from garbage collection, which would traverse it again and again while the loop waits."""
+"""Garbage collection in a process of kwire's own: the loop waits for it as seldom, and as short, as can be."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
 from collections.abc import Callable
@@ -12,18 +13,61 @@ RECORDS_MANY: Final = 50_000
 moment, and are part of a reference cycle when they are dropped, are never collected."""
 BURST_SECONDS: Final = 10.0
 """Loads that are further apart are not at once."""
-THRESHOLDS: Final = (10_000, 10, 20)
-"""A full collection traverses all objects, which takes 50 ms with a thousand topics. With CPython's (700, 10, 10) a
-client whose requests have many elements causes one a second, with these one after two million objects more."""
+NEVER: Final = 2**31 - 1
+THRESHOLDS: Final = (10_000, 10, NEVER)
+"""A full collection traverses all objects, which takes 50 ms with a thousand topics, and a second while requests of
+millions of elements are in memory: CPython would begin one just then. FullCollections begins them instead."""
+LOOK_SECONDS: Final = 10.0
+COLLECTIONS_BETWEEN: Final = 20
+"""Collections of the middle generation, each after 100,000 new objects, before a full one is of use."""
+REQUEST_BYTES_FEW: Final = 1024 * 1024
+"""With less of requests in memory there are few objects made from them."""
+LOOKS_MAX: Final = 60
+"""After so many looks, ten minutes, a full collection that is due is made whatever is in memory."""
 
 
 def collect_rarely() -> None:
     """Keep what a process needs for its life, and what it has at its start, from collections, and have them seldom.
 
-    For a process of kwire's own: in another program its owner decides.
+    For a process of kwire's own, which runs FullCollections then: in another program its owner decides.
     """
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
+
+
+class FullCollections:
+    """Makes full collections when few requests are in memory."""
+
+    def __init__(
+        self,
+        request_bytes: Callable[[], int],
+        *,
+        collections: Callable[[], int] = lambda: gc.get_count()[2],
+        collect: Callable[[], object] = gc.collect,
+    ) -> None:
+        """`request_bytes` tells how much of requests is in memory, `collections` how often the middle generation was
+        collected since the last full collection.
+        """
+        self._request_bytes = request_bytes
+        self._collections = collections
+        self._collect = collect
+        self._looks = 0
+        """Since a collection was due."""
+
+    async def run(self) -> None:
+        """For as long as the process runs."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.look()
+
+    def look(self) -> None:
+        """Make a full collection if it is due and takes short."""
+        if self._collections() < COLLECTIONS_BETWEEN:
+            return
+        self._looks += 1
+        if self._request_bytes() <= REQUEST_BYTES_FEW or self._looks >= LOOKS_MAX:
+            self._looks = 0
+            self._collect()
 
 
 class KeptObjects:

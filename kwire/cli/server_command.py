@@ -17,7 +17,7 @@ from kwire.cli.log_lines import LineLimit, OneLineFormatter
 from kwire.cli.stopping import Stopping, say
 from kwire.cluster.directory import DirectoryRefused
 from kwire.invariants import failure_reason, is_broken_invariant
-from kwire.kept_objects import KeptObjects, collect_rarely
+from kwire.kept_objects import FullCollections, KeptObjects, collect_rarely
 from kwire.log import progress
 from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectoryError
@@ -151,8 +151,10 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
         what = f"controlling on {', '.join(server.addresses)}"
     say(f"kwire: {what}, node {config.node_id}, data in {', '.join(config.log_dirs)} (Ctrl-C stops)")
     collect_rarely()
+    collecting = asyncio.ensure_future(FullCollections(lambda: server.request_bytes).run())
     server.failed.add_done_callback(lambda _: stopping.wanted.set())
     await stopping.wanted.wait()
+    collecting.cancel()
     failed = server.failed.done()
     if isinstance(server, BrokerServer) and not failed:
         await server.stop(before_leaving=stopping.before_leaving)

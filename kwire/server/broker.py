@@ -366,6 +366,12 @@ class BrokerServer:
         return shown_address(end.host, end.port)
 
     @property
+    def request_bytes(self) -> int:
+        """What requests take that are in memory, in bytes."""
+        controllers = 0 if self._controller is None else self._controller.listeners.request_bytes
+        return self._listeners.request_bytes + controllers
+
+    @property
     def cluster_id(self) -> str:
         return self._node.storage.cluster_id
 

@@ -47,6 +47,11 @@ class ControllerServer:
         """host:port of each listener."""
         return self._role.addresses
 
+    @property
+    def request_bytes(self) -> int:
+        """What requests take that are in memory, in bytes."""
+        return self._role.listeners.request_bytes
+
     async def start(self) -> None:
         """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
         node, role = self._node, self._role

@@ -36,6 +36,12 @@ class Listeners:
         self.table = ConnectionTable()
         self.limits = limits_of(config.typed)
         self.output = OutputMemory(self.limits.output_bytes_max)
+        self._memory: RequestMemory | None = None
+
+    @property
+    def request_bytes(self) -> int:
+        """What requests take that are arriving, waiting or being served."""
+        return 0 if self._memory is None else self._memory.used_bytes
 
     @property
     def first(self) -> Listener:
@@ -45,7 +51,7 @@ class Listeners:
     async def bind(self) -> None:
         """Take all addresses. Raises SettingError for one that is taken; those taken before stay bound."""
         memory_max = self._config["queued.max.request.bytes"]
-        memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
+        memory = self._memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
         receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
         for address in self._addresses:
             listener = Listener(
