@@ -49,8 +49,12 @@ def produce_unpacked(scene):
     return [(produce([TopicProduceData(name=COMPACTED, partition_data=data)]), 11)]
 
 
+PRODUCED_MANY = 9_900
+"""Partitions of a produce request; kwire takes no more than 10,000 elements of it."""
+
+
 def produce_many(scene):
-    data = [PartitionProduceData(index=index, records=small_records(20)) for index in range(MANY)]
+    data = [PartitionProduceData(index=index, records=small_records(20)) for index in range(PRODUCED_MANY)]
     return [(produce([TopicProduceData(name=FIRST, partition_data=data)]), 11)]
 
 
