@@ -170,7 +170,7 @@ class _Delta:
         return partitions
 
     def is_untouched(self, topic: TopicImage) -> bool:
-        """Whether a topic is this very one, and nothing of it was changed so far."""
+        """Return True if the topic is still this object: the batch has not changed it so far."""
         return topic.topic_id not in self._partitions and self.topic_of(topic.topic_id) is topic
 
     def forget(self, topic_id: UUID) -> None:
@@ -473,4 +473,4 @@ _PREPARED: Mapping[type, Callable[[_Delta, Any], None]] = {
     MadePartitions: _made_partitions,
     ChangedPartitions: _changed_partitions,
 }
-"""What stands for records; see prepared_records.py."""
+"""Groups of records that prepared_records.py has made into images."""

@@ -32,8 +32,8 @@ class PreparedRecords:
     """Records of one batch."""
 
     changes: Sequence[Any]
-    """What an image is to apply: the records, those of new partitions as MadePartitions, and those of partitions that
-    change as ChangedPartitions if the image before is known.
+    """For MetadataImage.apply: the records, with PartitionRecords grouped into MadePartitions and, if the image before
+    is known, PartitionChangeRecords into ChangedPartitions.
     """
     count: int
     """Of the records."""

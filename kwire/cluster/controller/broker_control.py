@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from kwire.chunks import Pieces, at_once, in_turns
@@ -31,6 +31,7 @@ from kwire.cluster.controller.registration import (
     registration_record,
 )
 from kwire.cluster.controller.replica_directories import DirectoryAssignments
+from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.prepared_records import PreparedRecords, prepare, prepare_in_pieces, prepared_with
@@ -49,7 +50,6 @@ from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kwire.protocol.messages.controller_registration import ControllerRegistrationRequest
 from kwire.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 from kwire.seams import Clock
 
 logger = logging.getLogger("kwire.cluster.controller")
@@ -62,16 +62,6 @@ LOOKS_PER_SESSION = 4
 """How often at least, in the time of a session, one that is over is looked for."""
 
 T = TypeVar("T")
-
-
-class Plan(Protocol):
-    """A request that is planned in pieces."""
-
-    records: list[PartitionChangeRecord]
-    """Those of the pieces since `begin`."""
-
-    def begin(self, view: ControllerView) -> None:
-        """Plan on this view from now on."""
 
 
 class BrokerControl:
@@ -199,7 +189,7 @@ class BrokerControl:
         plan = DirectoryAssignments(request, self._active()[1])
         return await self._write_in_pieces(plan, plan.answer())
 
-    async def _write_in_pieces(self, plan: Plan, answer: Pieces[T]) -> T:
+    async def _write_in_pieces(self, plan: RequestedChanges, answer: Pieces[T]) -> T:
         """The answer, when all records of the plan are committed: each piece is planned on the newest image."""
         while True:
             try:

@@ -193,7 +193,7 @@ _PLANS = {
 
 
 class Decision(NamedTuple):
-    """What a heartbeat leads to."""
+    """The change of a broker's state that a heartbeat causes."""
 
     current: BrokerState
     following: BrokerState
@@ -215,7 +215,7 @@ def decide(
     *,
     registration_offset: int | None = None,
 ) -> Decision:
-    """What a heartbeat leads to; its following state is for BrokerSessions.beat. Raises KafkaError STALE_BROKER_EPOCH.
+    """Return the change of state that a heartbeat causes. Raises KafkaError STALE_BROKER_EPOCH.
 
     `registration_offset` is that of the broker's registration, if it is not the broker's epoch.
     """

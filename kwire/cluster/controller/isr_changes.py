@@ -13,8 +13,9 @@ from uuid import UUID
 from kwire.chunks import Pieces, mapped_by_group
 from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.partition_changes import RECOVERED, RECOVERING, Target, plan_partition_change
-from kwire.cluster.controller.view import ControllerView, Place
-from kwire.cluster.image import UNCHANGED_LEADER, PartitionImage, changed_partition
+from kwire.cluster.controller.requested_changes import RequestedChanges
+from kwire.cluster.controller.view import ControllerView
+from kwire.cluster.image import UNCHANGED_LEADER, PartitionImage
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_partition import (
     AlterPartitionBrokerState,
@@ -24,30 +25,24 @@ from kwire.protocol.messages.alter_partition import (
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
-from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 EPOCHS_SINCE_VERSION = 3
 UNCHECKED_EPOCH = -1
 """The leader does not know the epoch of a broker."""
 
 
-class IsrChanges:
+class IsrChanges(RequestedChanges):
     """The changes of one request, planned in pieces: a partition named twice is judged as the first time left it."""
 
     def __init__(self, request: AlterPartitionRequest, view: ControllerView, *, version: int) -> None:
         self._request = request
         self._version = version
-        self.begin(view)
+        super().__init__(view)
 
     def begin(self, view: ControllerView) -> None:
-        """Plan on this view from now on: `records` are appended, or there are none.
-
-        Raises KafkaError STALE_BROKER_EPOCH.
-        """
+        """As RequestedChanges.begin; raises KafkaError STALE_BROKER_EPOCH."""
         view.check_broker_epoch(self._request.broker_id, self._request.broker_epoch)
-        self.records: list[PartitionChangeRecord] = []
-        self._changed: dict[tuple[UUID, int], PartitionImage] = {}
-        self._view = view
+        super().begin(view)
 
     def answer(self) -> Pieces[AlterPartitionResponse]:
         """Add to `records` the changes that may be, and return the answer."""
@@ -66,11 +61,11 @@ class IsrChanges:
             return _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
         if not 0 <= index < len(topic.partitions):
             return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        partition = self._changed.get((topic_id, index), topic.partitions[index])
+        place = self._place(topic, index)
         members = wish.new_isr_with_epochs
         if self._version < EPOCHS_SINCE_VERSION:
             members = [AlterPartitionBrokerState(broker_id=broker) for broker in wish.new_isr]
-        refusal = _why_not(self._view, self._request.broker_id, partition, wish, members)
+        refusal = _why_not(self._view, self._request.broker_id, place.partition, wish, members)
         if refusal is not None:
             return _refused(index, refusal)
         target = Target(
@@ -78,13 +73,11 @@ class IsrChanges:
             leader_recovery_state=wish.leader_recovery_state,
             election=Election.UNCLEAN if self._view.allows_unclean_election(topic) else Election.ONLINE,
         )
-        record = plan_partition_change(self._view, Place(topic, index, partition), target)
-        if record is not None:
-            self.records.append(record)
-            partition = self._changed[topic_id, index] = changed_partition(partition, record)
-            if record.leader not in (UNCHANGED_LEADER, self._request.broker_id):
-                # The change completed a reassignment that takes the leader's own replica away.
-                return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
+        record = plan_partition_change(self._view, place, target)
+        partition = self._take(place, record).partition
+        if record is not None and record.leader not in (UNCHANGED_LEADER, self._request.broker_id):
+            # The change completed a reassignment that takes the leader's own replica away.
+            return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
         return AlterPartitionResponsePartitionData(
             partition_index=index,
             leader_id=partition.leader,

@@ -15,8 +15,9 @@ from kwire.chunks import Pieces, chunks, mapped_by_group
 from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.long_plans import PLANNED_AT_ONCE, places_where, records_for
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
+from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView, Place
-from kwire.cluster.image import NO_LEADER, PartitionImage, changed_partition
+from kwire.cluster.image import NO_LEADER, PartitionImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.elect_leaders import (
     ElectLeadersPartitionResult,
@@ -37,7 +38,7 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-class Elections:
+class Elections(RequestedChanges):
     """The elections of one request, planned in pieces: partitions that an earlier election gave a leader need none."""
 
     def __init__(self, request: ElectLeadersRequest, view: ControllerView) -> None:
@@ -51,13 +52,7 @@ class Elections:
             self._wanted = ((name, range(len(topic.partitions))) for name, topic in view.image.topics.items())
         else:
             self._wanted = ((topic.topic, topic.partitions) for topic in request.topic_partitions)
-        self.begin(view)
-
-    def begin(self, view: ControllerView) -> None:
-        """Plan on this view from now on: `records` are appended, or there are none."""
-        self.records: list[PartitionChangeRecord] = []
-        self._changed: dict[tuple[str, int], PartitionImage] = {}
-        self._view = view
+        super().__init__(view)
 
     def answer(self) -> Pieces[ElectLeadersResponse]:
         """Add to `records` what elects the leaders, and return the answer."""
@@ -88,20 +83,20 @@ class Elections:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
         if not 0 <= index < len(topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
-        partition = self._changed.get((name, index), topic.partitions[index])
+        place = self._place(topic, index)
+        partition = place.partition
         is_unclean = self._kind is ElectionType.UNCLEAN
         if partition.leader != NO_LEADER if is_unclean else has_preferred_leader(partition):
             raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         election = Election.UNCLEAN if is_unclean else Election.PREFERRED
-        record = plan_partition_change(self._view, Place(topic, index, partition), Target(election=election))
+        record = plan_partition_change(self._view, place, Target(election=election))
         if record is None and is_unclean:
             raise KafkaError(
                 ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available."
             )
         if record is None:
             raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
-        self.records.append(record)
-        self._changed[name, index] = changed_partition(partition, record)
+        self._take(place, record)
 
 
 def has_preferred_leader(partition: PartitionImage) -> bool:

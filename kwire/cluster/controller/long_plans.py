@@ -51,7 +51,7 @@ def records_for(
 
 
 def plan_holds(make: Planner, records: Sequence[Any], made_on: ControllerView, newest: ControllerView) -> bool:
-    """Whether a plan would be the same on a newer view; False, too, if much has changed."""
+    """Return True if a plan made on the newer view would be the same; False if too much has changed to tell."""
     old, new = made_on.image, newest.image
     if old is new:
         return True

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from kwire.chunks import Pieces, mapped, mapped_by_group
 from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
+from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView, Place
-from kwire.cluster.image import MetadataImage, PartitionImage, changed_partition
+from kwire.cluster.image import MetadataImage, PartitionImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -31,19 +32,13 @@ from kwire.protocol.messages.list_partition_reassignments import (
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 
-class Reassignments:
+class Reassignments(RequestedChanges):
     """The moves of one request, planned in pieces: a partition named twice moves on from where the first move led."""
 
     def __init__(self, request: AlterPartitionReassignmentsRequest, view: ControllerView) -> None:
         self._request = request
         self._may_change_factor = request.allow_replication_factor_change
-        self.begin(view)
-
-    def begin(self, view: ControllerView) -> None:
-        """Plan on this view from now on: `records` are appended, or there are none."""
-        self.records: list[PartitionChangeRecord] = []
-        self._moved: dict[tuple[str, int], PartitionImage] = {}
-        self._view = view
+        super().__init__(view)
 
     def answer(self) -> Pieces[AlterPartitionReassignmentsResponse]:
         """Add to `records` what makes the moves, and return the answer."""
@@ -60,24 +55,21 @@ class Reassignments:
     def _add(self, name: str, wish: ReassignablePartition) -> ReassignablePartitionResponse:
         index = wish.partition_index
         try:
-            place = self._place(name, index)
-            record = self._record(place, wish.replicas)
-            if record is not None:
-                self.records.append(record)
-                self._moved[name, index] = changed_partition(place.partition, record)
+            place = self._named(name, index)
+            self._take(place, self._record(place, wish.replicas))
         except KafkaError as error:
             return ReassignablePartitionResponse(
                 partition_index=index, error_code=error.code, error_message=error.message
             )
         return ReassignablePartitionResponse(partition_index=index, error_message=None)
 
-    def _place(self, name: str, index: int) -> Place:
+    def _named(self, name: str, index: int) -> Place:
         topic = self._view.image.topics.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
         if not 0 <= index < len(topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
-        return Place(topic, index, self._moved.get((name, index), topic.partitions[index]))
+        return self._place(topic, index)
 
     def _record(self, place: Place, replicas: Sequence[int] | None) -> PartitionChangeRecord | None:
         if replicas is None:

@@ -8,9 +8,10 @@ from uuid import UUID
 from kwire.chunks import Pieces, at_once, mapped_by_group
 from kwire.cluster.controller.broker_changes import plan_updates
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
-from kwire.cluster.controller.view import ControllerView, Place
+from kwire.cluster.controller.requested_changes import RequestedChanges
+from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import is_online
-from kwire.cluster.image import NO_LEADER, PartitionImage, changed_partition
+from kwire.cluster.image import NO_LEADER
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -19,10 +20,9 @@ from kwire.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponsePartitionData,
     AssignReplicasToDirsResponseTopicData,
 )
-from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 
-class DirectoryAssignments:
+class DirectoryAssignments(RequestedChanges):
     """The assignments of one request, planned in pieces.
 
     A replica in a directory that is offline, as one that fails while the broker moves it there, is in sync no longer.
@@ -31,17 +31,12 @@ class DirectoryAssignments:
     def __init__(self, request: AssignReplicasToDirsRequest, view: ControllerView) -> None:
         self._request = request
         self._broker_id = request.broker_id
-        self.begin(view)
+        super().__init__(view)
 
     def begin(self, view: ControllerView) -> None:
-        """Plan on this view from now on: `records` are appended, or there are none.
-
-        Raises KafkaError STALE_BROKER_EPOCH.
-        """
+        """As RequestedChanges.begin; raises KafkaError STALE_BROKER_EPOCH."""
         view.check_broker_epoch(self._request.broker_id, self._request.broker_epoch)
-        self.records: list[PartitionChangeRecord] = []
-        self._changed: dict[tuple[UUID, int], PartitionImage] = {}
-        self._view = view
+        super().begin(view)
 
     def answer(self) -> Pieces[AssignReplicasToDirsResponse]:
         """Add to `records` what puts replicas where they are, and return the answer."""
@@ -72,7 +67,7 @@ class DirectoryAssignments:
             return ErrorCode.UNKNOWN_TOPIC_ID
         if not 0 <= index < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        place = Place(topic, index, self._changed.get((topic_id, index), topic.partitions[index]))
+        place = self._place(topic, index)
         if self._broker_id not in place.partition.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         record = plan_partition_change(self._view, place, Target(directories={self._broker_id: directory}))
@@ -83,11 +78,3 @@ class DirectoryAssignments:
         elif place.partition.leader == NO_LEADER:  # this replica may be what was waited for
             self._take(place, plan_partition_change(self._view, place, Target()))
         return ErrorCode.NONE
-
-    def _take(self, place: Place, record: PartitionChangeRecord | None) -> Place:
-        if record is None:
-            return place
-        self.records.append(record)
-        changed = changed_partition(place.partition, record)
-        self._changed[place.topic.topic_id, place.partition_id] = changed
-        return place._replace(partition=changed)

@@ -1,0 +1,35 @@
+"""The partition changes of one request, planned in pieces, each on the newest image."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kwire.cluster.controller.view import ControllerView, Place
+from kwire.cluster.image import PartitionImage, TopicImage, changed_partition
+from kwire.protocol.messages.metadata_records import PartitionChangeRecord
+
+
+class RequestedChanges:
+    """The records so far. A partition that the request names twice changes from where the first change led."""
+
+    def __init__(self, view: ControllerView) -> None:
+        self.begin(view)
+
+    def begin(self, view: ControllerView) -> None:
+        """Plan on this view from now on: `records` are appended, or there are none."""
+        self.records: list[PartitionChangeRecord] = []
+        self._changed: dict[tuple[UUID, int], PartitionImage] = {}
+        self._view = view
+
+    def _place(self, topic: TopicImage, index: int) -> Place:
+        """Return a partition with its changes so far."""
+        return Place(topic, index, self._changed.get((topic.topic_id, index), topic.partitions[index]))
+
+    def _take(self, place: Place, record: PartitionChangeRecord | None) -> Place:
+        """Add the record, if there is one, and return the partition after it."""
+        if record is None:
+            return place
+        self.records.append(record)
+        changed = changed_partition(place.partition, record)
+        self._changed[place.topic.topic_id, place.partition_id] = changed
+        return place._replace(partition=changed)
