@@ -14,16 +14,23 @@ moment, and are part of a reference cycle when they are dropped, are never colle
 BURST_SECONDS: Final = 10.0
 """Loads that are further apart are not at once."""
 NEVER: Final = 2**31 - 1
-THRESHOLDS: Final = (10_000, 10, NEVER)
-"""A full collection traverses all objects, which takes 50 ms with a thousand topics, and a second while requests of
-millions of elements are in memory: CPython would begin one just then. FullCollections begins them instead."""
+THRESHOLDS: Final = (10_000, 2, NEVER)
+"""The middle generation is collected after 30,000 new objects, which takes some milliseconds; with CPython's 10 it would
+be 100,000 objects and 40 ms while the elements of a long request are made. A full collection traverses all objects, which
+takes 50 ms with a thousand topics, and a second while requests of millions of elements are in memory: CPython would begin
+one just then. FullCollections begins them instead."""
 LOOK_SECONDS: Final = 10.0
-COLLECTIONS_BETWEEN: Final = 20
-"""Collections of the middle generation, each after 100,000 new objects, before a full one is of use."""
-REQUEST_BYTES_FEW: Final = 1024 * 1024
-"""With less of requests in memory there are few objects made from them."""
+COLLECTIONS_BETWEEN: Final = 60
+"""Collections of the middle generation, each after 30,000 new objects, before a full one is of use."""
+REQUEST_BYTES_FEW: Final = 64 * 1024
+"""With less of long requests being served there are few objects made from them."""
 LOOKS_MAX: Final = 60
 """After so many looks, ten minutes, a full collection that is due is made whatever is in memory."""
+PARTIAL_COLLECTIONS: Final = 100
+"""Full collections that leave out what was alive at the one before, until one looks at everything again: what was
+alive then, and is part of a reference cycle when it is dropped, waits for that one."""
+FROZEN_MAX: Final = 500_000
+"""With more objects that are kept nothing looks at everything: it would take longer than 100 ms."""
 
 
 def collect_rarely() -> None:
@@ -31,8 +38,24 @@ def collect_rarely() -> None:
 
     For a process of kwire's own, which runs FullCollections then: in another program its owner decides.
     """
+    gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
+
+
+class Collector:
+    """Makes full collections whose cost grows with what is new: with a thousand topics others would take 60 ms."""
+
+    def __init__(self) -> None:
+        self._made = 0
+
+    def collect(self) -> None:
+        """Collect, and leave what is alive out of the next ones."""
+        self._made += 1
+        if self._made % PARTIAL_COLLECTIONS == 0 and gc.get_freeze_count() <= FROZEN_MAX:
+            gc.unfreeze()
+        gc.collect()
+        gc.freeze()
 
 
 class FullCollections:
@@ -43,14 +66,14 @@ class FullCollections:
         request_bytes: Callable[[], int],
         *,
         collections: Callable[[], int] = lambda: gc.get_count()[2],
-        collect: Callable[[], object] = gc.collect,
+        collect: Callable[[], object] | None = None,
     ) -> None:
-        """`request_bytes` tells how much of requests is in memory, `collections` how often the middle generation was
-        collected since the last full collection.
+        """`request_bytes` tells how much of long requests is being served, `collections` how often the middle
+        generation was collected since the last full collection.
         """
         self._request_bytes = request_bytes
         self._collections = collections
-        self._collect = collect
+        self._collect = Collector().collect if collect is None else collect
         self._looks = 0
         """Since a collection was due."""
 
@@ -63,6 +86,7 @@ class FullCollections:
     def look(self) -> None:
         """Make a full collection if it is due and takes short."""
         if self._collections() < COLLECTIONS_BETWEEN:
+            self._looks = 0
             return
         self._looks += 1
         if self._request_bytes() <= REQUEST_BYTES_FEW or self._looks >= LOOKS_MAX:

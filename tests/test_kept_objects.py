@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
+from kwire import kept_objects
 from kwire.kept_objects import (
     BURST_SECONDS,
     COLLECTIONS_BETWEEN,
     LOOKS_MAX,
+    PARTIAL_COLLECTIONS,
     RECORDS_MANY,
     REQUEST_BYTES_FEW,
     THRESHOLDS,
+    Collector,
     FullCollections,
     KeptObjects,
     collect_rarely,
@@ -112,3 +116,57 @@ def test_python_begins_no_full_collection_by_itself() -> None:
     assert len(kept) == 100_000
     assert gc.get_count()[2] >= COLLECTIONS_BETWEEN, "with CPython's own threshold there would have been one"
     assert gc.get_stats()[2]["collections"] == before
+
+
+def test_looks_that_were_in_vain_are_forgotten_when_nothing_is_due_any_more() -> None:
+    process = Process()
+    process.request_bytes = REQUEST_BYTES_FEW + 1
+    for _ in range(LOOKS_MAX - 1):
+        process.looking.look()
+    process.collections = 0
+    process.looking.look()
+    process.collections = COLLECTIONS_BETWEEN
+    process.looking.look()
+    assert process.collected == 0
+
+
+class Cycle:
+    """Is freed by a collection alone."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_a_full_collection_leaves_out_what_was_alive_at_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_objects, "FROZEN_MAX", 2**31)  # whatever else a process of tests has
+    collector = Collector()
+    old = Cycle()
+    is_alive = weakref.ref(old)
+    collector.collect()
+    assert gc.get_freeze_count() > 0
+    del old
+    for _ in range(PARTIAL_COLLECTIONS - 2):
+        young = weakref.ref(Cycle())
+        collector.collect()
+        assert young() is None
+        assert is_alive() is not None
+    collector.collect()
+    assert is_alive() is None, "the last of so many looks at everything"
+
+
+def test_nothing_looks_at_everything_where_very_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_objects, "FROZEN_MAX", 0)
+    collector = Collector()
+    old = Cycle()
+    is_alive = weakref.ref(old)
+    collector.collect()
+    del old
+    for _ in range(PARTIAL_COLLECTIONS):
+        collector.collect()
+    assert is_alive() is not None
+
+
+def test_what_the_start_left_is_collected_before_it_would_be_kept() -> None:
+    left = weakref.ref(Cycle())
+    collect_rarely()
+    assert left() is None

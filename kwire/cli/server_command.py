@@ -151,7 +151,7 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
         what = f"controlling on {', '.join(server.addresses)}"
     say(f"kwire: {what}, node {config.node_id}, data in {', '.join(config.log_dirs)} (Ctrl-C stops)")
     collect_rarely()
-    collecting = asyncio.ensure_future(FullCollections(lambda: server.request_bytes).run())
+    collecting = asyncio.ensure_future(FullCollections(lambda: server.long_request_bytes).run())
     server.failed.add_done_callback(lambda _: stopping.wanted.set())
     await stopping.wanted.wait()
     collecting.cancel()

@@ -366,10 +366,10 @@ class BrokerServer:
         return shown_address(end.host, end.port)
 
     @property
-    def request_bytes(self) -> int:
-        """What requests take that are in memory, in bytes."""
-        controllers = 0 if self._controller is None else self._controller.listeners.request_bytes
-        return self._listeners.request_bytes + controllers
+    def long_request_bytes(self) -> int:
+        """What long requests take that are being served, in bytes."""
+        controllers = 0 if self._controller is None else self._controller.listeners.long_request_bytes
+        return self._listeners.long_request_bytes + controllers
 
     @property
     def cluster_id(self) -> str:

@@ -48,9 +48,9 @@ class ControllerServer:
         return self._role.addresses
 
     @property
-    def request_bytes(self) -> int:
-        """What requests take that are in memory, in bytes."""
-        return self._role.listeners.request_bytes
+    def long_request_bytes(self) -> int:
+        """What long requests take that are being served, in bytes."""
+        return self._role.listeners.long_request_bytes
 
     async def start(self) -> None:
         """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""

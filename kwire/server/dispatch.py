@@ -23,6 +23,7 @@ from kwire.protocol.schema import schema_of
 from kwire.server.authorization import ACCESS
 from kwire.server.context import RequestContext
 from kwire.server.network.connection import Connection
+from kwire.server.network.frame_sizes import LONG_REQUEST_BYTES
 from kwire.server.network.pending import Answered, CloseConnection, Outcome, Pending, Pieces
 from kwire.server.quotas.counted_steps import CountedSteps
 
@@ -37,10 +38,6 @@ A future that a handler hands back, a task too, is cancelled when its client lea
 A handler whose answer may take longer than a millisecond is a generator: it yields, outside of anything that others may
 not come between, and returns what another handler returns. Its answer is written in pieces as well.
 """
-LARGE_BYTES: Final = 8 * 1024
-"""A larger request is read, and answered, in pieces."""
-
-
 ENCODED_AT_ONCE: Final = 512
 """Elements of an answer that are encoded in one step: some milliseconds."""
 
@@ -175,7 +172,7 @@ class Dispatcher:
         )
         if route.version != version:
             outcome = self._services.unsupported_api_versions(context)
-        elif len(frame) > LARGE_BYTES and route.api.codec is None:
+        elif len(frame) > LONG_REQUEST_BYTES and route.api.codec is None:
             outcome = _read_and_handle(route, context, frame, header.body_position)
         else:
             outcome = route.handle(route.decode(frame, header.body_position)[0], context)

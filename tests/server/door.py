@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Connection
+from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import limits_of
 from kwire.server.network.listener import ConnectionTable, Listener
 from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.receive_buffer import ReceiveBuffer
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.network.turns import Turns
 from kwire.server.settings.config import make_config
@@ -56,7 +58,7 @@ class Door:
             output=OutputMemory(1 << 20),
             turns=turns or Turns(lambda: 0.0),  # however slow the machine is, no share ends
             table=self.table,
-            receive_buffer=bytearray(RECEIVE_BUFFER_BYTES),
+            receive_buffer=ReceiveBuffer(asyncio.get_running_loop().call_soon),
             judge=self.judged.append,
         )
         self.listener.handle = self._handle

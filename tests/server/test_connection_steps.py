@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -203,3 +205,25 @@ def test_a_host_that_can_be_no_name_is_told(host: str) -> None:
             await listeners.bind()
 
     event_loop.run(act(cast("Any", None)))
+
+
+def test_a_connection_that_has_ended_is_part_of_no_reference_cycle() -> None:
+    """It is freed at once: full collections may leave it out for very long (kwire/kept_objects.py)."""
+
+    async def act(_: VirtualLoop) -> None:
+        door = Door()
+        door.receive(sized(b"one"))
+        door.connection.hold(1000)
+        door.receive(sized(b"two")[:-1])
+        door.connection.connection_lost(None)
+        share = door.connection.share
+        before = sys.getrefcount(share)
+        del door.connection
+        await asyncio.sleep(0.1)
+        assert sys.getrefcount(share) == before - 1
+
+    gc.disable()
+    try:
+        play(act)
+    finally:
+        gc.enable()

@@ -19,7 +19,7 @@ from kwire.protocol.messages.offset_commit import (
 )
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.seams import ThreadWorkers
-from kwire.server.dispatch import LARGE_BYTES
+from kwire.server.network.frame_sizes import LONG_REQUEST_BYTES
 from tests.log.faults import FaultyDisk
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, produce, produce_request, values_in
@@ -178,7 +178,7 @@ def test_a_small_request_of_many_partitions_is_answered_in_its_place(client: Raw
     asked += [PartitionProduceData(index=index, records=None) for index in range(1, 700)]
     request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=asked)])
     frame = client.frame(request, 9)
-    assert len(frame) < LARGE_BYTES
+    assert len(frame) < LONG_REQUEST_BYTES
     client.send_bytes(frame)
     first = client.correlation_id
     second = send(client, topic, batch(b"b"))

@@ -14,11 +14,11 @@ import pytest
 from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
 from kwire.seams import SystemClock
 from kwire.server.durable_answers import Admission, Append
-from kwire.server.network.connection import RECEIVE_BUFFER_BYTES
 from kwire.server.network.connection_limits import ConnectionLimits
 from kwire.server.network.listener import ConnectionTable, Listener
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import Pending
+from kwire.server.network.receive_buffer import ReceiveBuffer
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.network.turns import Turns
 from tests.cluster.replication.world import KnownPeers, append, image, replica
@@ -43,7 +43,7 @@ class Scene:
             output=OutputMemory(2**20),
             turns=Turns(SystemClock().monotonic_ms),
             table=self._table,
-            receive_buffer=bytearray(RECEIVE_BUFFER_BYTES),
+            receive_buffer=ReceiveBuffer(asyncio.get_running_loop().call_soon),
             judge=lambda _: None,
         )
 

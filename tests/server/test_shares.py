@@ -403,6 +403,51 @@ def test_who_leaves_with_nothing_but_a_wait_is_given_up() -> None:
         world.send(0, "w")
         assert not world.doors[0].connection.eof_received()
         world.doors[0].connection.connection_lost(None)
+        await world.settle()
         assert waited_for.cancelled()
+
+    play(act)
+
+
+def test_what_clients_leave_that_go_at_once_is_freed_in_turns() -> None:
+    """Each may leave an answer of millions of objects, half made; a stack of frames; or a request that waits."""
+
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 9)
+        ended_at: list[float] = []
+        iterations = 0
+
+        def note(_: object = None) -> None:
+            ended_at.append(iterations)
+
+        def pieces() -> Generator[None, None, Answered]:
+            try:
+                while True:
+                    world.ms += 1
+                    yield
+            finally:
+                note()
+
+        for number, door in enumerate(world.doors):
+            if number % 2:
+                door.listener.handle = lambda who, frame: pieces()
+            else:
+                future: asyncio.Future[str] = loop.create_future()
+                future.add_done_callback(note)
+                pending = Pending(future, lambda text: ([text.encode()], 0), pipelined=False)
+                door.listener.handle = lambda who, frame, pending=pending: pending  # type: ignore[misc]
+            world.send(number, "w")
+            world.send(number, "behind")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        for door in world.doors:
+            door.connection.connection_lost(None)
+        while len(ended_at) < len(world.doors):
+            await asyncio.sleep(0)
+            iterations += 1
+            assert iterations < 100
+        assert len(set(ended_at)) == len(world.doors), "one in each iteration"
+        for door in world.doors:
+            assert door.listener.memory.used_bytes == 0
 
     play(act)

@@ -5,8 +5,8 @@ One that has to wait, or whose answer is made in pieces, holds back the requests
 unless its API is pipelined (Produce): its ordered part, the append, is done by then and only its answer waits. Reading
 stops while requests or answers pile up, so that a client's own socket pushes back on it.
 
-The receive buffer is shared by all connections: get_buffer, the read and buffer_updated follow one another without
-anything between them. A frame that arrives in pieces takes what has arrived, not what its length field claims.
+The receive buffer is shared by all connections (receive_buffer.py): get_buffer, the read and buffer_updated follow one
+another without anything between them. What is half received is in arriving_frame.py.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
+from kwire.chunks import step_line
 from kwire.protocol.error_codes import ProtocolError
+from kwire.server.network.arriving_frame import ArrivingFrame
 from kwire.server.network.blocked_output import BlockedOutput
-from kwire.server.network.frame_sizes import bad_size
+from kwire.server.network.frame_sizes import LONG_REQUEST_BYTES, bad_size
 from kwire.server.network.mute import Mute
 from kwire.server.network.outbox import Buffers
 from kwire.server.network.pending import Answer, Answered, CloseConnection, Pending, Work
 from kwire.server.network.read_pauses import ReadPauses
+from kwire.server.network.receive_buffer import LONG_READ_BYTES
 from kwire.server.network.turns import Share
 
 if TYPE_CHECKING:
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("kwire.server.network.connection")
 _read_size = struct.Struct(">i").unpack_from
-RECEIVE_BUFFER_BYTES = 256 * 1024
 PIPELINE_DEPTH_MAX = 64
 """Answers that may wait in one connection; a client with more requests in flight waits for the first of them."""
 QUEUED_FRAMES_MAX = 64
@@ -45,6 +47,7 @@ class Connection:
 
     __slots__ = (
         "_answers",
+        "_arriving",
         "_closing",
         "_frame_bytes_max",
         "_frames",
@@ -53,8 +56,6 @@ class Connection:
         "_listener",
         "_may_serve",
         "_mute",
-        "_partial",
-        "_partial_size",
         "_read_pauses",
         "_ready",
         "_stored_bytes",
@@ -76,9 +77,7 @@ class Connection:
         self._turns = listener.turns
         self.share = Share(is_of_node=listener.is_of_nodes)
         self._transport: asyncio.Transport | None = None
-        self._partial: bytearray | None = None
-        self._partial_size = 0
-        """Bytes of the frame that is arriving, its length field included; 0 while that is unknown."""
+        self._arriving = ArrivingFrame()
         self._frames: deque[bytes] = deque()
         self._answers: deque[Answer] = deque()
         self._held_back = False
@@ -117,16 +116,16 @@ class Connection:
         self._listener.connected(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._listener.receive_view
+        return self._listener.receive_buffer.view
 
     def buffer_updated(self, count: int) -> None:
         if self._closing:
             return
         self.last_active = self._listener.now()
-        view = self._listener.receive_view
+        view = self._listener.receive_buffer.received
         has_share = self._may_serve = self._ready and not self._frames and self._turns.begin(self.share)
         try:
-            if self._partial is None:
+            if self._arriving.arrived_bytes == 0:
                 self._cut(view, count)
             else:
                 self._gather(view, count)
@@ -136,6 +135,8 @@ class Connection:
             self._read_pauses.add("line")
         if has_share:
             self._turns.end(self.share)
+        if count >= LONG_READ_BYTES:
+            self._listener.receive_buffer.count(count, self._read_pauses)
         self._wait_for_share()
 
     def eof_received(self) -> bool:
@@ -151,21 +152,29 @@ class Connection:
         self._read_pauses.end()
         self._closing = True
         self._ready = False
-        self._frames.clear()
-        self._partial = None
-        self._mute.cancel()
-        self._end_work()
-        being_served = [answer for answer in self._answers if answer.waiting_for is not None]
+        self._mute.end()
+        self._leave(being_served := [answer for answer in self._answers if answer.waiting_for is not None])
         self._answers.clear()
         still_stored = sum([answer.frame_size for answer in being_served])
         given_back, self._stored_bytes = self._stored_bytes - still_stored, still_stored
         self._listener.memory.give(self, given_back)
         self._listener.memory.forget(self)
-        for answer in being_served:
-            if answer.only_waits and answer.waiting_for is not None:
-                answer.waiting_for.cancel()
         self._listener.output.release(self)
         self._listener.disconnected(self)
+
+    def _leave(self, being_served: list[Answer]) -> None:
+        """Free what the client leaves, in turns with others: it may be millions of objects, of each of many clients."""
+        if self._frames or self._arriving.arrived_bytes:
+            step_line().add(self._frames.clear)
+            step_line().add(self._arriving.end)
+            self._frames, self._arriving = deque(), ArrivingFrame()
+        if self.work is not None:
+            step_line().add(self.work.end)
+            self.work = None
+            self._turns.end_pieces(self.share)
+        for answer in being_served:
+            if answer.only_waits and answer.waiting_for is not None:
+                step_line().add(answer.waiting_for.cancel)
 
     def pause_writing(self) -> None:
         self._writable = self._ready = False
@@ -185,7 +194,7 @@ class Connection:
     # --- frames
 
     def _cut(self, view: memoryview, count: int) -> None:
-        """Take whole frames out of the receive buffer; keep the rest for _gather."""
+        """Take whole frames out of the receive buffer; the rest arrives."""
         position = 0
         while count - position >= 4:
             end = position + 4 + self._frame_size(view, position)
@@ -200,40 +209,26 @@ class Connection:
                 if self._closing:
                     return
         if position < count:
-            self._partial = bytearray(view[position:count])
-            self._partial_size = 4 + self._frame_size(view, position) if count - position >= 4 else 0
-            self._store(count - position)
+            self._gather(view[position:count], count - position)
 
     def _gather(self, view: memoryview, count: int) -> None:
         """Add to the frame that is arriving; queue it when it is whole and go on with what follows it."""
-        partial = self._partial
-        assert partial is not None
-        position = 0
-        if self._partial_size == 0:
-            position = min(4 - len(partial), count)
-            partial += view[:position]
-            self._store(position)
-            if len(partial) < 4:
-                return
-            self._partial_size = 4 + self._frame_size(partial, 0)
-        part = min(self._partial_size - len(partial), count - position)
-        partial += view[position : position + part]
-        self._store(part)
-        position += part
-        if len(partial) < self._partial_size:
+        arriving = self._arriving
+        position = arriving.take(view[:count], self._frame_size)
+        self._store(position)
+        if not arriving.is_whole:
             return
-        self._partial = None
-        frame = bytes(memoryview(partial)[4:])
-        del partial  # it may be large, and so may what the frame becomes
+        size = arriving.size_in_bytes
+        frame = arriving.end()
         if not self._may_serve:
             self._queue(frame)
         else:
             self._serve(frame)
-        self._unstore(self._partial_size)  # only now: a bearer that held nothing in between would bear no longer
+        self._unstore(size)  # only now: a bearer that held nothing in between would bear no longer
         if position < count and not self._closing:
             self._cut(view[position:count], count - position)
 
-    def _frame_size(self, buffer: memoryview | bytearray, position: int) -> int:
+    def _frame_size(self, buffer: memoryview | bytes, position: int) -> int:
         size: int = _read_size(buffer, position)[0]
         if not 0 <= size <= self._frame_bytes_max:
             raise bad_size(size, self, self._listener)
@@ -446,7 +441,7 @@ class Connection:
 
     def holds_requests(self) -> bool:
         """Whether whole requests wait or are being served; see RequestMemory."""
-        return self._stored_bytes > (0 if self._partial is None else len(self._partial))
+        return self._stored_bytes > self._arriving.arrived_bytes
 
     def _store(self, size: int, *, is_whole: bool = False) -> None:
         self._stored_bytes += size
@@ -470,6 +465,11 @@ class Connection:
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     @property
+    def long_request_bytes(self) -> int:
+        """Of requests that are being served and may have many elements."""
+        return sum([answer.frame_size for answer in self._answers if answer.frame_size > LONG_REQUEST_BYTES])
+
+    @property
     def busy(self) -> bool:
         """Whether the broker owes this client an answer: not idle, however long it takes."""
         return bool(self._answers)
@@ -482,7 +482,7 @@ class Connection:
         """Close, answers that are ready first; one log line says why."""
         self._end_work()
         self._frames.clear()
-        self._partial = None
+        self._arriving.end()
         self._ready = False
         if self._transport is not None and not self._closing:
             self._closing = True

@@ -1,9 +1,9 @@
-"""The length fields of frames that are refused."""
+"""Frames that are long, and length fields that are refused."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kwire.server.network.pending import CloseConnection
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from kwire.server.network.connection import Connection
     from kwire.server.network.listener import Listener
 
+LONG_REQUEST_BYTES: Final = 8 * 1024
+"""A longer request may have many elements: it is read, and answered, in pieces."""
 _TLS_HANDSHAKES = (0x160301, 0x160302, 0x160303)
 """First three bytes of a TLS connection: a handshake record of version 1.0 to 1.2, which TLS 1.3 claims to be, too."""
 

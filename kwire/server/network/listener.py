@@ -10,11 +10,12 @@ from typing import Any
 
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.network import forks
-from kwire.server.network.connection import RECEIVE_BUFFER_BYTES, Connection
+from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import ConnectionLimits
 from kwire.server.network.outbox import Outbox
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import Outcome
+from kwire.server.network.receive_buffer import ReceiveBuffer
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.network.stream_protocol import StreamProtocol
 from kwire.server.network.turns import Turns
@@ -63,12 +64,11 @@ class Listener:
         output: OutputMemory,
         turns: Turns,
         table: ConnectionTable,
-        receive_buffer: bytearray,
+        receive_buffer: ReceiveBuffer,
         judge: Callable[[BaseException], None],
         is_of_nodes: bool = False,
     ) -> None:
         """`judge` is told of every error that made a request fail; `is_of_nodes` says that no client connects here."""
-        assert len(receive_buffer) >= RECEIVE_BUFFER_BYTES
         self.name = name
         self.is_of_nodes = is_of_nodes
         self.handle: Handle
@@ -78,7 +78,7 @@ class Listener:
         self.memory = memory
         self.output = output
         self.turns = turns
-        self.receive_view = memoryview(receive_buffer)
+        self.receive_buffer = receive_buffer
         loop = asyncio.get_running_loop()
         self.now = loop.time
         self.outbox = Outbox(loop.call_soon, loop.time)

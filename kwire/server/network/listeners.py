@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from kwire.server.network.addresses import shown_address
-from kwire.server.network.connection import RECEIVE_BUFFER_BYTES
 from kwire.server.network.connection_limits import limits_of
 from kwire.server.network.listener import ConnectionTable, Handle, Listener, sweep_connections
 from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.receive_buffer import ReceiveBuffer
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.network.turns import Turns
 from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
@@ -36,12 +37,11 @@ class Listeners:
         self.table = ConnectionTable()
         self.limits = limits_of(config.typed)
         self.output = OutputMemory(self.limits.output_bytes_max)
-        self._memory: RequestMemory | None = None
 
     @property
-    def request_bytes(self) -> int:
-        """What requests take that are arriving, waiting or being served."""
-        return 0 if self._memory is None else self._memory.used_bytes
+    def long_request_bytes(self) -> int:
+        """What long requests take that are being served; those that arrive or wait are bytes, and no objects."""
+        return sum(connection.long_request_bytes for connection in self.table.connections)
 
     @property
     def first(self) -> Listener:
@@ -51,8 +51,8 @@ class Listeners:
     async def bind(self) -> None:
         """Take all addresses. Raises SettingError for one that is taken; those taken before stay bound."""
         memory_max = self._config["queued.max.request.bytes"]
-        memory = self._memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
-        receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
+        receive_buffer = ReceiveBuffer(asyncio.get_running_loop().call_soon)
         for address in self._addresses:
             listener = Listener(
                 name=address.name,

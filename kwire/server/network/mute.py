@@ -34,6 +34,15 @@ class Mute:
             self._timer.cancel()
             self._timer = None
 
+    def end(self) -> None:
+        """For good: whom it would tell is gone, and is not held by it."""
+        self.cancel()
+        self._end = _nothing
+
     def _over(self) -> None:
         self._timer = None
         self._end()
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,54 @@
+"""A frame that comes in several reads: it takes the memory of what has come, whatever its length field claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Final
+
+LENGTH_BYTES: Final = 4
+
+
+class ArrivingFrame:
+    """Of one connection: the frame that is arriving, if there is one."""
+
+    __slots__ = ("_content", "_length_field", "arrived_bytes", "size_in_bytes")
+
+    def __init__(self) -> None:
+        self.arrived_bytes = 0
+        """What has come of the frame, its length field included; 0 if none is arriving."""
+        self.size_in_bytes = 0
+        """Of the whole frame, its length field included; 0 until the length field has come."""
+        self._length_field = b""
+        self._content: BytesIO | None = None
+        """A stream, because what was written to it becomes bytes without a copy."""
+
+    @property
+    def is_whole(self) -> bool:
+        return self.arrived_bytes > 0 and self.arrived_bytes == self.size_in_bytes
+
+    def take(self, view: memoryview, length_in: Callable[[bytes, int], int]) -> int:
+        """Take what belongs to the frame, and return how much that is.
+
+        `length_in` reads and checks a length field at a position of some bytes; what it raises is raised.
+        """
+        position = 0
+        if self._content is None:
+            position = min(LENGTH_BYTES - len(self._length_field), len(view))
+            self._length_field += bytes(view[:position])
+            self.arrived_bytes += position
+            if len(self._length_field) < LENGTH_BYTES:
+                return position
+            self.size_in_bytes = LENGTH_BYTES + length_in(self._length_field, 0)
+            self._content = BytesIO()
+        end = position + min(self.size_in_bytes - self.arrived_bytes, len(view) - position)
+        self._content.write(view[position:end])
+        self.arrived_bytes += end - position
+        return end
+
+    def end(self) -> bytes:
+        """Return what has come behind the length field; no frame is arriving then."""
+        content = self._content
+        self.arrived_bytes = self.size_in_bytes = 0
+        self._length_field, self._content = b"", None
+        return b"" if content is None else content.getvalue()

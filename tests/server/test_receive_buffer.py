@@ -1,0 +1,106 @@
+"""How much the loop receives in one iteration, however many clients send as fast as they can."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+from kwire.server.network.read_pauses import ReadPauses
+from kwire.server.network.receive_buffer import (
+    ITERATION_BYTES,
+    LONG_READ_BYTES,
+    RECEIVE_BUFFER_BYTES,
+    ReceiveBuffer,
+)
+from tests.server.door import Door, Transport, play
+from tests.support.raw_client import sized
+from tests.support.requests import batch, create_topic, produce
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
+from tests.virtual_loop import VirtualLoop
+
+
+def test_long_reads_end_when_an_iteration_has_had_its_bytes() -> None:
+    async def act(_: VirtualLoop) -> None:
+        buffer = ReceiveBuffer(asyncio.get_running_loop().call_soon)
+        transports = [Transport() for _ in range(3)]
+        pauses = [ReadPauses(cast("Any", transport)) for transport in transports]
+        reads = ITERATION_BYTES // RECEIVE_BUFFER_BYTES
+        for _read in range(reads - 1):
+            buffer.count(RECEIVE_BUFFER_BYTES, pauses[0])
+        assert transports[0].asked == []
+        assert len(buffer.view) == RECEIVE_BUFFER_BYTES
+        buffer.count(RECEIVE_BUFFER_BYTES, pauses[0])
+        buffer.count(LONG_READ_BYTES, pauses[1])
+        assert [each.asked for each in transports] == [["pause_reading"], ["pause_reading"], []]
+        assert len(buffer.view) == LONG_READ_BYTES
+        pauses[1].add("memory")
+        await asyncio.sleep(0)
+        assert [each.asked for each in transports] == [["pause_reading", "resume_reading"], ["pause_reading"], []]
+        assert len(buffer.view) == RECEIVE_BUFFER_BYTES
+        for _read in range(reads - 1):
+            buffer.count(RECEIVE_BUFFER_BYTES, pauses[2])
+        assert transports[2].asked == []
+
+    play(act)
+
+
+def test_a_frame_of_many_long_reads_is_served_whole() -> None:
+    async def act(_: VirtualLoop) -> None:
+        door = Door()
+        frame = bytes(range(256)) * (3 * RECEIVE_BUFFER_BYTES // 256)
+        stream = sized(frame) + sized(b"next")
+        while stream:
+            view = door.connection.get_buffer(-1)
+            count = min(len(view), len(stream))
+            view[:count] = stream[:count]
+            door.connection.buffer_updated(count)
+            stream = stream[count:]
+        assert door.served == [frame, b"next"]
+
+    play(act)
+
+
+def test_a_broker_receives_a_bounded_amount_between_two_looks(tmp_path: Path, monkeypatch: Any) -> None:
+    """Of sockets that have more than the iteration's bytes each, through the loop that kwire ships with."""
+    counted: list[int] = []
+    iterations: list[int] = []
+    count, begin = ReceiveBuffer.count, ReceiveBuffer._begin_iteration
+
+    def noted(buffer: ReceiveBuffer, size: int, pauses: ReadPauses) -> None:
+        counted.append(size)
+        count(buffer, size, pauses)
+
+    def begun(buffer: ReceiveBuffer) -> None:
+        iterations.append(sum(counted))
+        counted.clear()
+        begin(buffer)
+
+    monkeypatch.setattr(ReceiveBuffer, "count", noted)
+    monkeypatch.setattr(ReceiveBuffer, "_begin_iteration", begun)
+    size = 8 * ITERATION_BYTES
+    with RunningBroker(tmp_path) as broker, broker.client() as client:
+        topic, _ = create_topic(client)
+        others = [broker.client().socket for _ in range(4)]
+        try:
+            for each in others:
+                each.setblocking(False)
+            sent = dict.fromkeys(others, 0)
+            frame = memoryview(sized(bytes(size)))
+
+            def send_on() -> bool:
+                for each in others:
+                    try:
+                        sent[each] += each.send(frame[sent[each] :])
+                    except BlockingIOError:
+                        continue
+                return all(each == len(frame) for each in sent.values())
+
+            eventually(send_on, "all is sent")
+            assert produce(client, topic, batch(b"v")).error_code == 0
+        finally:
+            for each in others:
+                each.close()
+    assert sum(iterations) >= len(others) * size * 9 // 10
+    assert max(iterations) <= ITERATION_BYTES + RECEIVE_BUFFER_BYTES + len(others) * LONG_READ_BYTES
