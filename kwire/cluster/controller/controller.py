@@ -255,7 +255,7 @@ class Controller:
         """Plan and append wish by wish, each on the newest image; wait once for all.
 
         A refusal, too, may rest on records that are not durable yet: it waits as well, in the epoch that it began in.
-        If this node leads no more then, nobody knows what of the list will last: NOT_CONTROLLER.
+        If this node leads no more then, nobody knows what of the list will last: NOT_CONTROLLER is raised for all.
         Each wish costs a copy of what it changes, so a long list lets others in between.
         """
         results: list[Any] = []
@@ -271,6 +271,8 @@ class Controller:
                 if records and not validate_only:
                     self._log.append(records)
             except KafkaError as error:
+                if error.code is ErrorCode.NOT_CONTROLLER:
+                    raise
                 results.append(error)
                 continue
             results.append(result)
