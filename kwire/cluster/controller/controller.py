@@ -95,9 +95,9 @@ class Controller:
             return records, created
 
         try:
-            check_total(wishes, defaults=self._defaults)
+            await in_turns(check_total(wishes, defaults=self._defaults))
         except KafkaError as error:
-            return [error for _ in wishes]
+            return [error] * len(wishes)
         return await self._each(wishes, plan, validate_only=validate_only)
 
     async def create_partitions(
