@@ -38,13 +38,10 @@ ClientQuotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 
 def make_entity(pairs: Iterable[tuple[str, str | None]]) -> QuotaEntity:
-    """The entity of these pairs; of a type that is named again, the last name counts."""
-    return tuple(sorted(dict(pairs).items(), key=_rank))
-
-
-def _rank(pair: tuple[str, str | None]) -> tuple[int, str]:
-    kind = pair[0]
-    return (ENTITY_TYPES.index(kind) if kind in ENTITY_TYPES else len(ENTITY_TYPES)), kind
+    """Return the entity of these pairs, unknown types last; of a type that is named again, the last name counts."""
+    names = dict(pairs)
+    known = [(kind, names.pop(kind)) for kind in ENTITY_TYPES if kind in names]
+    return (*known, *names.items())
 
 
 def entity_text(entity: QuotaEntity) -> str:

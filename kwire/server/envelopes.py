@@ -35,12 +35,15 @@ def decode_principal(data: bytes | None) -> str:
 
 
 def says_not_controller(response: Any) -> bool:
-    """Whether the answer, or any part of it, is that somebody else is the active controller."""
+    """Return True if the answer is that another node is the active controller.
+
+    A controller answers so for the whole request: at the top, or for each element. The first of a list is enough.
+    """
     kind: Any = type(response)
     has_code, lists = _codes(kind)
     if has_code and response.error_code == ErrorCode.NOT_CONTROLLER:
         return True
-    return any(says_not_controller(each) for name in lists for each in getattr(response, name) or ())
+    return any(says_not_controller(each) for name in lists for each in (getattr(response, name) or ())[:1])
 
 
 @cache

@@ -13,7 +13,7 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 Refuse = Callable[[Any, KafkaError], Any]
-"""Gets (request, error); the response when no controller could answer. Raises nothing."""
+"""Gets (request, error); the response when no controller could answer, or what makes it in pieces. Raises nothing."""
 
 
 def forwarded(api: Api, refuse: Refuse, *, timeout_ms: int | None = None) -> Api:
@@ -28,7 +28,7 @@ def forwarded(api: Api, refuse: Refuse, *, timeout_ms: int | None = None) -> Api
                 request, asker_of(context), timeout_ms=timeout_ms
             )
         except KafkaError as error:
-            return refuse(request, error)
+            return await whole(refuse(request, error))
 
     return dataclasses.replace(api, handle=handle)
 
@@ -41,11 +41,11 @@ def decided(api: Api, refuse: Refuse) -> Api:
 
     async def handle(request: Any, context: RequestContext) -> Any:
         if not context.services.metadata_log.is_active:
-            return refuse(request, KafkaError(ErrorCode.NOT_CONTROLLER))
+            return await whole(refuse(request, KafkaError(ErrorCode.NOT_CONTROLLER)))
         try:
             return await whole(api.handle(request, context))
         except KafkaError as error:
-            return refuse(request, error)
+            return await whole(refuse(request, error))
 
     return dataclasses.replace(api, handle=handle)
 

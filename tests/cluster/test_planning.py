@@ -9,14 +9,15 @@ import pytest
 
 from kwire.chunks import at_once
 from kwire.cluster.config_keys import ConfigResourceType
-from kwire.cluster.configs.broker import BROKER_KEYS, default_settings
-from kwire.cluster.controller.configs import CORDONED, AlterOperation, changed, plan_incremental, plan_replacement
+from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.controller.configs import CORDONED, AlterOperation, changed, plan_replacement
 from kwire.cluster.controller.topics import NewTopic, TopicDefaults, plan_partitions, plan_removal, plan_topic
 from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
 from kwire.seams import SystemChance
+from tests.cluster.controller.support import plan_incremental
 
 ID = UUID(int=9)
 DIRECTORY = UUID(int=3)
@@ -225,10 +226,10 @@ def with_a_broker() -> MetadataImage:
 
 
 def test_items_are_added_once_and_taken_away_as_often_as_they_are_given() -> None:
-    key, name = BROKER_KEYS["log.cleanup.policy"], "log.cleanup.policy"
+    name = "log.cleanup.policy"
 
     def items(before: str, operation: AlterOperation, value: str) -> str:
-        return changed({name: key}, {name: before}, [(name, operation, value)])[name]
+        return at_once(changed((BROKER, ""), {name: before}, [(name, operation, value)]))[name]
 
     assert items("a,b,a", APPEND, "c,b,c,d") == "a,b,a,c,d"
     assert items("a,b,a,c", SUBTRACT, "a,c,x") == "b,a"

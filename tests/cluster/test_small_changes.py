@@ -9,9 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from kwire.chunks import at_once
-from kwire.cluster.config_keys import ConfigError
+from kwire.chunks import CHUNK, at_once
+from kwire.cluster.config_keys import ConfigError, ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.controller.configs import AlterOperation, Change
 from kwire.cluster.controller.features import FeatureUpdate, UpgradeType
 from kwire.cluster.controller.topics import NewTopic
 from kwire.cluster.directory_ids import MIGRATING, UNASSIGNED, default_directory
@@ -57,6 +58,45 @@ def test_a_topic_that_is_named_twice_is_deleted_once(tmp_path: Path) -> None:
             assert isinstance(second, KafkaError)
             assert second.code is ErrorCode.UNKNOWN_TOPIC_ID
             assert log.image.topics == {}
+
+    asyncio.run(main())
+
+
+def test_a_long_change_of_a_configuration_starts_again_if_a_short_one_comes_between(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            wish = NewTopic(name="t", num_partitions=1, replication_factor=1, configs={})
+            await controller.create_topics([wish], validate_only=False)
+            resource = (int(ConfigResourceType.TOPIC), "t")
+            deleted: list[Change] = [(f"x{number}", AlterOperation.DELETE, None) for number in range(3 * CHUNK)]
+            long = [*deleted, ("cleanup.policy", AlterOperation.APPEND, "compact")]
+            short = [("cleanup.policy", AlterOperation.SET, "compact")]
+            outcomes = await asyncio.gather(
+                controller.alter_configs([(resource, long)], validate_only=False),
+                controller.alter_configs([(resource, short)], validate_only=False),
+            )
+            assert list(outcomes) == [[None], [None]]
+            assert dict(log.image.config_of(*resource)) == {"cleanup.policy": "compact"}
+
+    asyncio.run(main())
+
+
+def test_a_controller_that_leads_no_more_says_so_for_the_whole_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            append, refusals = log.append, [KafkaError(ErrorCode.NOT_CONTROLLER)]
+            monkeypatch.setattr(log, "append", lambda records: append(records) if refusals == [] else _raise(refusals))
+            wishes = [NewTopic(name=name, num_partitions=1, replication_factor=1, configs={}) for name in ("a", "b")]
+            with pytest.raises(KafkaError) as raised:
+                await controller.create_topics(wishes, validate_only=False)
+            assert raised.value.code is ErrorCode.NOT_CONTROLLER
+
+    def _raise(errors: list[KafkaError]) -> None:
+        raise errors.pop()
 
     asyncio.run(main())
 

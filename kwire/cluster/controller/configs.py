@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, cast
 
+from kwire.chunks import CHUNK, Pieces, chunks
 from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType, ConfigType, broker_id_of
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.group import GROUP_KEYS
@@ -19,6 +20,7 @@ from kwire.cluster.topic_configs import check_topic_configs
 from kwire.cluster.topic_names import check_topic_name
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord
+from kwire.repeats import repeated
 
 CORDONED = "cordoned.log.dirs"
 
@@ -32,29 +34,10 @@ class AlterOperation(IntEnum):
     SUBTRACT = 3
 
 
+_OPERATIONS = frozenset(AlterOperation)
+
 Change = tuple[str, int, str | None]
 """(key, AlterOperation, value)"""
-
-
-def plan_incremental(
-    image: MetadataImage,
-    resource: ConfigResource,
-    changes: Sequence[Change],
-    *,
-    settings: Mapping[str, Any],
-    is_forwarded: bool = True,
-) -> list[Any]:
-    """Return the records of an incremental change to one resource, on brokers with these settings.
-
-    `is_forwarded` says that a broker has validated the change and forwarded it. Raises KafkaError.
-    """
-    check_changes(changes)
-    before = dict(image.config_of(*resource))
-    after = changed(_KEYS.get(resource[0], {}), before, changes)
-    _check(image, resource, after, settings)
-    records = _difference(resource, before, after)
-    _check_cordoned_directories(image, before, records, is_forwarded=is_forwarded)
-    return _with_consequences(image, records)
 
 
 def plan_replacement(
@@ -65,9 +48,9 @@ def plan_replacement(
     settings: Mapping[str, Any],
     is_forwarded: bool = True,
 ) -> list[Any]:
-    """Return the records that make `values` the whole configuration of a resource, as the old AlterConfigs does.
+    """Return the records that make `values` the whole configuration of a resource, on brokers with these settings.
 
-    `is_forwarded`: see plan_incremental. Raises KafkaError.
+    `is_forwarded` says that a broker has validated the change and forwarded it. Raises KafkaError.
     """
     after = without_nulls(values)
     _check(image, resource, after, settings)
@@ -85,40 +68,47 @@ _KEYS: Mapping[int, Mapping[str, ConfigKey]] = {
 """Keys that can be appended to if they are lists. Kafka has no such table for client metrics."""
 
 
-def check_changes(changes: Sequence[Change]) -> None:
+def check_changes(changes: Sequence[Change]) -> Pieces[None]:
     """Refuse changes that no resource could take."""
-    repeats = Counter(name for name, _, _ in changes)
-    duplicates = sorted(name for name, count in repeats.items() if count > 1)
-    if duplicates:
+    if (yield from repeated(name for name, _, _ in changes)):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    empty = [name for name, operation, value in changes if value is None and operation != AlterOperation.DELETE]
+    empty: list[str] = []
+    unknown: list[int] = []
+    for some in chunks(changes):
+        empty += [name for name, operation, value in some if value is None and operation != AlterOperation.DELETE]
+        unknown += [operation for _, operation, _ in some if operation not in _OPERATIONS]
+        if len(some) == CHUNK:
+            yield
     if empty:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(empty)}")
-    for _, operation, _ in changes:
-        if operation not in AlterOperation.__members__.values():
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+    if unknown:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {unknown[0]}")
 
 
 def without_nulls(values: Mapping[str, str | None]) -> dict[str, str]:
     """The values of a replacement; KafkaError if one is missing."""
-    empty = [name for name, value in values.items() if value is None]
-    if empty:
+    if None in values.values():
+        empty = [name for name, value in values.items() if value is None]
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(empty)}")
-    return {name: value for name, value in values.items() if value is not None}
+    return cast("dict[str, str]", dict(values))
 
 
-def changed(keys: Mapping[str, ConfigKey], before: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
-    """What the values become. Raises KafkaError where a key that is no list is appended to."""
+def changed(resource: ConfigResource, before: Mapping[str, str], changes: Sequence[Change]) -> Pieces[dict[str, str]]:
+    """Return what the values of a resource become. Raises KafkaError where a key that is no list is appended to."""
+    keys = _KEYS.get(resource[0], {})
     after = dict(before)
-    for name, operation, value in changes:
-        if operation == AlterOperation.SET:
+    for some in chunks(changes):
+        for name, operation, value in some:
+            if operation == AlterOperation.DELETE:
+                after.pop(name, None)
+                continue
             assert value is not None
-            after[name] = value
-        elif operation == AlterOperation.DELETE:
-            after.pop(name, None)
-        else:
-            assert value is not None
-            after[name] = _with_items(keys.get(name), name, AlterOperation(operation), value, before.get(name))
+            if operation == AlterOperation.SET:
+                after[name] = value
+            else:
+                after[name] = _with_items(keys.get(name), name, AlterOperation(operation), value, before.get(name))
+        if len(some) == CHUNK:
+            yield
     return after
 
 

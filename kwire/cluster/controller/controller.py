@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kwire.chunks import Pieces, in_turns, turn
+from kwire.chunks import CHUNK, Pieces, chunks, in_turns, turn
 from kwire.cluster.client_quotas import QuotaEntity, entity_text
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
-from kwire.cluster.controller.configs import Change, plan_incremental, plan_replacement
+from kwire.cluster.controller.configs import Change, changed, plan_replacement
 from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
 from kwire.cluster.controller.features import FeatureUpdate, plan_features
 from kwire.cluster.controller.topics import (
@@ -95,9 +95,9 @@ class Controller:
             return records, created
 
         try:
-            check_total(wishes, defaults=self._defaults)
+            await in_turns(check_total(wishes, defaults=self._defaults))
         except KafkaError as error:
-            return [error for _ in wishes]
+            return [error] * len(wishes)
         return await self._each(wishes, plan, validate_only=validate_only)
 
     async def create_partitions(
@@ -139,11 +139,17 @@ class Controller:
         validate_only: bool,
         is_forwarded: bool = True,
     ) -> list[None | KafkaError]:
-        """Change single keys of resources."""
+        """Change single keys of resources, in ways that check_changes has accepted."""
 
-        def plan(change: tuple[ConfigResource, Sequence[Change]]) -> tuple[list[Any], None]:
-            return list(
-                plan_incremental(self.image, *change, settings=self._defaults.settings, is_forwarded=is_forwarded)
+        async def plan(change: tuple[ConfigResource, Sequence[Change]]) -> tuple[list[Any], None]:
+            resource, changes = change
+            while True:
+                before = self.image.config_of(*resource)
+                after = await in_turns(changed(resource, before, changes))
+                if self.image.config_of(*resource) == before:
+                    break
+            return plan_replacement(
+                self.image, resource, after, settings=self._defaults.settings, is_forwarded=is_forwarded
             ), None
 
         return await self._each(changes, plan, validate_only=validate_only, takes_long=_has_patterns)
@@ -158,8 +164,8 @@ class Controller:
         """Set the whole configuration of resources."""
 
         def plan(wish: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
-            return list(
-                plan_replacement(self.image, *wish, settings=self._defaults.settings, is_forwarded=is_forwarded)
+            return plan_replacement(
+                self.image, *wish, settings=self._defaults.settings, is_forwarded=is_forwarded
             ), None
 
         return await self._each(wishes, plan, validate_only=validate_only, takes_long=_has_patterns)
@@ -187,7 +193,12 @@ class Controller:
             return list(plan_client_quotas(self.image, entity, alterations, is_host=is_host)), None
 
         outcomes = await self._each(wishes, plan, validate_only=validate_only)
-        return {entity: outcome for (entity, _), outcome in zip(wishes, outcomes, strict=True)}
+        refusals: dict[QuotaEntity, KafkaError | None] = {}
+        for some in chunks(zip(wishes, outcomes, strict=True)):
+            refusals |= {entity: outcome for (entity, _), outcome in some}
+            if len(some) == CHUNK:
+                await turn()
+        return refusals
 
     async def update_features(
         self, updates: Sequence[FeatureUpdate], *, controller_id: int, validate_only: bool
@@ -255,7 +266,7 @@ class Controller:
         """Plan and append wish by wish, each on the newest image; wait once for all.
 
         A refusal, too, may rest on records that are not durable yet: it waits as well, in the epoch that it began in.
-        If this node leads no more then, nobody knows what of the list will last: NOT_CONTROLLER.
+        If this node leads no more then, nobody knows what of the list will last: NOT_CONTROLLER is raised for all.
         Each wish costs a copy of what it changes, so a long list lets others in between.
         """
         results: list[Any] = []
@@ -271,6 +282,8 @@ class Controller:
                 if records and not validate_only:
                     self._log.append(records)
             except KafkaError as error:
+                if error.code is ErrorCode.NOT_CONTROLLER:
+                    raise
                 results.append(error)
                 continue
             results.append(result)

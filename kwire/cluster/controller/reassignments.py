@@ -8,8 +8,9 @@ done at once. To cancel a move is to give up the replicas that it was adding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
-from kwire.chunks import Pieces, mapped, mapped_by_group
+from kwire.chunks import Pieces, mapped_by_group
 from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.requested_changes import RequestedChanges
@@ -168,23 +169,24 @@ def list_reassignments(
         asked = ((name, range(len(topic.partitions))) for name, topic in image.topics.items())
     else:
         asked = ((topic.name, topic.partition_indexes) for topic in request.topics)
-    found = yield from mapped(asked, lambda topic: _ongoing(image, *topic))
-    return ListPartitionReassignmentsResponse(error_message=None, topics=[topic for topic in found if topic.partitions])
+    found = yield from mapped_by_group(
+        asked,
+        lambda topic: dict.fromkeys(topic[1]),
+        lambda topic, index: _ongoing(image, topic[0], index),
+        lambda topic, moves: OngoingTopicReassignment(name=topic[0], partitions=list(filter(None, moves))),
+    )
+    moving = filter(attrgetter("partitions"), found)
+    return ListPartitionReassignmentsResponse(error_message=None, topics=list(moving))
 
 
-def _ongoing(image: MetadataImage, name: str, indexes: Sequence[int]) -> OngoingTopicReassignment:
+def _ongoing(image: MetadataImage, name: str, index: int) -> OngoingPartitionReassignment | None:
     topic = image.topics.get(name)
-    partitions = () if topic is None else topic.partitions
-    return OngoingTopicReassignment(
-        name=name,
-        partitions=[
-            OngoingPartitionReassignment(
-                partition_index=index,
-                replicas=list(partitions[index].replicas),
-                adding_replicas=list(partitions[index].adding_replicas),
-                removing_replicas=list(partitions[index].removing_replicas),
-            )
-            for index in dict.fromkeys(indexes)
-            if 0 <= index < len(partitions) and is_moving(partitions[index])
-        ],
+    if topic is None or not 0 <= index < len(topic.partitions) or not is_moving(topic.partitions[index]):
+        return None
+    partition = topic.partitions[index]
+    return OngoingPartitionReassignment(
+        partition_index=index,
+        replicas=list(partition.replicas),
+        adding_replicas=list(partition.adding_replicas),
+        removing_replicas=list(partition.removing_replicas),
     )

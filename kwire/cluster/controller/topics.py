@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from kwire.chunks import CHUNK, Pieces, mapped
@@ -82,13 +82,14 @@ def plan_topic(
     return records, created
 
 
-def check_total(wishes: Sequence[NewTopic], *, defaults: TopicDefaults) -> None:
+def check_total(wishes: Sequence[NewTopic], *, defaults: TopicDefaults) -> Pieces[None]:
     """Refuse a request whose topics together have too many partitions, however few each has."""
-    total = sum(
-        len(wish.assignments) or (defaults.num_partitions if wish.num_partitions == -1 else max(wish.num_partitions, 0))
-        for wish in wishes
-    )
-    if total > PARTITIONS_PER_REQUEST_MAX:
+
+    def count(wish: NewTopic) -> int:
+        wanted = defaults.num_partitions if wish.num_partitions == -1 else max(wish.num_partitions, 0)
+        return len(wish.assignments) or wanted
+
+    if sum((yield from mapped(wishes, count))) > PARTITIONS_PER_REQUEST_MAX:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
@@ -160,11 +161,11 @@ def _check_collision(image: MetadataImage, name: str) -> None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 
-def _checked_configs(wish: NewTopic, settings: Mapping[str, Any]) -> dict[str, str]:
-    empty = [name for name, value in wish.configs.items() if value is None]
-    if empty:
+def _checked_configs(wish: NewTopic, settings: Mapping[str, Any]) -> Mapping[str, str]:
+    if None in wish.configs.values():
+        empty = [name for name, value in wish.configs.items() if value is None]
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(empty)}")
-    configs = {name: value for name, value in wish.configs.items() if value is not None}
+    configs = cast("Mapping[str, str]", wish.configs)
     try:
         check_topic_configs(configs, settings)
     except ConfigError as error:

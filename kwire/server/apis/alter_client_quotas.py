@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Iterable
 
-from kwire.chunks import in_turns, mapped
+from kwire.chunks import Pieces, in_turns, mapped, mapped_in_pieces
 from kwire.cluster.client_quotas import IP, QuotaEntity, make_entity
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_client_quotas import (
@@ -22,33 +23,36 @@ from kwire.server.services import of_controller
 
 async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
     if not context.allows_cluster():
-        return refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    wishes = await in_turns(mapped(request.entries, _wish))
-    hosts = await _resolvable({name for entity, _ in wishes for kind, name in entity if kind == IP and name})
+        return await in_turns(refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
+    wishes = await in_turns(mapped_in_pieces(request.entries, _wish))
+    hosts = await _resolvable(await in_turns(mapped(wishes, lambda wish: dict(wish[0]).get(IP))))
     outcomes = await of_controller(context).controller.alter_client_quotas(
         wishes, is_host=hosts.__contains__, validate_only=request.validate_only
     )
-    entries = await in_turns(mapped(outcomes.items(), lambda outcome: _entry(*outcome)))
+    entries = await in_turns(mapped_in_pieces(outcomes.items(), lambda outcome: _entry(*outcome)))
     return AlterClientQuotasResponse(entries=entries)
 
 
-def refuse(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
-    return AlterClientQuotasResponse(entries=[_entry(_entity(entry), error) for entry in request.entries])
+def refuse(request: AlterClientQuotasRequest, error: KafkaError) -> Pieces[AlterClientQuotasResponse]:
+    entities = yield from mapped_in_pieces(request.entries, _entity)
+    entries = yield from mapped_in_pieces(entities, lambda entity: _entry(entity, error))
+    return AlterClientQuotasResponse(entries=entries)
 
 
-def _wish(entry: AlterClientQuotasEntry) -> tuple[QuotaEntity, list[tuple[str, float | None]]]:
-    return _entity(entry), [(operation.key, None if operation.remove else operation.value) for operation in entry.ops]
+def _wish(entry: AlterClientQuotasEntry) -> Pieces[tuple[QuotaEntity, list[tuple[str, float | None]]]]:
+    entity = yield from _entity(entry)
+    return entity, (yield from mapped(entry.ops, lambda each: (each.key, None if each.remove else each.value)))
 
 
-def _entity(entry: AlterClientQuotasEntry) -> QuotaEntity:
-    return make_entity((each.entity_type, each.entity_name) for each in entry.entity)
+def _entity(entry: AlterClientQuotasEntry) -> Pieces[QuotaEntity]:
+    return make_entity((yield from mapped(entry.entity, lambda each: (each.entity_type, each.entity_name))))
 
 
-async def _resolvable(names: set[str]) -> set[str]:
+async def _resolvable(names: Iterable[str | None]) -> set[str]:
     """The names that stand for an address."""
     loop = asyncio.get_running_loop()
     found = set()
-    for name in names:
+    for name in filter(None, set(names)):
         try:
             await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
         except (OSError, ValueError):  # of the latter kind: what is no name at all
@@ -57,11 +61,12 @@ async def _resolvable(names: set[str]) -> set[str]:
     return found
 
 
-def _entry(entity: QuotaEntity, error: KafkaError | None) -> AlterClientQuotasEntryResponse:
+def _entry(entity: QuotaEntity, error: KafkaError | None) -> Pieces[AlterClientQuotasEntryResponse]:
+    names = yield from mapped(entity, lambda each: AlterClientQuotasEntity(entity_type=each[0], entity_name=each[1]))
     return AlterClientQuotasEntryResponse(
         error_code=error.code if error else 0,
         error_message=error.message or error.code.meaning if error else None,
-        entity=[AlterClientQuotasEntity(entity_type=kind, entity_name=name) for kind, name in entity],
+        entity=names,
     )
 
 

@@ -6,11 +6,11 @@ A broker looks at what would become of its own configuration, and the active con
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 
-from kwire.chunks import in_turns, mapped
+from kwire.chunks import Pieces, in_turns, mapped, mapped_in_pieces
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.configs import without_nulls
+from kwire.cluster.image import ConfigResource
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -25,8 +25,8 @@ from kwire.server.settings.altered_resources import Resource, check_broker_value
 
 
 async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
-    def check(resource: AlterConfigsResource) -> None:
-        values = _checked(resource)
+    def check(resource: AlterConfigsResource) -> Pieces[None]:
+        values = yield from _checked(resource)
         if resource.resource_type == ConfigResourceType.BROKER:
             check_broker_values(resource.resource_name, values, context)
 
@@ -36,30 +36,25 @@ async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext
 
 
 async def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
-    def check(resource: AlterConfigsResource) -> None:
-        _checked(resource)
-
-    accepted, refused = await sift(request.resources, context, check)
-    wishes = [
-        (
-            (resource.resource_type, resource.resource_name),
-            {config.name: config.value for config in resource.configs},
-        )
-        for resource in accepted
-    ]
+    accepted, refused = await sift(request.resources, context, _checked)
+    wishes = await in_turns(mapped_in_pieces(accepted, _wish))
     outcomes = await of_controller(context).controller.replace_configs(
         wishes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
-    refused += [(resource, outcome) for resource, outcome in zip(accepted, outcomes, strict=True)]
+    refused += zip(accepted, outcomes, strict=True)
     return AlterConfigsResponse(responses=await in_turns(mapped(refused, lambda outcome: _response(*outcome))))
 
 
-def _checked(resource: AlterConfigsResource) -> dict[str, str]:
-    """The values, if any resource could have them."""
-    repeats = Counter(config.name for config in resource.configs)
-    if any(count > 1 for count in repeats.values()):
+def _wish(resource: AlterConfigsResource) -> Pieces[tuple[ConfigResource, dict[str, str]]]:
+    return (resource.resource_type, resource.resource_name), (yield from _checked(resource))
+
+
+def _checked(resource: AlterConfigsResource) -> Pieces[dict[str, str]]:
+    """Return the values, if any resource could have them. Raises KafkaError."""
+    values = dict((yield from mapped(resource.configs, lambda config: (config.name, config.value))))
+    if len(values) < len(resource.configs):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    return without_nulls({config.name: config.value for config in resource.configs})
+    return without_nulls(values)
 
 
 def _response(resource: Resource, error: KafkaError | None) -> AlterConfigsResourceResponse:
@@ -71,8 +66,9 @@ def _response(resource: Resource, error: KafkaError | None) -> AlterConfigsResou
     )
 
 
-def refuse(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
-    return AlterConfigsResponse(responses=[_response(resource, error) for resource in request.resources])
+def refuse(request: AlterConfigsRequest, error: KafkaError) -> Pieces[AlterConfigsResponse]:
+    responses = yield from mapped(request.resources, lambda resource: _response(resource, error))
+    return AlterConfigsResponse(responses=responses)
 
 
 API = Api(request=AlterConfigsRequest, response=AlterConfigsResponse, handle=handle)

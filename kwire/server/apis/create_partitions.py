@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from kwire.chunks import CHUNK, chunks, turn
+from kwire.chunks import CHUNK, Pieces, chunks, in_turns, mapped, mapped_by_group, turn
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -12,6 +10,7 @@ from kwire.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from kwire.repeats import repeated
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.services import of_controller
@@ -20,36 +19,37 @@ STRICT_QUOTA_SINCE = 3
 
 
 async def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
-    repeats = Counter(topic.name for topic in request.topics)
-    results: dict[str, CreatePartitionsTopicResult] = {}
+    repeats = await in_turns(repeated(topic.name for topic in request.topics))
+    refused: dict[str, CreatePartitionsTopicResult] = {}
     accepted: list[CreatePartitionsTopic] = []
     for some in chunks(request.topics):
         for topic in some:
-            if repeats[topic.name] > 1:
+            if topic.name in repeats:
                 error = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-                results[topic.name] = _result(topic.name, error)
+                refused[topic.name] = _result(topic.name, error)
             elif not context.allows_topic(topic.name):
-                results[topic.name] = _result(topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                refused[topic.name] = _result(topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             else:
                 accepted.append(topic)
         if len(some) == CHUNK:
             await turn()
-    wishes = [
-        (
-            topic.name,
-            topic.count,
-            None if topic.assignments is None else [assignment.broker_ids for assignment in topic.assignments],
+    wishes = await in_turns(
+        mapped_by_group(
+            accepted,
+            lambda topic: topic.assignments or (),
+            lambda _, assignment: assignment.broker_ids,
+            lambda topic, replicas: (topic.name, topic.count, None if topic.assignments is None else replicas),
         )
-        for topic in accepted
-    ]
+    )
     services = of_controller(context)
     quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
     outcomes = await services.controller.create_partitions(
         wishes, validate_only=request.validate_only, count=quota.record
     )
-    for topic, outcome in zip(accepted, outcomes, strict=True):
-        results[topic.name] = _result(topic.name, outcome)
-    return CreatePartitionsResponse(throttle_time_ms=quota.throttle_ms, results=list(results.values()))
+    results = await in_turns(
+        mapped(zip(accepted, outcomes, strict=True), lambda outcome: _result(outcome[0].name, outcome[1]))
+    )
+    return CreatePartitionsResponse(throttle_time_ms=quota.throttle_ms, results=[*refused.values(), *results])
 
 
 def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
@@ -59,10 +59,10 @@ def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 
-def refuse(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(
-        results=[_result(name, error) for name in {topic.name: None for topic in request.topics}]
-    )
+def refuse(request: CreatePartitionsRequest, error: KafkaError) -> Pieces[CreatePartitionsResponse]:
+    names = yield from mapped(request.topics, lambda topic: topic.name)
+    results = yield from mapped(dict.fromkeys(names), lambda name: _result(name, error))
+    return CreatePartitionsResponse(results=results)
 
 
 API = Api(request=CreatePartitionsRequest, response=CreatePartitionsResponse, handle=handle)

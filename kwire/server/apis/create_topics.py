@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Generator, Iterable
 
-from kwire.chunks import CHUNK, chunks, in_turns, mapped, turn
+from kwire.chunks import CHUNK, Pieces, chunks, in_turns, mapped, mapped_in_pieces, turn
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_topics import (
@@ -15,6 +14,7 @@ from kwire.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from kwire.repeats import repeated
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.services import of_controller
@@ -26,10 +26,10 @@ STRICT_QUOTA_SINCE = 6
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     results: dict[str, CreatableTopicResult] = {}
     accepted = []
-    repeats = Counter(topic.name for topic in request.topics)
+    repeats = await in_turns(repeated(topic.name for topic in request.topics))
     for some in chunks(request.topics):
         for topic in some:
-            if repeats[topic.name] > 1:
+            if topic.name in repeats:
                 results[topic.name] = _error(topic.name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
             elif not (context.allows_cluster() or context.allows_topic(topic.name)):
                 results[topic.name] = _error(
@@ -41,34 +41,35 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
             await turn()
     services = of_controller(context)
     quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
-    outcomes = await services.controller.create_topics(
-        await in_turns(mapped(accepted, _wish)), validate_only=request.validate_only, count=quota.record
-    )
-    await in_turns(_describe(zip(accepted, outcomes, strict=True), results, context))
+    wishes = await in_turns(mapped_in_pieces(accepted, _wish))
+    outcomes = await services.controller.create_topics(wishes, validate_only=request.validate_only, count=quota.record)
+    await in_turns(_describe(zip(wishes, outcomes, strict=True), results, context))
     return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))
 
 
 def _describe(
-    outcomes: Iterable[tuple[CreatableTopic, CreatedTopic | KafkaError]],
+    outcomes: Iterable[tuple[NewTopic, CreatedTopic | KafkaError]],
     results: dict[str, CreatableTopicResult],
     context: RequestContext,
 ) -> Generator[None, None, None]:
     """Describe each topic with all its configurations, which takes longer than to create it."""
-    for topic, outcome in outcomes:
+    for wish, outcome in outcomes:
         yield
         if isinstance(outcome, KafkaError):
-            results[topic.name] = _error(topic.name, outcome)
+            results[wish.name] = _error(wish.name, outcome)
         else:
-            results[topic.name] = _created(topic, outcome, context)
+            results[wish.name] = _created(wish, outcome, context)
 
 
-def _wish(topic: CreatableTopic) -> NewTopic:
+def _wish(topic: CreatableTopic) -> Pieces[NewTopic]:
+    assignments = yield from mapped(topic.assignments, lambda each: (each.partition_index, each.broker_ids))
+    configs = yield from mapped(topic.configs, lambda config: (config.name, config.value))
     return NewTopic(
         name=topic.name,
         num_partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        assignments=[(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
-        configs={config.name: config.value for config in topic.configs},
+        assignments=assignments,
+        configs=dict(configs),
     )
 
 
@@ -79,11 +80,11 @@ def _error(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=message, configs=[])
 
 
-def _created(topic: CreatableTopic, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
+def _created(wish: NewTopic, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
     if context.version < CONFIGS_SINCE:
         return CreatableTopicResult(name=created.name, error_message=None)
     services = of_controller(context)
-    overrides = {config.name: config.value for config in topic.configs if config.value is not None}
+    overrides = {name: value for name, value in wish.configs.items() if value is not None}
     entries = services.config_entries.of_topic(overrides)
     return CreatableTopicResult(
         name=created.name,
@@ -103,8 +104,10 @@ def _created(topic: CreatableTopic, created: CreatedTopic, context: RequestConte
     )
 
 
-def refuse(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
-    return CreateTopicsResponse(topics=[_error(name, error) for name in {topic.name: None for topic in request.topics}])
+def refuse(request: CreateTopicsRequest, error: KafkaError) -> Pieces[CreateTopicsResponse]:
+    names = yield from mapped(request.topics, lambda topic: topic.name)
+    topics = yield from mapped(dict.fromkeys(names), lambda name: _error(name, error))
+    return CreateTopicsResponse(topics=topics)
 
 
 API = Api(request=CreateTopicsRequest, response=CreateTopicsResponse, handle=handle)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from itertools import chain
 from uuid import UUID
 
-from kwire.chunks import CHUNK, chunks, turn
+from kwire.chunks import CHUNK, Pieces, chunks, in_turns, mapped, turn
 from kwire.cluster.image import TopicImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_topics import (
@@ -15,6 +15,7 @@ from kwire.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from kwire.protocol.primitives import ZERO_UUID
+from kwire.repeats import repeated
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.services import of_controller
@@ -24,48 +25,66 @@ _TWICE = KafkaError(ErrorCode.INVALID_REQUEST, "The provided topic name maps to 
 
 
 async def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
-    wanted = request.topics if context.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
-    repeats = Counter((topic.name, topic.topic_id) for topic in wanted)
-    responses = []
+    wanted = await in_turns(_wanted(request))
+    repeats = await in_turns(repeated((topic.name, topic.topic_id) for topic in wanted))
+    refused: dict[tuple[str | None, UUID], DeletableTopicResult] = {}
     found: list[tuple[DeleteTopicState, TopicImage]] = []
-    for some in chunks({(topic.name, topic.topic_id): topic for topic in wanted}.values()):
+    for some in chunks(wanted):
         for topic in some:
+            key = (topic.name, topic.topic_id)
             try:
-                is_repeated = repeats[(topic.name, topic.topic_id)] > 1
-                found.append((topic, _find(topic, context, is_repeated=is_repeated)))
+                found.append((topic, _find(topic, context, is_repeated=key in repeats)))
             except KafkaError as error:
-                responses.append(_refused(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id), error))
+                refused[key] = _result(topic.name, topic.topic_id, error)
         if len(some) == CHUNK:
             await turn()
-    doomed, twice = _sort(
-        found, {topic_id for (name, topic_id), count in repeats.items() if name is None and count > 1}
-    )
-    responses += [_refused(DeletableTopicResult(name=each.name, topic_id=each.topic_id), _TWICE) for each in twice]
-    accepted = [DeletableTopicResult(name=each.name, topic_id=each.topic_id) for each in doomed]
-    responses += accepted
+    by_id = {topic_id for name, topic_id in repeats if name is None}
+    doomed, twice = await in_turns(_sort(found, by_id))
     services = of_controller(context)
     quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
     outcomes = await services.controller.delete_topics(doomed, count=quota.record)
-    for result, outcome in zip(accepted, outcomes, strict=True):
-        if outcome is not None:
-            _refused(result, outcome)
-    return DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=responses)
+    decided = chain(((topic, _TWICE) for topic in twice), zip(doomed, outcomes, strict=True))
+    results = await in_turns(mapped(decided, lambda each: _result(each[0].name, each[0].topic_id, each[1])))
+    return DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=[*refused.values(), *results])
+
+
+def _wanted(request: DeleteTopicsRequest) -> Pieces[list[DeleteTopicState]]:
+    """Return the topics as newer versions name them; a request has either topics or names."""
+    named = yield from mapped(request.topic_names, lambda name: DeleteTopicState(name=name))
+    return request.topics or named
 
 
 def _sort(
-    found: list[tuple[DeleteTopicState, TopicImage]], repeated_ids: set[UUID]
-) -> tuple[list[TopicImage], list[TopicImage]]:
-    """The topics to delete, and those that are named by their id as well: these are left alone."""
-    by_id = repeated_ids | {topic.topic_id for asked, topic in found if asked.name is None}
-    twice = {topic.topic_id: topic for asked, topic in found if asked.name is not None and topic.topic_id in by_id}
-    return [topic for _, topic in found if topic.topic_id not in twice], list(twice.values())
+    found: list[tuple[DeleteTopicState, TopicImage]], by_id: set[UUID]
+) -> Pieces[tuple[list[TopicImage], list[TopicImage]]]:
+    """Return the topics to delete, and those that are named by their id as well: these are left alone.
+
+    `by_id` has the ids that are named more than once.
+    """
+    twice: dict[UUID, TopicImage] = {}
+    doomed: list[TopicImage] = []
+    for some in chunks(found):
+        by_id |= {topic.topic_id for asked, topic in some if asked.name is None}
+        if len(some) == CHUNK:
+            yield
+    for some in chunks(found):
+        twice |= {topic.topic_id: topic for asked, topic in some if asked.name is not None and topic.topic_id in by_id}
+        if len(some) == CHUNK:
+            yield
+    for some in chunks(found):
+        doomed += [topic for _, topic in some if topic.topic_id not in twice]
+        if len(some) == CHUNK:
+            yield
+    return doomed, list(twice.values())
 
 
-def _refused(result: DeletableTopicResult, error: KafkaError) -> DeletableTopicResult:
-    result.error_code = error.code
-    result.error_message = error.message
-    if error.message is None and error.code is not ErrorCode.THROTTLING_QUOTA_EXCEEDED:
-        result.error_message = error.code.meaning
+def _result(name: str | None, topic_id: UUID, error: KafkaError | None) -> DeletableTopicResult:
+    result = DeletableTopicResult(name=name, topic_id=topic_id)
+    if error is not None:
+        result.error_code = error.code
+        result.error_message = error.message
+        if error.message is None and error.code is not ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+            result.error_message = error.code.meaning
     return result
 
 
@@ -94,11 +113,10 @@ def _find(wanted: DeleteTopicState, context: RequestContext, *, is_repeated: boo
     return topic
 
 
-def refuse(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
-    wanted = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
-    return DeleteTopicsResponse(
-        responses=[_refused(DeletableTopicResult(name=each.name, topic_id=each.topic_id), error) for each in wanted]
-    )
+def refuse(request: DeleteTopicsRequest, error: KafkaError) -> Pieces[DeleteTopicsResponse]:
+    wanted = yield from _wanted(request)
+    responses = yield from mapped(wanted, lambda each: _result(each.name, each.topic_id, error))
+    return DeleteTopicsResponse(responses=responses)
 
 
 API = Api(request=DeleteTopicsRequest, response=DeleteTopicsResponse, handle=handle)

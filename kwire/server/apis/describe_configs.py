@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
+from kwire.chunks import CHUNK, Pieces, chunks, mapped
 from kwire.cluster.config_keys import ConfigResourceType, ConfigSource, broker_id_of
 from kwire.cluster.topic_names import check_topic_name
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -29,11 +30,17 @@ SHOWN_MAX: Final = 400_000
 that a short request would otherwise make an answer without bounds."""
 
 
-def handle(request: DescribeConfigsRequest, context: RequestContext) -> Generator[None, None, DescribeConfigsResponse]:
+def handle(request: DescribeConfigsRequest, context: RequestContext) -> Pieces[DescribeConfigsResponse]:
     # What is named again is answered once: a short request must not make an answer without bounds.
-    wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
-    if any(kind not in DESCRIBED for kind, _ in wanted):
-        return _refused(wanted.values())
+    wanted: dict[tuple[int, str], DescribeConfigsResource] = {}
+    kinds: set[int] = set()
+    for some in chunks(request.resources):
+        wanted |= {(resource.resource_type, resource.resource_name): resource for resource in some}
+        kinds |= {resource.resource_type for resource in some}
+        if len(some) == CHUNK:
+            yield
+    if not kinds <= DESCRIBED:
+        return DescribeConfigsResponse(results=(yield from mapped(wanted.values(), _refused)))
     results = []
     room = SHOWN_MAX
     for resource in wanted.values():
@@ -53,18 +60,13 @@ def _too_much(asked: DescribeConfigsResource) -> DescribeConfigsResult:
     )
 
 
-def _refused(resources: Iterable[DescribeConfigsResource]) -> DescribeConfigsResponse:
-    """A resource of an unknown type spoils the whole request."""
-    return DescribeConfigsResponse(
-        results=[
-            DescribeConfigsResult(
-                error_code=ErrorCode.INVALID_REQUEST,
-                error_message=ErrorCode.INVALID_REQUEST.meaning,
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
-            )
-            for each in resources
-        ]
+def _refused(asked: DescribeConfigsResource) -> DescribeConfigsResult:
+    """Return the result of each resource of a request that has one of an unknown type."""
+    return DescribeConfigsResult(
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=ErrorCode.INVALID_REQUEST.meaning,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
     )
 
 

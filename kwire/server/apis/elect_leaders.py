@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from kwire.chunks import Pieces, in_turns, mapped_by_group
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.elect_leaders import (
     ElectLeadersPartitionResult,
@@ -27,7 +28,7 @@ async def handle(request: ElectLeadersRequest, context: RequestContext) -> Elect
             return ElectLeadersResponse()  # nothing to elect, whatever the kind of election
         return await of_controller(context).brokers.elect_leaders(request)
     except KafkaError as error:
-        return _refused(request, error, context.version)
+        return await in_turns(_refused(request, error, context.version))
 
 
 async def handle_at_broker(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
@@ -36,28 +37,29 @@ async def handle_at_broker(request: ElectLeadersRequest, context: RequestContext
             request, asker_of(context)
         )
     except KafkaError as error:
-        return _refused(request, error, context.version)
+        return await in_turns(_refused(request, error, context.version))
     return response
 
 
-def _refused(request: ElectLeadersRequest, error: KafkaError, version: int) -> ElectLeadersResponse:
+def _refused(request: ElectLeadersRequest, error: KafkaError, version: int) -> Pieces[ElectLeadersResponse]:
     """The error for the whole, where there is room for it, and for each partition that is named."""
+    results = yield from mapped_by_group(
+        request.topic_partitions or (),
+        lambda wanted: wanted.partitions,
+        lambda _, index: ElectLeadersPartitionResult(
+            partition_id=index, error_code=error.code, error_message=error.message or error.code.meaning
+        ),
+        lambda wanted, partitions: ReplicaElectionResult(topic=wanted.topic, partition_result=partitions),
+    )
     return ElectLeadersResponse(
-        error_code=error.code if version >= TOP_LEVEL_ERROR_SINCE else ErrorCode.NONE,
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=wanted.topic,
-                partition_result=[
-                    ElectLeadersPartitionResult(
-                        partition_id=index, error_code=error.code, error_message=error.message or error.code.meaning
-                    )
-                    for index in wanted.partitions
-                ],
-            )
-            for wanted in request.topic_partitions or ()
-        ],
+        error_code=error.code if version >= TOP_LEVEL_ERROR_SINCE else ErrorCode.NONE, replica_election_results=results
     )
 
 
-API = Api(request=ElectLeadersRequest, response=ElectLeadersResponse, handle=handle)
+API = Api(
+    request=ElectLeadersRequest,
+    response=ElectLeadersResponse,
+    handle=handle,
+    elements_of=lambda response: sum(len(topic.partition_result) + 1 for topic in response.replica_election_results),
+)
 AT_BROKER = dataclasses.replace(API, handle=handle_at_broker)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from kwire.chunks import in_turns, mapped
+from kwire.chunks import CHUNK, Pieces, chunks, in_turns, mapped, mapped_in_pieces
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.configs import Change, check_changes
+from kwire.cluster.image import ConfigResource
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterConfigsResource,
@@ -32,27 +33,27 @@ KNOWN_TYPES = frozenset(ConfigResourceType) - {0}
 async def handle_at_broker(
     request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    def check(resource: IncrementalAlterConfigsAlterConfigsResource) -> None:
-        _check(resource)
+    def check(resource: _Resource) -> Pieces[None]:
+        changes = yield from _checked(resource)
         if resource.resource_type == ConfigResourceType.BROKER:
-            check_broker_changes(resource.resource_name, _changes(resource), context)
+            yield from check_broker_changes(resource.resource_name, changes, context)
 
     sifted, refused = await sift(request.resources, context, check)
-    accepted, altered = _alter_loggers(sifted, request, context)
+    accepted, altered = await in_turns(_alter_loggers(sifted, request, context))
     refused += altered
     passed_on = IncrementalAlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(responses=await pass_on(passed_on, accepted, refused, _response, context))
 
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
-    sifted, refused = await sift(request.resources, context, _check)
-    accepted, altered = _alter_loggers(sifted, request, context)
+    sifted, refused = await sift(request.resources, context, _checked)
+    accepted, altered = await in_turns(_alter_loggers(sifted, request, context))
     refused += altered
-    changes = [((resource.resource_type, resource.resource_name), _changes(resource)) for resource in accepted]
+    changes = await in_turns(mapped_in_pieces(accepted, _wish))
     outcomes = await of_controller(context).controller.alter_configs(
         changes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
-    refused += [(resource, outcome) for resource, outcome in zip(accepted, outcomes, strict=True)]
+    refused += zip(accepted, outcomes, strict=True)
     return IncrementalAlterConfigsResponse(
         responses=await in_turns(mapped(refused, lambda outcome: _response(*outcome)))
     )
@@ -62,32 +63,42 @@ def _alter_loggers(
     resources: Sequence[_Resource],
     request: IncrementalAlterConfigsRequest,
     context: RequestContext,
-) -> tuple[list[_Resource], list[tuple[_Resource, KafkaError | None]]]:
+) -> Pieces[tuple[list[_Resource], list[tuple[_Resource, KafkaError | None]]]]:
     """Alter the loggers among the resources; return the others, and what came of each that was altered."""
     others: list[_Resource] = []
     outcomes: list[tuple[_Resource, KafkaError | None]] = []
-    for resource in resources:
-        if resource.resource_type != ConfigResourceType.BROKER_LOGGER:
-            others.append(resource)
-            continue
-        try:
-            node_id, name = context.services.node_id, resource.resource_name
-            alter_loggers(node_id, name, _changes(resource), validate_only=request.validate_only)
-        except KafkaError as error:
-            outcomes.append((resource, error))
-        else:
-            outcomes.append((resource, None))
+    for some in chunks(resources):
+        for resource in some:
+            if resource.resource_type != ConfigResourceType.BROKER_LOGGER:
+                others.append(resource)
+                continue
+            try:
+                node_id, name = context.services.node_id, resource.resource_name
+                alter_loggers(node_id, name, (yield from _changes(resource)), validate_only=request.validate_only)
+            except KafkaError as error:
+                outcomes.append((resource, error))
+            else:
+                outcomes.append((resource, None))
+        if len(some) == CHUNK:
+            yield
     return others, outcomes
 
 
-def _check(resource: IncrementalAlterConfigsAlterConfigsResource) -> None:
+def _checked(resource: _Resource) -> Pieces[list[Change]]:
+    """Return the changes, if any resource could take them. Raises KafkaError."""
     if resource.resource_type not in KNOWN_TYPES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.resource_type}.")
-    check_changes(_changes(resource))
+    changes = yield from _changes(resource)
+    yield from check_changes(changes)
+    return changes
 
 
-def _changes(resource: IncrementalAlterConfigsAlterConfigsResource) -> list[Change]:
-    return [(config.name, config.config_operation, config.value) for config in resource.configs]
+def _wish(resource: _Resource) -> Pieces[tuple[ConfigResource, list[Change]]]:
+    return (resource.resource_type, resource.resource_name), (yield from _changes(resource))
+
+
+def _changes(resource: _Resource) -> Pieces[list[Change]]:
+    return mapped(resource.configs, lambda config: (config.name, config.config_operation, config.value))
 
 
 def _response(resource: Resource, error: KafkaError | None) -> IncrementalAlterConfigsAlterConfigsResourceResponse:
@@ -99,8 +110,9 @@ def _response(resource: Resource, error: KafkaError | None) -> IncrementalAlterC
     )
 
 
-def refuse(request: IncrementalAlterConfigsRequest, error: KafkaError) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(responses=[_response(resource, error) for resource in request.resources])
+def refuse(request: IncrementalAlterConfigsRequest, error: KafkaError) -> Pieces[IncrementalAlterConfigsResponse]:
+    responses = yield from mapped(request.resources, lambda resource: _response(resource, error))
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
 API = Api(request=IncrementalAlterConfigsRequest, response=IncrementalAlterConfigsResponse, handle=handle)

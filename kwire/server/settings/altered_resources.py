@@ -6,15 +6,15 @@ settings would become. The controller checks the rest.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from kwire.chunks import chunks, in_turns, mapped, turn
+from kwire.chunks import Pieces, chunks, in_turns, mapped, turn
 from kwire.cluster.config_keys import ConfigResourceType, ConfigType, broker_id_of
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.controller.configs import AlterOperation, Change, changed
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.repeats import repeated
 from kwire.server.context import DistantClient, RequestContext
 from kwire.server.forwarding import asker_of
 from kwire.server.settings.dynamic_checks import check_dynamic
@@ -31,26 +31,26 @@ R = TypeVar("R", bound=Resource)
 
 
 async def sift(
-    resources: Sequence[R], context: RequestContext, check: Callable[[R], None]
+    resources: Sequence[R], context: RequestContext, check: Callable[[R], Pieces[object]]
 ) -> tuple[list[R], list[tuple[R, KafkaError | None]]]:
     """(resources to alter, resources refused and why); one that is named twice is refused once."""
-    repeats = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    repeats = await in_turns(repeated((resource.resource_type, resource.resource_name) for resource in resources))
     accepted: list[R] = []
-    refused: list[tuple[R, KafkaError | None]] = []
-    unique = {(resource.resource_type, resource.resource_name): resource for resource in resources}
-    for some in chunks(unique.items()):
-        for key, resource in some:
+    refused: dict[tuple[int, str], tuple[R, KafkaError | None]] = {}
+    for some in chunks(resources):
+        for resource in some:
+            key = (resource.resource_type, resource.resource_name)
             try:
-                if repeats[key] > 1:
+                if key in repeats:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
                 _authorize(resource, context)
-                check(resource)
+                await in_turns(check(resource))
             except KafkaError as error:
-                refused.append((resource, error))
+                refused[key] = (resource, error)
             else:
                 accepted.append(resource)
         await turn()  # also behind a few: a resource may name thousands of keys
-    return accepted, refused
+    return accepted, list(refused.values())
 
 
 async def pass_on(
@@ -70,7 +70,8 @@ async def pass_on(
     try:
         response = await context.services.active_controller.ask_until_answered(request, asker_of(context))
     except KafkaError as error:
-        return responses + [respond(resource, error) for resource in accepted]
+        refusal = error
+        return responses + await in_turns(mapped(accepted, lambda resource: respond(resource, refusal)))
     return responses + list(response.responses)
 
 
@@ -92,19 +93,24 @@ def _authorize(resource: Resource, context: RequestContext) -> None:
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def check_broker_changes(name: str, changes: Sequence[Change], context: RequestContext) -> None:
+def check_broker_changes(name: str, changes: Sequence[Change], context: RequestContext) -> Pieces[None]:
     """Raise KafkaError when the broker's (or, without a name, all brokers') configuration cannot change like this."""
     _check_broker_name(name, context)
-    for key_name, operation, _ in changes:
-        key = BROKER_KEYS.get(key_name)
-        if operation in {AlterOperation.APPEND, AlterOperation.SUBTRACT} and (
-            key is None or key.type is not ConfigType.LIST
-        ):
-            word = AlterOperation(operation).name.lower()
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Config value {word} is not allowed for config key: {key_name}")
+    yield from mapped(changes, _check_operation)
     dynamic = context.services.dynamic_configs
     before = dynamic.own if name else dynamic.defaults
-    check_broker_values(name, changed(BROKER_KEYS, before, changes), context)
+    after = yield from changed((ConfigResourceType.BROKER, name), before, changes)
+    check_broker_values(name, after, context)
+
+
+def _check_operation(change: Change) -> None:
+    name, operation, _ = change
+    key = BROKER_KEYS.get(name)
+    if operation in {AlterOperation.APPEND, AlterOperation.SUBTRACT} and (
+        key is None or key.type is not ConfigType.LIST
+    ):
+        word = AlterOperation(operation).name.lower()
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Config value {word} is not allowed for config key: {name}")
 
 
 def check_broker_values(name: str, values: Mapping[str, str], context: RequestContext) -> None:

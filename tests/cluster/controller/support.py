@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
 from kwire.chunks import Pieces, at_once
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.controller.configs import Change, changed, check_changes, plan_replacement
 from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION, METADATA_VERSION_4_3_IV0
-from kwire.cluster.image import MetadataImage, PartitionImage
+from kwire.cluster.image import ConfigResource, MetadataImage, PartitionImage
 from kwire.protocol.messages import metadata_records as records
 
 TOPIC_ID = UUID(int=1000)
@@ -120,3 +121,12 @@ def set_fields(record: Any) -> dict[str, Any]:
 def made_by(view: ControllerView, plan: Callable[..., Pieces[T]], *asked: Any, **options: Any) -> T:
     """What comes of a plan that is made in steps."""
     return at_once(plan(view, *asked, **options))
+
+
+def plan_incremental(
+    image: MetadataImage, resource: ConfigResource, changes: Sequence[Change], **options: Any
+) -> list[Any]:
+    """The records of an incremental change to one resource."""
+    at_once(check_changes(changes))
+    after = at_once(changed(resource, image.config_of(*resource), changes))
+    return plan_replacement(image, resource, after, **options)

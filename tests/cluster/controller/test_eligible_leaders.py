@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 
 from kwire.cluster.config_keys import ConfigResourceType
-from kwire.cluster.controller.configs import AlterOperation, plan_incremental, plan_replacement
+from kwire.cluster.controller.configs import AlterOperation, plan_replacement
 from kwire.cluster.controller.eligible_leaders import check_min_insync, plan_clearing, plan_safe_min_insync
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord
-from tests.cluster.controller.support import CONTROLLER, SETTINGS, one_partition, partition_of, view_of
+from tests.cluster.controller.support import (
+    CONTROLLER,
+    SETTINGS,
+    one_partition,
+    partition_of,
+    plan_incremental,
+    view_of,
+)
 
 MIN_INSYNC = "min.insync.replicas"
 TOPIC, BROKER = ConfigResourceType.TOPIC, ConfigResourceType.BROKER
