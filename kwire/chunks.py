@@ -101,13 +101,14 @@ def mapped(items: Iterable[T], function: Callable[[T], R]) -> Pieces[list[R]]:
 
 
 def mapped_in_pieces(items: Iterable[T], function: Callable[[T], Pieces[R]]) -> Pieces[list[R]]:
-    """Return the result of function(item), which is made in pieces, of each item; yield after every CHUNK items too."""
+    """Return the result of function(item), which is made in pieces, of each item.
+
+    Yields after each: an item's last piece may be a whole one, and so may that of each of its elements.
+    """
     results: list[R] = []
     for item in items:
-        result = yield from function(item)
-        results.append(result)
-        if len(results) % CHUNK == 0:
-            yield
+        results.append((yield from function(item)))
+        yield
     return results
 
 

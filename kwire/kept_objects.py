@@ -15,10 +15,10 @@ BURST_SECONDS: Final = 10.0
 """Loads that are further apart are not at once."""
 NEVER: Final = 2**31 - 1
 THRESHOLDS: Final = (10_000, 2, NEVER)
-"""The middle generation is collected after 30,000 new objects, which takes some milliseconds; with CPython's 10 it would
-be 100,000 objects and 40 ms while the elements of a long request are made. A full collection traverses all objects, which
-takes 50 ms with a thousand topics, and a second while requests of millions of elements are in memory: CPython would begin
-one just then. FullCollections begins them instead."""
+"""The middle generation is collected after 30,000 new objects, which takes some milliseconds; with CPython's 10 it
+would be 100,000 objects and 40 ms while the elements of a long request are made. A full collection traverses all
+objects, which takes 50 ms with a thousand topics, and a second while requests of millions of elements are in memory:
+CPython would begin one just then. FullCollections begins them instead."""
 LOOK_SECONDS: Final = 10.0
 COLLECTIONS_BETWEEN: Final = 60
 """Collections of the middle generation, each after 30,000 new objects, before a full one is of use."""

@@ -1,6 +1,6 @@
 """Attacks with the requests that coordinators of groups and transactions serve."""
 
-from compat_tests.starvation.attack import MANY, SMALL, SOME, TIMEOUT_MS, UNKNOWN, Attack
+from compat_tests.starvation.attack import MANY, SMALL, SOME, TIMEOUT_MS, UNKNOWN, Attack, most_of
 from compat_tests.starvation.scene import FIRST
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.protocol.messages.add_partitions_to_txn import (
@@ -64,7 +64,8 @@ def find_coordinators(scene):
 
 def join_group(scene):
     """A new member with many protocols."""
-    protocols = [JoinGroupRequestProtocol(name=name, metadata=b"") for name in UNKNOWN]
+    names = UNKNOWN[: most_of(JoinGroupRequest)]
+    protocols = [JoinGroupRequestProtocol(name=name, metadata=b"") for name in names]
     request = JoinGroupRequest(
         group_id="joined-by-the-attacker",
         session_timeout_ms=TIMEOUT_MS,

@@ -8,11 +8,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar, Union
+from typing import Any, Final, TypeVar, Union
+
+from kwire.chunks import Pieces, chunks, is_in_pieces, mapped, turn
 
 T = TypeVar("T")
 U = TypeVar("U")
 
+MANY: Final = 1024
+"""Answers that are looked at in one step."""
 Answer = Union[T, Awaitable[T]]  # noqa: UP007 mypy takes the other spelling for a variable
 
 
@@ -32,20 +36,36 @@ def when_all_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], 
     if any([isinstance(answer, Awaitable) for answer in answers]):  # noqa: C419 a list is quicker for many
         # Tasks, all of them: each waits from now on, so that cancelling it reaches what it waits for, and an error
         # that comes to one whose turn has not come is asked for.
-        waited_for: list[asyncio.Future[T] | T] = [
-            asyncio.ensure_future(answer) if isinstance(answer, Awaitable) else answer for answer in answers
-        ]
+        waited_for = [_waited_for(answer) for answer in answers]
         return asyncio.ensure_future(_all_later(waited_for, finish))
     there: list[Any] = list(answers)
     return finish(there)
+
+
+def when_many_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], Any]) -> Pieces[Answer[Any]]:
+    """Return what when_all_answered returns, in pieces; `finish` may return pieces, which come later then."""
+    for some in chunks(answers, MANY):
+        if any([isinstance(answer, Awaitable) for answer in some]):  # noqa: C419 see above
+            waited_for: list[Any] = yield from mapped(answers, _waited_for)
+            return asyncio.ensure_future(_all_later(waited_for, finish))
+        yield
+    there: list[Any] = list(answers)
+    finished = finish(there)
+    return (yield from finished) if is_in_pieces(finished) else finished
+
+
+def _waited_for(answer: Answer[Any]) -> asyncio.Future[Any] | Any:
+    return asyncio.ensure_future(answer) if isinstance(answer, Awaitable) else answer
 
 
 async def _all_later(answers: Sequence[asyncio.Future[T] | T], finish: Callable[[list[T]], U]) -> U:
     # One after the other: none of them needs the wait of another to go on.
     there: list[T] = []
     try:
-        for answer in answers:
-            there.append(await answer if isinstance(answer, asyncio.Future) else answer)  # noqa: PERF401 one by one
+        for number, answer in enumerate(answers, 1):
+            there.append(await answer if isinstance(answer, asyncio.Future) else answer)
+            if number % MANY == 0:
+                await turn()
     finally:
         for left in answers[len(there) :]:  # the client has gone: nobody will wait for them
             if isinstance(left, asyncio.Future):

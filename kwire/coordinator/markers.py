@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Collection, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from kwire.chunks import CHUNK, Pieces, at_once, in_turns
+from kwire.chunks import Pieces, at_once, in_turns
 from kwire.cluster.commits import committed
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
@@ -25,6 +25,8 @@ logger = logging.getLogger("kwire.coordinator")
 
 TopicPartition = tuple[str, int]
 Outcomes = Mapping[TopicPartition, ErrorCode]
+MARKERS_AT_ONCE: Final = 16
+"""Markers that are appended in one step, each in 0.1 ms."""
 
 
 _NOT_COORDINATING = frozenset(
@@ -73,14 +75,14 @@ class MarkerWriter:
     def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Answer[Outcomes]:
         """What came of it for each partition; an awaitable while some wait to be written or committed."""
         pieces = self.write_in_pieces(marker, partitions)
-        return at_once(pieces) if len(partitions) <= CHUNK else _in_turns(pieces)
+        return at_once(pieces) if len(partitions) <= MARKERS_AT_ONCE else _in_turns(pieces)
 
     def write_in_pieces(self, marker: Marker, partitions: Iterable[TopicPartition]) -> Pieces[Answer[Outcomes]]:
         """What came of it for each partition; an awaitable while some wait to be committed."""
         outcomes: dict[TopicPartition, ErrorCode] = {}
         waiting: list[tuple[TopicPartition, Partition, int]] = []
         for number, (topic, index) in enumerate(partitions, 1):
-            if number % CHUNK == 0:
+            if number % MARKERS_AT_ONCE == 0:
                 yield
             try:
                 partition, result = self._append(topic, index, marker)

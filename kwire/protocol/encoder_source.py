@@ -158,7 +158,7 @@ class _EncoderSource(Source):
         assert self._out == "out", "records inside a tag cannot be detached"
         with self.block("if detached is None:"):
             self.line(f"out += {data}")
-        with self.block("else:"):
+        with self.block(f"elif {data}:"):
             self.line(f"detached.append((len(out), {data}))")
 
     def _length(self, data: str, old_format: str, *, compact: bool, nullable: bool) -> None:

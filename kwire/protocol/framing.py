@@ -146,10 +146,9 @@ def _interleave(out: bytearray, detached: Detached) -> list[Buffer]:
     buffers: list[Buffer] = []
     start = 0
     for position, records in detached:
-        if len(records):
-            buffers.append(view[start:position])
-            buffers.append(records)
-            start = position
+        buffers.append(view[start:position])
+        buffers.append(records)
+        start = position
     if start < len(out):
         buffers.append(view[start:])
     return buffers

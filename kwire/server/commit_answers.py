@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
+from kwire.chunks import Pieces, chunks
 from kwire.cluster.image import TopicImage
 
 
@@ -36,13 +37,15 @@ def split(partitions: Iterable[P], topic: TopicImage | None) -> tuple[list[P], l
     return known, unknown
 
 
-def joined(parts: Iterable[Iterable[A]]) -> list[A]:
-    """Return one entry for each topic of an answer that was made in parts."""
+def joined(parts: Iterable[Iterable[A]]) -> Pieces[list[A]]:
+    """Return one entry for each topic of an answer that was made in parts; yield after some of them."""
     topics: dict[tuple[str, Any], A] = {}
-    for topic in chain.from_iterable(parts):
-        known = topics.setdefault((topic.name, getattr(topic, "topic_id", None)), topic)
-        if known is not topic:
-            known.partitions += topic.partitions
+    for some in chunks(chain.from_iterable(parts)):
+        for topic in some:
+            known = topics.setdefault((topic.name, getattr(topic, "topic_id", None)), topic)
+            if known is not topic:
+                known.partitions += topic.partitions
+        yield
     return list(topics.values())
 
 

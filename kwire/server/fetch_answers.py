@@ -8,21 +8,49 @@ from typing import Final
 from uuid import UUID
 
 from kwire.chunks import Pieces
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.framing import PiecesFramer, pieces_framer
 from kwire.protocol.messages.fetch import (
     FetchableTopicResponse,
+    FetchLeaderIdAndEpoch,
     FetchNodeEndpoint,
     FetchPartitionData,
     FetchResponse,
 )
 from kwire.protocol.schema import schema_of
 from kwire.server.context import RequestContext
-from kwire.server.current_leaders import MOVED, node_endpoint
+from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
 from kwire.server.session_watch import Key
 
 ANSWERED_AT_ONCE: Final = 1024
 """Partitions of an answer that are put together in one step."""
+REFUSED_BEFORE_READING: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
+"""Kafka's answer then has an empty list of aborted transactions, and none after it tried to read."""
 _CORRELATION_ID_BYTES: Final = 4
+
+
+def refused(index: int, code: ErrorCode) -> FetchPartitionData:
+    """Return the answer for a partition that is not read."""
+    return FetchPartitionData(
+        partition_index=index,
+        error_code=code,
+        high_watermark=-1,
+        aborted_transactions=[] if code in REFUSED_BEFORE_READING else None,
+        records=b"",
+    )
+
+
+def name_leader(data: FetchPartitionData, key: Key, context: RequestContext) -> None:
+    """Tell the client who leads a partition instead (KIP-951)."""
+    topic, index = key
+    name = context.services.image.topic_names.get(topic, "") if isinstance(topic, UUID) else topic
+    leader = current_leader(name, index, context)
+    if leader is not None:
+        data.current_leader = FetchLeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
 
 
 def response_in_pieces(

@@ -7,9 +7,9 @@ was last told of them (session_watch.py), and those of which it was not told all
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
@@ -17,7 +17,7 @@ from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData
 from kwire.server.session_watch import FollowerWatch, Key, SessionWaiter, SessionWatch
 
 LOOKED_AT_ONCE = 4096
-"""Partitions that one fetch looks at without naming them; so many take some milliseconds to put together."""
+"""Partitions of a session that one fetch looks at; so many take some milliseconds to put together."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,15 +99,15 @@ class FetchSession:
             known.watch = SessionWatch(self, key, partition, is_committed=self.is_committed)
         known.watch.begin()
 
-    def to_look_at(self, named: Mapping[Key, None]) -> tuple[list[tuple[Key, FetchPartition]], bool]:
-        """Return what a fetch looks at, in the session's order: all that it names, and of the others so many that they
-        hold nobody up; and whether one of the rest has moved. Those that stay unsettled come last the next time.
+    def to_look_at(self, named: Collection[Key]) -> tuple[list[tuple[Key, FetchPartition]], bool]:
+        """Return what a fetch looks at, in the session's order: of what it names, and of the others, so many each that
+        they hold nobody up; and whether one of the rest has moved. Those that stay unsettled come last the next time.
         """
         unsettled, known = self.unsettled, self.partitions
-        keys = [key for key in named if key in unsettled]
+        asked = (key for key in named if key in unsettled)
         others = (key for key in unsettled if key not in named)
-        keys += islice(others, LOOKED_AT_ONCE)
-        has_more = any(unsettled[key] for key in others)
+        keys = [*islice(asked, LOOKED_AT_ONCE), *islice(others, LOOKED_AT_ONCE)]
+        has_more = any(unsettled[key] for key in chain(asked, others))
         keys.sort(key=lambda key: known[key].place)
         return [(key, known[key].request) for key in keys], has_more
 

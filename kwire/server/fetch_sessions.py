@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from uuid import UUID
 
-from kwire.chunks import Pieces, step_line
+from kwire.chunks import Pieces, chunks, step_line
 from kwire.cluster.partition import READ_COMMITTED
 from kwire.cluster.topic_names import NAME_LENGTH_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -50,6 +50,10 @@ LOOK_AT_ALL_MS = 3000.0
 Asked = tuple[Key, FetchPartition]
 CONCLUDED_AT_ONCE = 1024
 """Partitions of an answer that a session takes note of in one step."""
+NAMED_AT_ONCE = 256
+"""Partitions that a request names, or forgets, when it is planned in one step."""
+PLANNED_AT_ONCE = 1024
+"""Partitions of a step where there are more."""
 UNWATCHED_AT_ONCE = 512
 """Partitions of an ended session that forget it in one step."""
 _NO_NAMES: Mapping[UUID, str] = MappingProxyType({})
@@ -63,7 +67,7 @@ class FetchPlan:
     session: FetchSession | None = None
     wants_session: bool = False
     follower: tuple[int, int] | None = None
-    named: Mapping[Key, None] = field(default_factory=dict)
+    named: Mapping[Key, FetchPartition] = field(default_factory=dict)
     """What an incremental request names: the rest is fetched as before."""
     is_selective: bool = False
     """Whether only those partitions of the session are fetched that may have something new."""
@@ -96,9 +100,18 @@ def _name(key: Key, topic_names: Mapping[UUID, str]) -> str | None:
     return topic_names.get(key[0]) if isinstance(key[0], UUID) else None
 
 
-def _may_be_kept(request: FetchRequest) -> bool:
-    """Names longer than any topic's are not remembered: PARTITIONS_MAX of them would be gigabytes."""
-    return all(len(topic.topic) <= NAME_LENGTH_MAX for topic in request.topics)
+def names_many(request: FetchRequest) -> bool:
+    """Return whether a request is planned in pieces."""
+    count = 0
+    for topic in request.topics:
+        count += len(topic.partitions) or 1
+        if count > NAMED_AT_ONCE:
+            return True
+    for forgotten in request.forgotten_topics_data:
+        count += len(forgotten.partitions) or 1
+        if count > NAMED_AT_ONCE:
+            return True
+    return False
 
 
 def cannot_be_told(request: FetchRequest) -> FetchResponse:
@@ -149,46 +162,39 @@ class FetchSessions:
 
     def plan(
         self, request: FetchRequest, *, uses_topic_ids: bool, topic_names: Mapping[UUID, str] = _NO_NAMES
-    ) -> FetchPlan:
-        """What a request fetches. Raises KafkaError when its session is not there or not at its epoch."""
-        named: list[Asked]
-        if uses_topic_ids:
-            named = [((topic.topic_id, each.partition), each) for topic in request.topics for each in topic.partitions]
-        else:
-            named = [((topic.topic, each.partition), each) for topic in request.topics for each in topic.partitions]
-        replica_id = max(request.replica_id, request.replica_state.replica_id)
-        follower = (replica_id, request.replica_state.replica_epoch) if replica_id >= 0 else None
+    ) -> Pieces[FetchPlan]:
+        """Return what a request fetches. Raises KafkaError when its session is not there or not at its epoch."""
+        named: dict[Key, FetchPartition] = {}
+        name_length = taken = 0
+        for topic in request.topics:
+            name_length = max(name_length, len(topic.topic))
+            for each in topic.partitions:
+                named[topic.topic_id if uses_topic_ids else topic.topic, each.partition] = each
+                taken += 1
+                if taken % PLANNED_AT_ONCE == 0:
+                    yield
+            if not topic.partitions:
+                taken += 1
+        may_be_kept = name_length <= NAME_LENGTH_MAX
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            replica_id = max(request.replica_id, request.replica_state.replica_id)
+            follower = (replica_id, request.replica_state.replica_epoch) if replica_id >= 0 else None
             self._end(request.session_id)
-            unique = list(dict(named).items())
-            wants_session = request.session_epoch == INITIAL_EPOCH and _may_be_kept(request)
-            return FetchPlan(partitions=unique, wants_session=wants_session, follower=follower)
+            wants_session = request.session_epoch == INITIAL_EPOCH and may_be_kept
+            return FetchPlan(partitions=list(named.items()), wants_session=wants_session, follower=follower)
         session = self._checked(request, uses_topic_ids=uses_topic_ids)
-        if not _may_be_kept(request):
+        if not may_be_kept:
             self._end(session.session_id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        for key, partition in named:
-            known = session.partitions.get(key)
-            if known is None:
-                name = _name(key, topic_names)
-                session.partitions[key] = SessionPartition(request=partition, topic=name, place=session.new_place())
-            else:
-                known.request = partition
-                if session.is_follower:  # it may have cut its log back, and dropped what the last answer said
-                    known.high_watermark = -1
-            session.unsettle(key)
-        if named:
-            self._check_size(session)
-        for topic in request.forgotten_topics_data:
-            for index in topic.partitions:
-                _forget(session, (topic.topic_id if uses_topic_ids else topic.topic, index))
-        if not session.partitions:
-            self._end(session.session_id)
-            return FetchPlan(partitions=list(dict(named).items()))
+        # At once, so that another request does not find it in its old epoch.
         session.epoch = next_epoch(session.epoch)
         session.last_used_ms = self._clock.monotonic_ms()
         self._sessions.move_to_end(session.session_id)
-        plan = FetchPlan(partitions=[], session=session, named=dict.fromkeys(key for key, _ in named))
+        yield from self._take_in(session, request, named, topic_names, uses_topic_ids=uses_topic_ids)
+        if not session.partitions:
+            self._end(session.session_id)
+            return FetchPlan(partitions=list(named.items()))
+        plan = FetchPlan(partitions=[], session=session, named=named)
         # Which replica is closest to a consumer may change without a change of the partition here.
         plan.is_selective = not request.rack_id
         if plan.is_selective:
@@ -200,8 +206,44 @@ class FetchSessions:
                 self._look_at_all_at_times(session)
             plan.refresh()
         else:
-            plan.partitions = [(key, known.request) for key, known in session.partitions.items()]
+            for some in chunks(list(session.partitions.items()), PLANNED_AT_ONCE):
+                plan.partitions += [(key, known.request) for key, known in some]
+                if len(some) == PLANNED_AT_ONCE:
+                    yield
         return plan
+
+    def _take_in(
+        self,
+        session: FetchSession,
+        request: FetchRequest,
+        named: Mapping[Key, FetchPartition],
+        topic_names: Mapping[UUID, str],
+        *,
+        uses_topic_ids: bool,
+    ) -> Pieces[None]:
+        """Add to a session, or change, what a request names, and drop what it forgets."""
+        taken = 0
+        for key, partition in named.items():
+            known = session.partitions.get(key)
+            if known is None:
+                name = _name(key, topic_names)
+                session.partitions[key] = SessionPartition(request=partition, topic=name, place=session.new_place())
+            else:
+                known.request = partition
+                if session.is_follower:  # it may have cut its log back, and dropped what the last answer said
+                    known.high_watermark = -1
+            session.unsettle(key)
+            taken += 1
+            if taken % PLANNED_AT_ONCE == 0:
+                yield
+        if named:
+            self._check_size(session)
+        for topic in request.forgotten_topics_data:
+            for index in topic.partitions:
+                _forget(session, (topic.topic_id if uses_topic_ids else topic.topic, index))
+                taken += 1
+                if taken % PLANNED_AT_ONCE == 0:
+                    yield
 
     def _look_at_all_at_times(self, session: FetchSession) -> None:
         """Have each partition note now and then that its follower has fetched, and so is in sync when more comes."""

@@ -53,13 +53,13 @@ def fetch_of(name: str, session: tuple[int, int]) -> FetchRequest:
 
 def test_a_session_does_not_remember_names_that_no_topic_has() -> None:
     sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
-    plan = sessions.plan(fetch_of(LONGEST, (0, 0)), uses_topic_ids=False)
+    plan = at_once(sessions.plan(fetch_of(LONGEST, (0, 0)), uses_topic_ids=False))
     assert at_once(sessions.conclude(plan, [], uses_topic_ids=False))[0] == 0
-    plan = sessions.plan(fetch_of("a" * 249, (0, 0)), uses_topic_ids=False)
+    plan = at_once(sessions.plan(fetch_of("a" * 249, (0, 0)), uses_topic_ids=False))
     kept, _ = at_once(sessions.conclude(plan, [], uses_topic_ids=False))
     assert kept
     with pytest.raises(KafkaError) as dropped:
-        sessions.plan(fetch_of(LONGEST, (kept, 1)), uses_topic_ids=False)
+        at_once(sessions.plan(fetch_of(LONGEST, (kept, 1)), uses_topic_ids=False))
     assert dropped.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(sessions) == 0
 

@@ -155,7 +155,7 @@ def open_one(
     asked.topics[0].partitions = [
         replace(partition, partition=index) for partition in asked.topics[0].partitions for index in range(size)
     ]
-    plan = sessions.plan(asked, uses_topic_ids=False)
+    plan = at_once(sessions.plan(asked, uses_topic_ids=False))
     answers = [(key, FetchPartitionData(partition_index=key[1])) for key, _ in plan.partitions]
     return at_once(sessions.conclude(plan, answers, uses_topic_ids=False))[0]
 
@@ -166,22 +166,22 @@ def test_a_full_cache_gives_up_only_sessions_that_were_idle_long() -> None:
     first, second = open_one(sessions, "a"), open_one(sessions, "b")
     assert open_one(sessions, "c") == 0, "no room: served without a session"
     clock.now_ms += EVICTION_MS - 1
-    sessions.plan(request("", (first, 1)), uses_topic_ids=False)
+    at_once(sessions.plan(request("", (first, 1)), uses_topic_ids=False))
     assert open_one(sessions, "c") == 0
     clock.now_ms += 2
     third = open_one(sessions, "c")
     assert third > 0
     with pytest.raises(KafkaError) as gone:
-        sessions.plan(request("", (second, 1)), uses_topic_ids=False)
+        at_once(sessions.plan(request("", (second, 1)), uses_topic_ids=False))
     assert gone.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    sessions.plan(request("", (first, 2)), uses_topic_ids=False)
+    at_once(sessions.plan(request("", (first, 2)), uses_topic_ids=False))
     assert len(sessions) == 2
 
 
 def lives(sessions: FetchSessions, session_id: int, epoch: int = 1) -> bool:
     """Whether a session takes its next fetch."""
     try:
-        sessions.plan(request("", (session_id, epoch)), uses_topic_ids=False)
+        at_once(sessions.plan(request("", (session_id, epoch)), uses_topic_ids=False))
     except KafkaError as error:
         assert error.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         return False
@@ -245,10 +245,10 @@ def test_followers_find_room_for_their_partitions(monkeypatch: pytest.MonkeyPatc
     assert lives(sessions, small)
     assert open_one(sessions, "d", size=2, replica_id=3) == 0, "followers have too many among themselves"
     assert lives(sessions, small, 2), "nothing is given up in vain"
-    sessions.plan(request("e", (follower, 1)), uses_topic_ids=False)
+    at_once(sessions.plan(request("e", (follower, 1)), uses_topic_ids=False))
     assert not lives(sessions, small, 3), "a follower's session that grows finds room too"
     with pytest.raises(KafkaError) as dropped:
-        sessions.plan(request("f", (follower, 2)), uses_topic_ids=False)
+        at_once(sessions.plan(request("f", (follower, 2)), uses_topic_ids=False))
     assert dropped.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -272,10 +272,10 @@ def test_partitions_are_bounded_over_all_sessions(monkeypatch: pytest.MonkeyPatc
     first, second = open_one(sessions, "a"), open_one(sessions, "b")
     assert open_one(sessions, "c") == 0, "served without a session"
     with pytest.raises(KafkaError) as dropped:
-        sessions.plan(request("d", (first, 1)), uses_topic_ids=False)
+        at_once(sessions.plan(request("d", (first, 1)), uses_topic_ids=False))
     assert dropped.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(sessions) == 1
-    assert sessions.plan(request("", (second, 1)), uses_topic_ids=False).partitions[0][0] == ("b", 0)
+    assert at_once(sessions.plan(request("", (second, 1)), uses_topic_ids=False)).partitions[0][0] == ("b", 0)
 
 
 def test_a_session_that_is_being_opened_counts_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +285,7 @@ def test_a_session_that_is_being_opened_counts_as_a_whole(monkeypatch: pytest.Mo
     sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
     asked = request("a", FULL)
     asked.topics[0].partitions = [replace(asked.topics[0].partitions[0], partition=index) for index in range(2000)]
-    plan = sessions.plan(asked, uses_topic_ids=False)
+    plan = at_once(sessions.plan(asked, uses_topic_ids=False))
     answers = [(key, FetchPartitionData(partition_index=key[1])) for key, _ in plan.partitions]
     opening = sessions.conclude(plan, answers, uses_topic_ids=False)
     next(opening)
@@ -304,18 +304,18 @@ def test_the_epoch_goes_round() -> None:
     sessions = FetchSessions(slots=1, chance=SystemChance(1), clock=ManualClock())
     session = open_one(sessions, "a")
     sessions._sessions[session].epoch = 2**31 - 1
-    sessions.plan(request("", (session, 2**31 - 1)), uses_topic_ids=False)
-    sessions.plan(request("", (session, 1)), uses_topic_ids=False)
+    at_once(sessions.plan(request("", (session, 2**31 - 1)), uses_topic_ids=False))
+    at_once(sessions.plan(request("", (session, 1)), uses_topic_ids=False))
     assert sessions._sessions[session].epoch == 2
 
 
 def test_partitions_with_data_go_to_the_end() -> None:
     sessions = FetchSessions(slots=1, chance=SystemChance(1), clock=ManualClock())
-    plan = sessions.plan(request("a", FULL), uses_topic_ids=False)
+    plan = at_once(sessions.plan(request("a", FULL), uses_topic_ids=False))
     plan.partitions += [(("b", 0), plan.partitions[0][1])]
     answers = [(key, FetchPartitionData(partition_index=0)) for key, _ in plan.partitions]
     session, _ = at_once(sessions.conclude(plan, answers, uses_topic_ids=False))
-    plan = sessions.plan(request("", (session, 1)), uses_topic_ids=False)
+    plan = at_once(sessions.plan(request("", (session, 1)), uses_topic_ids=False))
     assert [key for key, _ in plan.partitions] == [("a", 0), ("b", 0)]
     answers = [
         (("a", 0), FetchPartitionData(partition_index=0, records=b"x")),
@@ -323,7 +323,7 @@ def test_partitions_with_data_go_to_the_end() -> None:
     ]
     _, news = at_once(sessions.conclude(plan, answers, uses_topic_ids=False))
     assert [key for key, _ in news] == [("a", 0)]
-    plan = sessions.plan(request("", (session, 2)), uses_topic_ids=False)
+    plan = at_once(sessions.plan(request("", (session, 2)), uses_topic_ids=False))
     assert [key for key, _ in plan.partitions] == [("b", 0), ("a", 0)]
 
 

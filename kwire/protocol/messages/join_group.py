@@ -20,7 +20,7 @@ class JoinGroupRequestProtocol:
     metadata: bytes_ = field("0+")
 
 
-@message(key=11, kind="request", versions="0-9", flexible="6+")
+@message(key=11, kind="request", versions="0-9", flexible="6+", elements_max=1000)
 class JoinGroupRequest:
     group_id: GroupId = field("0+")
     session_timeout_ms: int32 = field("0+")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from kwire.chunks import CHUNK, Pieces, chunks, made, mapped_by_group, mapped_in_pieces
 from kwire.cluster.topic_names import INTERNAL_TOPICS
-from kwire.coordinator.answers import Answer, when_all_answered, when_answered
+from kwire.coordinator.answers import Answer, when_answered, when_many_answered
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -70,15 +70,19 @@ def _handle_many(
         return AddPartitionsToTxnResponse(results_by_transaction=results)
 
     answers = yield from mapped_in_pieces(transactions, lambda transaction: _codes(transaction, context))
-    return (yield from made(when_all_answered(answers, finish)))
+    return (yield from when_many_answered(answers, finish))
 
 
 def _codes(transaction: AddPartitionsToTxnTransaction, context: RequestContext) -> Pieces[Answer[Codes]]:
     """What comes of each partition: all are added, or none."""
-    asked = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    asked: list[TopicPartition] = []
+    for some in chunks((topic.name, index) for topic in transaction.topics for index in topic.partitions):
+        asked += some
+        if len(some) == CHUNK:
+            yield
     refused = yield from _refused(transaction, asked, context)
     if refused:
-        return {key: refused.get(key, ErrorCode.OPERATION_NOT_ATTEMPTED) for key in asked}
+        return dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
 
     def all_refused(error: KafkaError) -> Codes:
         return dict.fromkeys(asked, told(error.code, context.version >= FENCED_SINCE))
@@ -123,8 +127,11 @@ def _refused(
 def _results(topics: list[AddPartitionsToTxnTopic], codes: Codes) -> Pieces[list[AddPartitionsToTxnTopicResult]]:
     """Return the codes by topic, each partition once."""
     indexes: dict[str, dict[int, None]] = {}
-    for topic in topics:
-        indexes.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions))
+    for some in chunks(topics):
+        for topic in some:
+            indexes.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions))
+        if len(some) == CHUNK:
+            yield
     return (
         yield from mapped_by_group(
             indexes.items(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from kwire.chunks import Pieces, mapped
-from kwire.coordinator.answers import Answer, when_all_answered
+from kwire.coordinator.answers import Answer, when_many_answered
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kwire.server.context import RequestContext
@@ -14,7 +14,7 @@ from kwire.server.dispatch import Api
 
 def handle(request: DeleteGroupsRequest, context: RequestContext) -> Pieces[Answer[DeleteGroupsResponse]]:
     results = yield from mapped(list(dict.fromkeys(request.groups_names)), partial(_delete, context))
-    return when_all_answered(results, lambda done: DeleteGroupsResponse(results=done))
+    return (yield from when_many_answered(results, lambda done: DeleteGroupsResponse(results=done)))
 
 
 def _delete(context: RequestContext, group_id: str) -> Answer[DeletableGroupResult]:

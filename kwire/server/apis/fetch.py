@@ -23,7 +23,6 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import NO_SESSION
 from kwire.protocol.messages.fetch import (
     FetchEpochEndOffset,
-    FetchLeaderIdAndEpoch,
     FetchPartition,
     FetchPartitionData,
     FetchRequest,
@@ -32,25 +31,18 @@ from kwire.protocol.messages.fetch import (
 from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in
 from kwire.server.closest_replica import CLIENT_RACKS_SINCE, closer_replica
 from kwire.server.context import RequestContext
-from kwire.server.current_leaders import MOVED, current_leader
+from kwire.server.current_leaders import MOVED
 from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
-from kwire.server.fetch_answers import answer_bytes, response, response_in_pieces
+from kwire.server.fetch_answers import answer_bytes, name_leader, refused, response, response_in_pieces
 from kwire.server.fetch_session import FetchSession
-from kwire.server.fetch_sessions import Asked, FetchPlan, cannot_be_told
+from kwire.server.fetch_sessions import Asked, FetchPlan, cannot_be_told, names_many
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
 from kwire.server.session_watch import Key
 from kwire.server.unready_logs import UnreadyLogs
 
 logger = logging.getLogger("kwire.server.fetch")
-
-REFUSED_BEFORE_READING = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-)
-"""Kafka's answer then has an empty list of aborted transactions, and none after it tried to read."""
 
 TOPIC_IDS_SINCE = 13
 DIVERGING_EPOCH_SINCE = 12
@@ -60,16 +52,36 @@ PARTITIONS_AT_ONCE = 192
 """A fetch of more is read, and answered, in pieces of so many: a follower may ask for tens of thousands."""
 
 
-def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
+def handle(
+    request: FetchRequest, context: RequestContext
+) -> FetchResponse | Awaitable[FetchResponse] | Pieces[FetchResponse | Awaitable[FetchResponse]]:
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-    uses_topic_ids = context.version >= TOPIC_IDS_SINCE
+    planning = context.services.fetch_sessions.plan(
+        request,
+        uses_topic_ids=context.version >= TOPIC_IDS_SINCE,
+        topic_names=context.services.image.topic_names,
+    )
+    if names_many(request):
+        return _answer_in_pieces(planning, request, context)
     try:
-        names = context.services.image.topic_names
-        plan = context.services.fetch_sessions.plan(request, uses_topic_ids=uses_topic_ids, topic_names=names)
+        plan = at_once(planning)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    fetch = Fetch(request, context, plan)
+    return _answer(Fetch(request, context, plan), plan)
+
+
+def _answer_in_pieces(
+    planning: Pieces[FetchPlan], request: FetchRequest, context: RequestContext
+) -> Pieces[FetchResponse | Awaitable[FetchResponse]]:
+    try:
+        plan = yield from planning
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    return _answer(Fetch(request, context, plan), plan)
+
+
+def _answer(fetch: Fetch, plan: FetchPlan) -> FetchResponse | Awaitable[FetchResponse]:
     answers = [] if fetch.is_large else fetch.read()
     if fetch.is_large or fetch.has_to_wait:
         delayed = DelayedFetch(fetch)
@@ -307,24 +319,10 @@ class Fetch:
             logger.error("%s-%d: %s", *key, failure)  # noqa: TRY400 the failure says all
             code = ErrorCode.KAFKA_STORAGE_ERROR
         self._urgent = True
-        data = FetchPartitionData(
-            partition_index=key[1],
-            error_code=code,
-            high_watermark=-1,
-            aborted_transactions=[] if code in REFUSED_BEFORE_READING else None,
-            records=b"",
-        )
+        data = refused(key[1], code)
         if code in MOVED and self._context.version >= LEADERS_SINCE:
-            self._name_leader(key, data)
+            name_leader(data, key, self._context)
         return data
-
-    def _name_leader(self, key: Key, data: FetchPartitionData) -> None:
-        """Tell the client who leads instead (KIP-951)."""
-        topic, index = key
-        name = self._context.services.image.topic_names.get(topic, "") if isinstance(topic, UUID) else topic
-        leader = current_leader(name, index, self._context)
-        if leader is not None:
-            data.current_leader = FetchLeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
 
     def _find(self, key: Key) -> Partition:
         topic, index = key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.chunks import Pieces, chunks
-from kwire.coordinator.answers import Answer, when_all_answered, when_answered
+from kwire.coordinator.answers import Answer, when_answered, when_many_answered
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kwire.server.context import RequestContext
@@ -34,14 +34,18 @@ def _in_pieces(request: LeaveGroupRequest, context: RequestContext) -> Pieces[An
     for some in chunks(request.members, LEAVE_AT_ONCE):
         answers.append(context.services.groups.leave(request.group_id, some))
         yield
-    return when_all_answered(answers, _joined)
+    return (yield from when_many_answered(answers, _joined))
 
 
-def _joined(parts: list[LeaveGroupResponse]) -> LeaveGroupResponse:
+def _joined(parts: list[LeaveGroupResponse]) -> Pieces[LeaveGroupResponse]:
     """An error of one part is that of the group, and has no members."""
-    code = next((part.error_code for part in parts if part.error_code), ErrorCode.NONE)
-    members = [] if code else [member for part in parts for member in part.members]
-    return LeaveGroupResponse(error_code=code, members=members)
+    response = LeaveGroupResponse()
+    for part in parts:
+        if part.error_code:
+            return LeaveGroupResponse(error_code=part.error_code)
+        response.members += part.members
+        yield
+    return response
 
 
 def _of_one(response: LeaveGroupResponse) -> LeaveGroupResponse:

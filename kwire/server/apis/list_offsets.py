@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Generator
 
-from kwire.chunks import Steps, at_once, chunks, is_many, until_wait
+from kwire.chunks import Steps, at_once, chunks, is_many, mapped, until_wait
 from kwire.cluster.partition import Partition
 from kwire.log.disk import DiskFailure
 from kwire.log.timestamp_search import TimestampSearch
@@ -37,6 +36,7 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from kwire.protocol.records import InvalidRecordsError
+from kwire.repeats import repeated
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -52,9 +52,12 @@ def handle(
     request: ListOffsetsRequest, context: RequestContext
 ) -> ListOffsetsResponse | Generator[None, None, ListOffsetsResponse | asyncio.Future[ListOffsetsResponse]]:
     answer = _answer(request, context)
-    partitions = [each for topic in request.topics for each in topic.partitions]
-    is_long = any(map(_is_search, partitions)) or is_many(1 for _ in partitions)
+    is_long = is_many(len(topic.partitions) for topic in request.topics) or _has_search(request)
     return until_wait(answer) if is_long else at_once(answer)
+
+
+def _has_search(request: ListOffsetsRequest) -> bool:
+    return any(_is_search(each) for topic in request.topics for each in topic.partitions)
 
 
 def _is_search(asked: ListOffsetsPartition) -> bool:
@@ -63,25 +66,28 @@ def _is_search(asked: ListOffsetsPartition) -> bool:
 
 
 def _answer(request: ListOffsetsRequest, context: RequestContext) -> Steps[ListOffsetsResponse]:
-    repeats = Counter(
-        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    repeats = yield from repeated(
+        (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
     )
     answered: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
         partitions = answered.setdefault(topic.name, {})
+        if not topic.partitions:
+            yield None
         for chunk in chunks(topic.partitions):
             yield None
             for asked in chunk:
                 index = asked.partition_index
                 if index not in partitions:
-                    is_repeated = repeats[topic.name, index] > 1
+                    is_repeated = (topic.name, index) in repeats
                     partitions[index] = yield from _partition(topic.name, asked, request, context, is_repeated)
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))
-            for name, partitions in answered.items()
-        ]
-    )
+    topics = yield from mapped(answered.items(), _topic)
+    return ListOffsetsResponse(topics=topics)
+
+
+def _topic(answered: tuple[str, dict[int, ListOffsetsPartitionResponse]]) -> ListOffsetsTopicResponse:
+    name, partitions = answered
+    return ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))
 
 
 def _partition(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kwire.chunks import slices
-from kwire.coordinator.answers import Answer, when_all_answered, when_answered
+from kwire.chunks import Pieces, slices
+from kwire.coordinator.answers import Answer, when_answered, when_many_answered
 from kwire.coordinator.group_coordinator import refused_commit
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.offset_commit import (
@@ -26,21 +26,24 @@ COMMITTED_AT_ONCE = 256
 
 def handle(
     request: OffsetCommitRequest, context: RequestContext
-) -> Answer[OffsetCommitResponse] | Generator[None, None, Answer[OffsetCommitResponse]]:
+) -> Answer[OffsetCommitResponse] | Pieces[Answer[OffsetCommitResponse]]:
     if sum(len(topic.partitions) or 1 for topic in request.topics) > COMMITTED_AT_ONCE:
         return _in_pieces(request, context)
     return when_answered(_commit(request, request.topics, context), lambda topics: OffsetCommitResponse(topics=topics))
 
 
-def _in_pieces(
-    request: OffsetCommitRequest, context: RequestContext
-) -> Generator[None, None, Answer[OffsetCommitResponse]]:
+def _in_pieces(request: OffsetCommitRequest, context: RequestContext) -> Pieces[Answer[OffsetCommitResponse]]:
     """Each slice is a commit of its own: the answer has a code for each partition."""
     answers = []
     for some in slices(request.topics, lambda topic: topic.partitions, _part, COMMITTED_AT_ONCE):
         yield
         answers.append(_commit(request, some, context))
-    return when_all_answered(answers, lambda parts: OffsetCommitResponse(topics=joined(parts)))
+    return (yield from when_many_answered(answers, _joined))
+
+
+def _joined(parts: list[list[OffsetCommitResponseTopic]]) -> Pieces[OffsetCommitResponse]:
+    topics = yield from joined(parts)
+    return OffsetCommitResponse(topics=topics)
 
 
 def _part(topic: OffsetCommitRequestTopic, partitions: Sequence[Any]) -> OffsetCommitRequestTopic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kwire.chunks import Pieces, slices
-from kwire.coordinator.answers import Answer, when_all_answered, when_answered
+from kwire.coordinator.answers import Answer, when_answered, when_many_answered
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -39,7 +39,7 @@ def _in_pieces(request: OffsetDeleteRequest, context: RequestContext) -> Pieces[
     for some in slices(request.topics, lambda topic: topic.partitions, _part, DELETED_AT_ONCE):
         answers.append(_delete(request.group_id, some, context))
         yield
-    return when_all_answered(answers, _joined)
+    return (yield from when_many_answered(answers, _joined))
 
 
 def _part(
@@ -48,10 +48,13 @@ def _part(
     return OffsetDeleteRequestTopic(name=topic.name, partitions=list(partitions))
 
 
-def _joined(parts: list[OffsetDeleteResponse]) -> OffsetDeleteResponse:
+def _joined(parts: list[OffsetDeleteResponse]) -> Pieces[OffsetDeleteResponse]:
     """An error of one part is that of the group, and has no topics."""
     code = next((part.error_code for part in parts if part.error_code), ErrorCode.NONE)
-    return OffsetDeleteResponse(error_code=code, topics=[] if code else joined(part.topics for part in parts))
+    if code:
+        return OffsetDeleteResponse(error_code=code)
+    topics = yield from joined(part.topics for part in parts)
+    return OffsetDeleteResponse(topics=topics)
 
 
 def _delete(

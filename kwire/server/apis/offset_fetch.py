@@ -7,11 +7,11 @@ group of the newer form.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from kwire.chunks import CHUNK, at_once, is_many, slices
-from kwire.coordinator.answers import Answer, when_all_answered, when_answered
+from kwire.chunks import CHUNK, Pieces, at_once, chunks, is_many, mapped, slices
+from kwire.coordinator.answers import Answer, when_all_answered, when_answered, when_many_answered
 from kwire.coordinator.group.committing import no_offset
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.offset_fetch import (
@@ -34,32 +34,33 @@ TOPIC_IDS_SINCE = 10
 
 def handle(
     request: OffsetFetchRequest, context: RequestContext
-) -> Answer[OffsetFetchResponse] | Generator[None, None, Answer[OffsetFetchResponse]]:
+) -> Answer[OffsetFetchResponse] | Pieces[Answer[OffsetFetchResponse]]:
     if context.version < MANY_GROUPS_SINCE:
         groups = [_as_group(request)]
     else:
         groups = list({group.group_id: group for group in request.groups}.values())  # named again, answered once
     answer = _answer(groups, request, context)
-    return answer if is_many(_size(group) for group in groups) else at_once(answer)
+    return answer if is_many(size for group in groups for size in _sizes(group)) else at_once(answer)
 
 
-def _size(group: OffsetFetchRequestGroup) -> int:
-    """The number of partitions requested; more than a chunk if all are, as their number is not known here."""
+def _sizes(group: OffsetFetchRequestGroup) -> Iterator[int]:
+    """Yield the partitions requested of each topic; more than a chunk if all are, as their number is not known here."""
     if group.topics is None:
-        return CHUNK + 1
-    return sum(len(topic.partition_indexes) or 1 for topic in group.topics)
+        yield CHUNK + 1
+    for topic in group.topics or ():
+        yield len(topic.partition_indexes)
 
 
 def _answer(
     groups: list[OffsetFetchRequestGroup], request: OffsetFetchRequest, context: RequestContext
-) -> Generator[None, None, Answer[OffsetFetchResponse]]:
+) -> Pieces[Answer[OffsetFetchResponse]]:
     answers: list[Answer[OffsetFetchResponseGroup]] = []
     for group in groups:
         answer = yield from _fetch(group, request, context)
         answers.append(answer)
     if context.version < MANY_GROUPS_SINCE:
         return when_answered(answers[0], lambda group: _old_response(groups[0], group, context.version))
-    return when_all_answered(answers, lambda fetched: OffsetFetchResponse(groups=fetched))
+    return (yield from when_many_answered(answers, lambda fetched: OffsetFetchResponse(groups=fetched)))
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
@@ -74,7 +75,7 @@ def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 def _fetch(
     group: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
-) -> Generator[None, None, Answer[OffsetFetchResponseGroup]]:
+) -> Pieces[Answer[OffsetFetchResponseGroup]]:
     """Look up a few partitions at a time; those of one look are of one moment."""
     group_id = group.group_id
     groups = context.services.groups
@@ -82,7 +83,7 @@ def _fetch(
         return OffsetFetchResponseGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     is_all = group.topics is None
     try:
-        topics = groups.committed_partitions(group_id) if group.topics is None else _once(group.topics)
+        topics = groups.committed_partitions(group_id) if group.topics is None else (yield from _once(group.topics))
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=error.code)
     answers: list[Answer[OffsetFetchResponseGroup]] = []
@@ -99,15 +100,20 @@ def _fetch(
     return when_all_answered(answers, lambda parts: _whole(parts, refused))
 
 
-def _once(topics: Sequence[OffsetFetchRequestTopics]) -> list[OffsetFetchRequestTopics]:
+def _once(topics: Sequence[OffsetFetchRequestTopics]) -> Pieces[list[OffsetFetchRequestTopics]]:
     """Each partition once: four bytes would ask for the kilobytes of its metadata again."""
     asked: dict[tuple[str, uuid.UUID], dict[int, None]] = {}
-    for topic in topics:
-        asked.setdefault((topic.name, topic.topic_id), {}).update(dict.fromkeys(topic.partition_indexes))
-    return [
-        OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=list(indexes))
-        for (name, topic_id), indexes in asked.items()
-    ]
+    for some in chunks(topics):
+        for topic in some:
+            asked.setdefault((topic.name, topic.topic_id), {}).update(dict.fromkeys(topic.partition_indexes))
+        if len(some) == CHUNK:
+            yield
+    return (yield from mapped(asked.items(), _asked))
+
+
+def _asked(asked: tuple[tuple[str, uuid.UUID], dict[int, None]]) -> OffsetFetchRequestTopics:
+    (name, topic_id), indexes = asked
+    return OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=list(indexes))
 
 
 def _part(topic: OffsetFetchRequestTopics, indexes: Sequence[int]) -> OffsetFetchRequestTopics:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kwire.chunks import slices, turn, whole
+from kwire.chunks import in_turns, slices, turn, whole
 from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.errors import coordinator_error
 from kwire.coordinator.group_coordinator import refused_transactional_commit
@@ -49,7 +49,8 @@ async def _in_slices(request: TxnOffsetCommitRequest, context: RequestContext) -
     for some in slices(request.topics, lambda topic: topic.partitions, _part, COMMITTED_AT_ONCE):
         begun.append(asyncio.ensure_future(whole(_commit(request, some, context))))
         await turn()
-    return TxnOffsetCommitResponse(topics=joined([await each for each in begun]))
+    topics = await in_turns(joined([await each for each in begun]))
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 def _part(topic: TxnOffsetCommitRequestTopic, partitions: Sequence[Any]) -> TxnOffsetCommitRequestTopic:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kwire.chunks import CHUNK, Pieces, chunks, made, mapped_in_pieces
-from kwire.coordinator.answers import Answer, when_all_answered
+from kwire.chunks import CHUNK, Pieces, chunks, mapped_in_pieces
+from kwire.coordinator.answers import Answer, when_many_answered
 from kwire.coordinator.markers import Marker, Outcomes, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.write_txn_markers import (
@@ -35,7 +35,7 @@ def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Pieces[A
         return WriteTxnMarkersResponse(markers=results)
 
     answers = yield from mapped_in_pieces(request.markers, lambda marker: _write(marker, context))
-    return (yield from made(when_all_answered(answers, finish)))
+    return (yield from when_many_answered(answers, finish))
 
 
 def _write(marker: WritableTxnMarker, context: RequestContext) -> Pieces[Answer[Outcomes]]:
@@ -43,7 +43,7 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Pieces[Answer[
     if not context.allows_cluster():
         return dict.fromkeys(partitions, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if marker.producer_id < 0 or marker.producer_epoch < 0:
-        return _refused(marker, partitions, context)
+        return (yield from _refused(marker, partitions, context))
     return (
         yield from context.services.markers.write_in_pieces(
             Marker(
@@ -58,12 +58,18 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Pieces[Answer[
     )
 
 
-def _refused(marker: WritableTxnMarker, partitions: Iterable[TopicPartition], context: RequestContext) -> Outcomes:
+def _refused(
+    marker: WritableTxnMarker, partitions: Iterable[TopicPartition], context: RequestContext
+) -> Pieces[Outcomes]:
     """It is nobody's: Kafka fails over it where there is a partition to write it into, or finds its epoch too low."""
-    here = {each for each in partitions if context.services.partitions.get(*each) is not None}
+    here: list[TopicPartition] = []
+    for some in chunks(partitions):
+        here += [each for each in some if context.services.partitions.get(*each) is not None]
+        if len(some) == CHUNK:
+            yield
     if marker.producer_id >= 0 and marker.producer_epoch < NO_PRODUCER_EPOCH:
-        elsewhere = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return {each: ErrorCode.INVALID_PRODUCER_EPOCH if each in here else elsewhere for each in partitions}
+        elsewhere = dict.fromkeys(partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return elsewhere | dict.fromkeys(here, ErrorCode.INVALID_PRODUCER_EPOCH)
     code = ErrorCode.UNKNOWN_SERVER_ERROR if here else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return dict.fromkeys(partitions, code)
 

@@ -50,7 +50,7 @@ class Pair:
             self.follower.reset()
             return
         try:
-            plan = self.leader.plan(request, uses_topic_ids=True)
+            plan = at_once(self.leader.plan(request, uses_topic_ids=True))
         except KafkaError:
             self.follower.reset()
             return
@@ -102,7 +102,7 @@ def test_a_follower_that_asks_anew_is_told_the_high_watermark_again() -> None:
         pair.follower.wish(key, FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1))
         request = FetchRequest(replica_state=FetchReplicaState(replica_id=2, replica_epoch=1))
         pair.follower.fill(request)
-        plan = pair.leader.plan(request, uses_topic_ids=True)
+        plan = at_once(pair.leader.plan(request, uses_topic_ids=True))
         session_id, news = at_once(pair.leader.conclude(plan, _nothing(plan.partitions), uses_topic_ids=True))
         pair.follower.answered(session_id)
         assert [told for told, _ in news] == [key]
