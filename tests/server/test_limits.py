@@ -15,7 +15,7 @@ from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.seams import SystemClock
 from kwire.server.context import RequestContext
 from kwire.server.network import listener
-from kwire.server.network.connection import LINE_BYTES_MAX
+from kwire.server.network.connection_limits import LINE_BYTES_MAX
 from kwire.server.network.receive_buffer import RECEIVE_BUFFER_BYTES
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig

@@ -18,7 +18,7 @@ from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.records import TRANSACTIONAL_FLAG
-from kwire.server.network.connection import QUEUED_FRAMES_MAX
+from kwire.server.network.connection_limits import QUEUED_FRAMES_MAX
 from tests.hostile.frames import with_crc
 from tests.log.faults import FaultyDisk, broken
 from tests.server.test_client_quotas import CONSUMER, set_quota

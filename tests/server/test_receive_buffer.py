@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, cast
 
+from kwire.server.network.pending import Pending
 from kwire.server.network.read_pauses import ReadPauses
 from kwire.server.network.receive_buffer import (
     ITERATION_BYTES,
@@ -58,6 +59,24 @@ def test_a_frame_of_many_long_reads_is_served_whole() -> None:
             door.connection.buffer_updated(count)
             stream = stream[count:]
         assert door.served == [frame, b"next"]
+
+    play(act)
+
+
+def test_who_sends_many_small_requests_receives_little_at_a_time() -> None:
+    """Each is cut out of what was received, and takes a hundred times its size in work and memory."""
+
+    async def act(_: VirtualLoop) -> None:
+        door = Door()
+        assert len(door.connection.get_buffer(-1)) == LONG_READ_BYTES
+        door.receive(sized(bytes(LONG_READ_BYTES))[:LONG_READ_BYTES])
+        assert len(door.connection.get_buffer(-1)) == RECEIVE_BUFFER_BYTES, "a long request comes"
+        door.receive(bytes(4))
+        assert len(door.connection.get_buffer(-1)) == LONG_READ_BYTES
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        door.outcome = Pending(never, lambda text: ([text.encode()], 0), pipelined=False)
+        door.receive(sized(b"") * (LONG_READ_BYTES // 4))
+        assert len(door.connection.get_buffer(-1)) == LONG_READ_BYTES, "they wait"
 
     play(act)
 

@@ -1,4 +1,4 @@
-"""A frame that comes in several reads: it takes the memory of what has come, whatever its length field claims."""
+"""A frame that comes in several reads: it takes twice what has come at most, whatever its length field claims."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LENGTH_BYTES: Final = 4
 class ArrivingFrame:
     """Of one connection: the frame that is arriving, if there is one."""
 
-    __slots__ = ("_content", "_length_field", "arrived_bytes", "size_in_bytes")
+    __slots__ = ("_content", "_length_field", "_room_bytes", "arrived_bytes", "size_in_bytes")
 
     def __init__(self) -> None:
         self.arrived_bytes = 0
@@ -22,6 +22,8 @@ class ArrivingFrame:
         self._length_field = b""
         self._content: BytesIO | None = None
         """A stream, because what was written to it becomes bytes without a copy."""
+        self._room_bytes = 0
+        """For what comes behind the length field: at most twice what has come."""
 
     @property
     def is_whole(self) -> bool:
@@ -41,10 +43,21 @@ class ArrivingFrame:
                 return position
             self.size_in_bytes = LENGTH_BYTES + length_in(self._length_field, 0)
             self._content = BytesIO()
+            self._room_bytes = 0
         end = position + min(self.size_in_bytes - self.arrived_bytes, len(view) - position)
-        self._content.write(view[position:end])
         self.arrived_bytes += end - position
+        self._make_room(self._content, end - position)
+        self._content.write(view[position:end])
         return end
+
+    def _make_room(self, content: BytesIO, size: int) -> None:
+        """Let the next bytes fit. The stream would grow by an eighth each time, and copy what it has."""
+        arrived_bytes = self.arrived_bytes - LENGTH_BYTES
+        if arrived_bytes > self._room_bytes:
+            self._room_bytes = min(2 * arrived_bytes, self.size_in_bytes - LENGTH_BYTES)
+            content.seek(self._room_bytes - 1)
+            content.write(b"\0")
+            content.seek(arrived_bytes - size)
 
     def end(self) -> bytes:
         """Return what has come behind the length field; no frame is arriving then."""

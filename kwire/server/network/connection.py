@@ -21,6 +21,7 @@ from kwire.chunks import step_line
 from kwire.protocol.error_codes import ProtocolError
 from kwire.server.network.arriving_frame import ArrivingFrame
 from kwire.server.network.blocked_output import BlockedOutput
+from kwire.server.network.connection_limits import LINE_BYTES_MAX, PIPELINE_DEPTH_MAX, QUEUED_FRAMES_MAX
 from kwire.server.network.frame_sizes import LONG_REQUEST_BYTES, bad_size
 from kwire.server.network.mute import Mute
 from kwire.server.network.outbox import Buffers
@@ -34,12 +35,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("kwire.server.network.connection")
 _read_size = struct.Struct(">i").unpack_from
-PIPELINE_DEPTH_MAX = 64
-"""Answers that may wait in one connection; a client with more requests in flight waits for the first of them."""
-QUEUED_FRAMES_MAX = 64
-"""Whole frames that may wait in one connection before it stops reading."""
-LINE_BYTES_MAX = 64 * 1024
-"""Bytes of requests behind one that is not answered yet, before the connection stops reading."""
 
 
 class Connection:
@@ -57,6 +52,7 @@ class Connection:
         "_may_serve",
         "_mute",
         "_read_pauses",
+        "_reads_long",
         "_ready",
         "_stored_bytes",
         "_transport",
@@ -95,6 +91,7 @@ class Connection:
         self._ready = True
         self._frame_bytes_max = listener.limits.request_bytes_max
         self._read_pauses: ReadPauses
+        self._reads_long = False
         self._stored_bytes = 0
         self.last_active = 0.0
         self.blocked_output = BlockedOutput()
@@ -116,7 +113,8 @@ class Connection:
         self._listener.connected(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._listener.receive_buffer.view
+        buffer = self._listener.receive_buffer
+        return buffer.view if self._reads_long else buffer.short_view
 
     def buffer_updated(self, count: int) -> None:
         if self._closing:
@@ -135,6 +133,7 @@ class Connection:
             self._read_pauses.add("line")
         if has_share:
             self._turns.end(self.share)
+        self._reads_long = count >= LONG_READ_BYTES and len(self._frames) < QUEUED_FRAMES_MAX
         if count >= LONG_READ_BYTES:
             self._listener.receive_buffer.count(count, self._read_pauses)
         self._wait_for_share()
@@ -369,8 +368,7 @@ class Connection:
         answer.waiting_for = None
         if self._transport is None:
             self._unstore(answer.frame_size)
-            error = None if future.cancelled() else future.exception()
-            if error is not None:
+            if not future.cancelled() and (error := future.exception()) is not None:
                 self._refuse(error)
             return
         try:

@@ -14,6 +14,12 @@ from kwire.server.network.addresses import AddressBook
 from kwire.server.settings.setting_rules import connection_overrides
 
 UNLIMITED = 2**31 - 1
+PIPELINE_DEPTH_MAX = 64
+"""Answers that may wait in one connection; a client with more requests in flight waits for the first of them."""
+QUEUED_FRAMES_MAX = 64
+"""Whole frames that may wait in one connection before it stops reading."""
+LINE_BYTES_MAX = 64 * 1024
+"""Bytes of requests behind one that is not answered yet, before the connection stops reading."""
 RESERVED_DESCRIPTORS = 64
 """Neither segments nor connections: checkpoints, listeners, the compacting process."""
 

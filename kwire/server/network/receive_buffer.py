@@ -13,7 +13,7 @@ from kwire.server.network.read_pauses import ReadPauses
 
 RECEIVE_BUFFER_BYTES: Final = 256 * 1024
 LONG_READ_BYTES: Final = 16 * 1024
-"""Shorter reads are not counted. The view has this length once the iteration's bytes are received."""
+"""Shorter reads are not counted."""
 ITERATION_BYTES: Final = 2 * 1024 * 1024
 """Received in long reads of one iteration: some milliseconds, most of them for pages of memory that are new."""
 ITERATION: Final = "iteration"
@@ -22,16 +22,19 @@ ITERATION: Final = "iteration"
 class ReceiveBuffer:
     """Shared by the connections of one event loop."""
 
-    __slots__ = ("_call_soon", "_is_counting", "_left", "_paused", "_short_view", "received", "view")
+    __slots__ = ("_call_soon", "_is_counting", "_left", "_paused", "received", "short_view", "view")
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], Any]) -> None:
         """`call_soon` has a function called in the next iteration of the loop."""
         self._call_soon = call_soon
         self.received = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         """The whole buffer: what was received last is at its beginning."""
-        self._short_view = self.received[:LONG_READ_BYTES]
+        self.short_view = self.received[:LONG_READ_BYTES]
+        """For a connection that sends little at a time, or many small requests: it has no more of them cut out at once
+        than this holds.
+        """
         self.view = self.received
-        """What the next read may fill."""
+        """For any other, while the iteration's bytes last."""
         self._left = ITERATION_BYTES
         self._is_counting = False
         """Whether this iteration has had a long read."""
@@ -44,7 +47,7 @@ class ReceiveBuffer:
             self._call_soon(self._begin_iteration)
         self._left -= size
         if self._left <= 0:
-            self.view = self._short_view
+            self.view = self.short_view
             pauses.add(ITERATION)
             self._paused.append(pauses)
 
