@@ -1,13 +1,16 @@
-"""Elements that a request names more than once."""
+"""Elements that a request names more than once: which they are, and each once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kwire.chunks import CHUNK, Pieces, chunks
 
 T = TypeVar("T")
+K = TypeVar("K")
+JOINED_AT_ONCE: Final = 1024
+"""Elements that are put into groups in one step."""
 
 
 def repeated(items: Iterable[T]) -> Pieces[set[T]]:
@@ -20,3 +23,22 @@ def repeated(items: Iterable[T]) -> Pieces[set[T]]:
         if len(some) == CHUNK:
             yield
     return again
+
+
+def once_each(groups: Iterable[tuple[K, Iterable[T]]]) -> Pieces[dict[K, dict[T, None]]]:
+    """Return the elements of each group, each once; groups with the same key are one. Yield after some elements."""
+    joined: dict[K, dict[T, None]] = {}
+    taken = 0
+    for key, elements in groups:
+        known = joined.setdefault(key, {})
+        for some in chunks(elements, JOINED_AT_ONCE):
+            known.update(dict.fromkeys(some))
+            taken += len(some)
+            if taken >= JOINED_AT_ONCE:
+                taken = 0
+                yield
+        taken += 1
+        if taken >= JOINED_AT_ONCE:
+            taken = 0
+            yield
+    return joined

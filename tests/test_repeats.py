@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 from kwire.chunks import CHUNK, at_once
-from kwire.repeats import repeated
+from kwire.repeats import JOINED_AT_ONCE, once_each, repeated
 from tests.support.loop_steps import longest_step_of, needs_lines
 
 
@@ -21,3 +21,19 @@ def test_what_occurs_more_than_once_is_found() -> None:
 @needs_lines
 def test_a_step_does_not_grow_with_the_items() -> None:
     assert longest_step_of(repeated(range(100 * CHUNK))) < 10 * CHUNK
+
+
+def test_each_element_of_a_group_is_there_once_in_the_order_of_its_first_mention() -> None:
+    groups = [("b", [3, 1, 3]), ("a", []), ("b", [2, 1]), ("c", [3])]
+    joined = at_once(once_each(groups))
+    assert [(key, list(elements)) for key, elements in joined.items()] == [("b", [3, 1, 2]), ("a", []), ("c", [3])]
+
+
+@needs_lines
+def test_a_step_does_not_grow_with_the_groups_or_their_elements() -> None:
+    for groups in (
+        [(number, [1]) for number in range(20 * JOINED_AT_ONCE)],
+        [(number, list[int]()) for number in range(20 * JOINED_AT_ONCE)],
+        [(0, list(range(20 * JOINED_AT_ONCE)))],
+    ):
+        assert longest_step_of(once_each(groups)) < 30 * JOINED_AT_ONCE

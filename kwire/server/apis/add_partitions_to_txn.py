@@ -22,6 +22,7 @@ from kwire.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from kwire.repeats import once_each
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
@@ -126,12 +127,7 @@ def _refused(
 
 def _results(topics: list[AddPartitionsToTxnTopic], codes: Codes) -> Pieces[list[AddPartitionsToTxnTopicResult]]:
     """Return the codes by topic, each partition once."""
-    indexes: dict[str, dict[int, None]] = {}
-    for some in chunks(topics):
-        for topic in some:
-            indexes.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions))
-        if len(some) == CHUNK:
-            yield
+    indexes = yield from once_each((topic.name, topic.partitions) for topic in topics)
     return (
         yield from mapped_by_group(
             indexes.items(),

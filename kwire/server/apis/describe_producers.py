@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from kwire.chunks import CHUNK, Pieces, chunks, mapped, mapped_in_pieces
+from kwire.chunks import Pieces, mapped, mapped_in_pieces
 from kwire.cluster.topic_names import why_invalid
 from kwire.log.producer_state import ProducerEntry
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
-    DescribeProducersTopicRequest,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
+from kwire.repeats import once_each
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 
 def handle(request: DescribeProducersRequest, context: RequestContext) -> Pieces[DescribeProducersResponse]:
-    indexes = yield from _indexes_by_topic(request.topics)
+    # Each once: a short request does not make an answer without bounds.
+    indexes = yield from once_each((topic.name, topic.partition_indexes) for topic in request.topics)
     topics = yield from mapped_in_pieces(indexes.items(), partial(_topic, context))
     return DescribeProducersResponse(topics=topics)
 
@@ -31,17 +32,6 @@ def _topic(context: RequestContext, asked: tuple[str, Iterable[int]]) -> Pieces[
     name, indexes = asked
     partitions = yield from mapped_in_pieces(indexes, lambda index: _partition(name, index, context))
     return TopicResponse(name=name, partitions=partitions)
-
-
-def _indexes_by_topic(topics: list[DescribeProducersTopicRequest]) -> Pieces[dict[str, dict[int, None]]]:
-    """Return the partitions of each topic, each once: a short request does not make an answer without bounds."""
-    indexes: dict[str, dict[int, None]] = {}
-    for some in chunks(topics):
-        for topic in some:
-            indexes.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-        if len(some) == CHUNK:
-            yield
-    return indexes
 
 
 def _partition(topic: str, index: int, context: RequestContext) -> Pieces[PartitionResponse]:

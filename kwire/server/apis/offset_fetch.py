@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from kwire.chunks import CHUNK, Pieces, at_once, chunks, is_many, mapped, slices
+from kwire.chunks import CHUNK, Pieces, at_once, is_many, mapped, slices
 from kwire.coordinator.answers import Answer, when_all_answered, when_answered, when_many_answered
 from kwire.coordinator.group.committing import no_offset
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -24,6 +24,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kwire.protocol.primitives import ZERO_UUID
+from kwire.repeats import once_each
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -102,12 +103,7 @@ def _fetch(
 
 def _once(topics: Sequence[OffsetFetchRequestTopics]) -> Pieces[list[OffsetFetchRequestTopics]]:
     """Each partition once: four bytes would ask for the kilobytes of its metadata again."""
-    asked: dict[tuple[str, uuid.UUID], dict[int, None]] = {}
-    for some in chunks(topics):
-        for topic in some:
-            asked.setdefault((topic.name, topic.topic_id), {}).update(dict.fromkeys(topic.partition_indexes))
-        if len(some) == CHUNK:
-            yield
+    asked = yield from once_each(((topic.name, topic.topic_id), topic.partition_indexes) for topic in topics)
     return (yield from mapped(asked.items(), _asked))
 
 
