@@ -41,12 +41,18 @@ def test_huge_claims_cost_no_memory(schema: Schema) -> None:
     for claim in HUGE_CLAIMS:
         for position in range(min(len(whole), 60)):
             frame = whole[:position] + claim + whole[position + len(claim) :]
-            uuid_from.cache_clear()  # a growing cache is not the frame's memory
-            tracemalloc.start()
-            _decode(schema, version, frame)
-            _, peak = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-            assert peak < 20_000 + 100 * len(frame)
+            limit = 20_000 + 100 * len(frame)
+            if _peak_bytes(schema, version, frame) >= limit:  # or another thread of these tests took them
+                assert _peak_bytes(schema, version, frame) < limit
+
+
+def _peak_bytes(schema: Schema, version: int, frame: bytes) -> int:
+    uuid_from.cache_clear()  # a growing cache is not the frame's memory
+    tracemalloc.start()
+    _decode(schema, version, frame)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
 
 
 def _decode(schema: Schema, version: int, frame: bytes) -> None:
