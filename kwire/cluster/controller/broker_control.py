@@ -14,7 +14,14 @@ from uuid import UUID
 
 from kwire.chunks import Pieces, at_once, in_turns
 from kwire.cluster.controller.broker_changes import plan_unregistration
-from kwire.cluster.controller.heartbeats import BrokerSessions, Decision, decide, plan_expiry, plan_heartbeat
+from kwire.cluster.controller.heartbeats import (
+    BrokerIncarnation,
+    BrokerSessions,
+    Decision,
+    decide,
+    plan_expiry,
+    plan_heartbeat,
+)
 from kwire.cluster.controller.isr_changes import IsrChanges
 from kwire.cluster.controller.leader_elections import (
     ELECTIONS_PER_SWEEP_MAX,
@@ -130,12 +137,7 @@ class BrokerControl:
             prepared = await self._planned(partial(plan_heartbeat, request=request, decision=decision))
             sessions, view = self._active()  # others may have changed what was decided on
         written = self._log.append(prepared, bytes_max=PLAN_BYTES_MAX) if prepared else None
-        sessions.beat(
-            request.broker_id,
-            decision.following,
-            metadata_offset=request.current_metadata_offset,
-            end_offset=self._log.next_offset - 1,
-        )
+        sessions.beat(request, decision.following, end_offset=self._log.next_offset - 1, now_ms=self._now)
         if written is not None:
             await self._log.committed(written)
         return decision.answer
@@ -270,20 +272,39 @@ class BrokerControl:
         return min(max(expiry_ms - self._now + 1.0, 1.0), most_ms) / 1000
 
     async def _fence_expired(self) -> None:
-        sessions = self._active()[0]
-        while sessions is self._active()[0] and (expired := sessions.take_expired(now_ms=self._now)) is not None:
+        while (expired := self._active()[0].first_expired(now_ms=self._now)) is not None:
+            sessions = self._active()[0]
             if expired.broker_id == self._controller_id:
                 # The broker beside this controller lives as long as it does, whatever has held both up.
                 sessions.contact(*expired, now_ms=self._now)
                 continue
             try:
-                prepared = await self._planned(partial(plan_expiry, expired=expired))
-                if prepared and not self._active()[0].has_session(*expired, now_ms=self._now):
-                    logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
-                    self._log.append(prepared, bytes_max=PLAN_BYTES_MAX)
+                await self._fence(expired)
             except KafkaError:
                 sessions.contact(*expired, now_ms=self._now)  # it is looked at again after another session
                 raise
+
+    async def _fence(self, expired: BrokerIncarnation) -> None:
+        """Fence a process whose session is over; not if it sends a heartbeat meanwhile."""
+        prepared = await self._planned(partial(plan_expiry, expired=expired))
+        sessions = self._active()[0]
+        if sessions.has_session(*expired, now_ms=self._now):
+            return
+        if prepared:
+            logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
+            self._log.append(prepared, bytes_max=PLAN_BYTES_MAX)
+        sessions.forget(expired)
+
+    def unwatched_brokers(self) -> list[int]:
+        """Return the unfenced brokers that would not be fenced if they were silent. There must never be any."""
+        sessions = self._sessions
+        if sessions is None or not self._log.is_active or self._sessions_epoch != self._log.epoch:
+            return []
+        return [
+            broker.broker_id
+            for broker in self._log.newest_image.brokers.values()
+            if not broker.fenced and not sessions.has_contact(broker.broker_id, broker.broker_epoch)
+        ]
 
     def _active(self) -> tuple[BrokerSessions, ControllerView]:
         """The sessions of this leadership, and the newest image."""
