@@ -80,14 +80,19 @@ class BrokerControl:
         metadata_log: MetadataLog,
         clock: Clock,
         settings: Callable[[], Mapping[str, Any]],
+        static_settings: Mapping[str, Any],
         controller_id: int,
         cluster_id: str,
         incarnation_beside: Callable[[], UUID | None] = lambda: None,
     ) -> None:
-        """`incarnation_beside` tells what the broker of this very process registers with; None if there is none."""
+        """`settings` follow the committed image; `static_settings` are those of the node's file and never change.
+
+        `incarnation_beside` tells what the broker of this very process registers with; None if there is none.
+        """
         self._log = metadata_log
         self._clock = clock
         self._settings = settings
+        self._static_settings = static_settings
         self._controller_id = controller_id
         self._cluster_id = cluster_id
         self._incarnation_beside = incarnation_beside
@@ -321,7 +326,7 @@ class BrokerControl:
 
     def _view(self) -> ControllerView:
         return ControllerView(
-            image=self._log.newest_image, settings=self._settings(), controller_id=self._controller_id
+            image=self._log.newest_image, settings=self._static_settings, controller_id=self._controller_id
         )
 
     @property

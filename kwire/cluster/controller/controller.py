@@ -214,7 +214,9 @@ class Controller:
 
         def plan(_: None) -> tuple[list[Any], None]:
             records = self._plan_features(updates, controller_id)
-            view = ControllerView(image=self.image, settings=self._defaults.settings, controller_id=controller_id)
+            view = ControllerView(
+                image=self.image, settings=self._defaults.static_settings, controller_id=controller_id
+            )
             after = view.after(records)
             is_first = after.has_eligible_leaders and not view.has_eligible_leaders
             return [*(plan_safe_min_insync(view) if is_first else ()), *records], None

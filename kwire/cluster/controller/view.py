@@ -1,7 +1,7 @@
-"""What the controller's decisions about brokers and partitions are made on: the image, and the settings that apply.
+"""View of the controller: the image that it decides on, and the settings that apply.
 
 A topic's setting is, as in Kafka, the topic's own, else that of the active controller's node, else the cluster's
-default, else what the controller's file says.
+default, all three as the image has them, else that of the controller's file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class ControllerView:
 
     image: MetadataImage
     settings: Mapping[str, Any]
-    """All settings of the controller's node by name, with typed values."""
+    """All settings of the controller's file by name, with typed values. They never change: a view depends on its image
+    alone."""
     controller_id: int
     only: Sequence[Place] | None = None
     """Partitions that a plan is about, instead of all."""
