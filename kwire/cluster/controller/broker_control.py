@@ -12,12 +12,13 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
-from kwire.chunks import Pieces, at_once, in_turns
+from kwire.chunks import Pieces, at_once, in_turns, turn
 from kwire.cluster.controller.broker_changes import plan_unregistration
 from kwire.cluster.controller.heartbeats import (
     BrokerIncarnation,
     BrokerSessions,
     Decision,
+    changes_partitions,
     decide,
     plan_expiry,
     plan_heartbeat,
@@ -99,6 +100,8 @@ class BrokerControl:
         self._sessions: BrokerSessions | None = None
         self._sessions_epoch = -1
         """The leader epoch that they belong to."""
+        self._planning = asyncio.Lock()
+        """Held while a plan is made in steps."""
 
     # --- brokers
 
@@ -139,13 +142,26 @@ class BrokerControl:
         sessions.contact(request.broker_id, request.broker_epoch, now_ms=self._now)
         decision: Decision | None = None
         while decision != (decision := decide(view, sessions, request)):
-            prepared = await self._planned(partial(plan_heartbeat, request=request, decision=decision))
-            sessions, view = self._active()  # others may have changed what was decided on
+            if changes_partitions(view, request, decision):
+                prepared = await self._planned(partial(self._plan_heartbeat, request=request, decision=decision))
+                sessions, view = self._active()  # others may have changed what was decided on
+            else:
+                records = at_once(plan_heartbeat(view, request=request, decision=decision))
+                prepared = prepare(records, view.image.features)
         written = self._log.append(prepared, bytes_max=PLAN_BYTES_MAX) if prepared else None
         sessions.beat(request, decision.following, end_offset=self._log.next_offset - 1, now_ms=self._now)
         if written is not None:
             await self._log.committed(written)
         return decision.answer
+
+    def _plan_heartbeat(
+        self, view: ControllerView, *, request: BrokerHeartbeatRequest, decision: Decision
+    ) -> Pieces[Sequence[Any]]:
+        """As plan_heartbeat; no records if the broker's state has changed since the decision, which is made again."""
+        view.check_broker_epoch(request.broker_id, request.broker_epoch)
+        if self._active()[0].state(view.image, request.broker_id) is not decision.current:
+            return []
+        return (yield from plan_heartbeat(view, request=request, decision=decision))
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Forget a broker."""
@@ -256,15 +272,21 @@ class BrokerControl:
             has_more = len(prepared) >= ELECTIONS_PER_SWEEP_MAX and self._log.is_active
 
     async def _planned(self, make: Planner) -> PreparedRecords:
-        """The records of a plan, made in steps. It holds for the newest image: write it before anything is awaited."""
-        for _ in range(ATTEMPTS_MAX):
+        """Return the records of a plan, which hold for the newest image: append them before anything is awaited.
+
+        It is made in steps, when those that were begun before are made: the first of several that is written would make
+        the others void.
+        """
+        async with self._planning:
+            for _ in range(ATTEMPTS_MAX):
+                await turn()
+                view = self._active()[1]
+                records = await in_turns(make(view))
+                prepared = await in_turns(prepare_in_pieces(records, view.image.features, view.image))
+                if plan_holds(make, records, view, self._active()[1]):
+                    return prepared
             view = self._active()[1]
-            records = await in_turns(make(view))
-            prepared = await in_turns(prepare_in_pieces(records, view.image.features, view.image))
-            if plan_holds(make, records, view, self._active()[1]):
-                return prepared
-        view = self._active()[1]
-        return prepare(at_once(make(view)), view.image.features)
+            return prepare(at_once(make(view)), view.image.features)
 
     def _seconds_to_next_look(self) -> float:
         timeout_ms: int = self._settings()["broker.session.timeout.ms"]

@@ -246,6 +246,12 @@ def decide(
     return Decision(current, next_state(current, wish), wish.is_caught_up)
 
 
+def changes_partitions(view: ControllerView, request: BrokerHeartbeatRequest, decision: Decision) -> bool:
+    """Return True if a heartbeat may change partitions; its plan looks at all of them then."""
+    has_lost = not set(request.offline_log_dirs).isdisjoint(view.image.brokers[request.broker_id].directories)
+    return has_lost or decision.following is not decision.current
+
+
 def plan_heartbeat(view: ControllerView, *, request: BrokerHeartbeatRequest, decision: Decision) -> Pieces[list[Any]]:
     """The records that follow from a heartbeat. Raises KafkaError STALE_BROKER_EPOCH."""
     broker_id = request.broker_id
