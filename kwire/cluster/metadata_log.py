@@ -305,7 +305,8 @@ class MetadataLog:
             if self._led_epoch is not None:
                 self._follow_leadership()
         else:
-            step_line().add(partial(self._node.go_on, partial(self._replay_on, replaying)))
+            step = partial(self._node.go_on, partial(self._replay_on, replaying))
+            step_line().add(step, is_preferred=True)
 
     def _replayed(self) -> Pieces[None]:
         """Replay all that is committed, also what is committed meanwhile."""

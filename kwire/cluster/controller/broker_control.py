@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -34,6 +36,7 @@ from kwire.cluster.controller.long_plans import Planner, plan_holds
 from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.controller.reassignments import Reassignments
 from kwire.cluster.controller.registration import (
+    check_broker_registration,
     plan_broker_registration,
     plan_controller_registration,
     registration_record,
@@ -100,33 +103,41 @@ class BrokerControl:
         self._sessions: BrokerSessions | None = None
         self._sessions_epoch = -1
         """The leader epoch that they belong to."""
+        self._asking: Counter[BrokerIncarnation] = Counter()
+        """Processes whose heartbeats are planned: the controller delays them, so their sessions do not end."""
         self._planning = asyncio.Lock()
         """Held while a plan is made in steps."""
 
     # --- brokers
 
     async def register_broker(self, request: BrokerRegistrationRequest, *, version: int) -> int:
-        """The broker's epoch."""
+        """Return the broker's epoch. Raises KafkaError for a registration that is refused.
+
+        What it is checked against may change while it is planned: the process before may send a heartbeat again.
+        """
 
         def has_session(existing: BrokerRegistration) -> bool:
             # An earlier process of the broker beside this controller is gone: the directories were locked anew.
-            return request.incarnation_id != self._incarnation_beside() and self._active()[0].has_session(
-                request.broker_id, existing.broker_epoch, now_ms=self._now
+            return request.incarnation_id != self._incarnation_beside() and self._has_session(
+                BrokerIncarnation(existing.broker_id, existing.broker_epoch)
             )
 
-        def make(view: ControllerView) -> Pieces[Sequence[Any]]:
-            return plan_broker_registration(
+        def checked() -> tuple[BrokerSessions, ControllerView]:
+            sessions, view = self._active()
+            check_broker_registration(
                 view,
                 request,
                 version=version,
                 cluster_id=self._cluster_id,
                 has_session=has_session,
-                is_heard=self._active()[0].is_heard(request.broker_id),
+                is_heard=sessions.is_heard(request.broker_id),
                 kraft_version=self._log.node.quorum.history.kraft_version,
             )
+            return sessions, view
 
-        prepared = await self._planned(make)
-        sessions, view = self._active()
+        checked()
+        prepared = await self._planned(partial(plan_broker_registration, request=request, version=version))
+        sessions, view = checked()
         existing = view.image.brokers.get(request.broker_id)
         record = registration_record(existing, request, self._log.next_offset)
         written = self._log.append(prepared_with(prepared, [record], view.image.features), bytes_max=PLAN_BYTES_MAX)
@@ -143,7 +154,8 @@ class BrokerControl:
         decision: Decision | None = None
         while decision != (decision := decide(view, sessions, request)):
             if changes_partitions(view, request, decision):
-                prepared = await self._planned(partial(self._plan_heartbeat, request=request, decision=decision))
+                with self._delaying(request):
+                    prepared = await self._planned(partial(self._plan_heartbeat, request=request, decision=decision))
                 sessions, view = self._active()  # others may have changed what was decided on
             else:
                 records = at_once(plan_heartbeat(view, request=request, decision=decision))
@@ -153,6 +165,24 @@ class BrokerControl:
         if written is not None:
             await self._log.committed(written)
         return decision.answer
+
+    @contextmanager
+    def _delaying(self, request: BrokerHeartbeatRequest) -> Iterator[None]:
+        """Let the session of a broker not end while its heartbeat is planned; it begins again afterwards."""
+        incarnation = BrokerIncarnation(request.broker_id, request.broker_epoch)
+        self._asking[incarnation] += 1
+        try:
+            yield
+        finally:
+            self._asking[incarnation] -= 1
+            if not self._asking[incarnation]:
+                del self._asking[incarnation]
+            if self._sessions is not None:
+                self._sessions.contact(*incarnation, now_ms=self._now)
+
+    def _has_session(self, incarnation: BrokerIncarnation) -> bool:
+        """Return True if a process of a broker has sent a heartbeat within its session, or waits for the answer."""
+        return incarnation in self._asking or self._active()[0].has_session(*incarnation, now_ms=self._now)
 
     def _plan_heartbeat(
         self, view: ControllerView, *, request: BrokerHeartbeatRequest, decision: Decision
@@ -279,10 +309,11 @@ class BrokerControl:
         """
         async with self._planning:
             for _ in range(ATTEMPTS_MAX):
-                await turn()
+                await turn(is_preferred=True)
                 view = self._active()[1]
-                records = await in_turns(make(view))
-                prepared = await in_turns(prepare_in_pieces(records, view.image.features, view.image))
+                records = await in_turns(make(view), is_preferred=True)
+                preparing = prepare_in_pieces(records, view.image.features, view.image)
+                prepared = await in_turns(preparing, is_preferred=True)
                 if plan_holds(make, records, view, self._active()[1]):
                     return prepared
             view = self._active()[1]
@@ -301,8 +332,9 @@ class BrokerControl:
     async def _fence_expired(self) -> None:
         while (expired := self._active()[0].first_expired(now_ms=self._now)) is not None:
             sessions = self._active()[0]
-            if expired.broker_id == self._controller_id:
-                # The broker beside this controller lives as long as it does, whatever has held both up.
+            if expired.broker_id == self._controller_id or expired in self._asking:
+                # The broker beside this controller lives as long as it does, whatever has held both up; one whose
+                # heartbeat is planned waits for this controller.
                 sessions.contact(*expired, now_ms=self._now)
                 continue
             try:
@@ -315,7 +347,7 @@ class BrokerControl:
         """Fence a process whose session is over; not if it sends a heartbeat meanwhile."""
         prepared = await self._planned(partial(plan_expiry, expired=expired))
         sessions = self._active()[0]
-        if sessions.has_session(*expired, now_ms=self._now):
+        if self._has_session(expired):
             return
         if prepared:
             logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)

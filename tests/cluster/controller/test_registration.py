@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.controller.registration import (
+    check_broker_registration,
     plan_broker_registration,
     plan_controller_registration,
     registration_record,
@@ -63,9 +64,8 @@ def registered(
     is_heard: bool = False,
     kraft: int = 0,
 ) -> tuple[list[Any], int]:
-    made = made_by(
+    check_broker_registration(
         view,
-        plan_broker_registration,
         wish,
         version=version,
         cluster_id="cluster",
@@ -73,6 +73,7 @@ def registered(
         is_heard=is_heard,
         kraft_version=kraft,
     )
+    made = made_by(view, plan_broker_registration, wish, version=version)
     record = registration_record(view.image.brokers.get(wish.broker_id), wish, NEXT)
     return [*made, record], record.broker_epoch
 
