@@ -293,7 +293,7 @@ class BrokerControl:
         has_more = self._log.is_active
         while has_more:
             try:
-                prepared = await self._planned(make)
+                prepared = await self._planned(make, is_partial=True)
                 if prepared:
                     await self._log.committed(self._log.append(prepared, bytes_max=PLAN_BYTES_MAX))
             except KafkaError as error:
@@ -301,11 +301,11 @@ class BrokerControl:
                 return
             has_more = len(prepared) >= ELECTIONS_PER_SWEEP_MAX and self._log.is_active
 
-    async def _planned(self, make: Planner) -> PreparedRecords:
+    async def _planned(self, make: Planner, *, is_partial: bool = False) -> PreparedRecords:
         """Return the records of a plan, which hold for the newest image: append them before anything is awaited.
 
         It is made in steps, when those that were begun before are made: the first of several that is written would make
-        the others void.
+        the others void. A partial plan leaves partitions to a later one.
         """
         async with self._planning:
             for _ in range(ATTEMPTS_MAX):
@@ -314,7 +314,7 @@ class BrokerControl:
                 records = await in_turns(make(view), is_preferred=True)
                 preparing = prepare_in_pieces(records, view.image.features, view.image)
                 prepared = await in_turns(preparing, is_preferred=True)
-                if plan_holds(make, records, view, self._active()[1]):
+                if plan_holds(make, records, view, self._active()[1], is_partial=is_partial):
                     return prepared
             view = self._active()[1]
             return prepare(at_once(make(view)), view.image.features)

@@ -8,8 +8,9 @@ partitions that have not changed meanwhile. For those that have, it is enough th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.controller.view import ControllerView, Place
@@ -50,8 +51,13 @@ def records_for(
     return records
 
 
-def plan_holds(make: Planner, records: Sequence[Any], made_on: ControllerView, newest: ControllerView) -> bool:
-    """Return True if a plan made on the newer view would be the same; False if too much has changed to tell."""
+def plan_holds(
+    make: Planner, records: Sequence[Any], made_on: ControllerView, newest: ControllerView, *, is_partial: bool = False
+) -> bool:
+    """Return True if a plan made on the newer view would be the same; False if too much has changed to tell.
+
+    A partial plan leaves partitions to a later one: it holds if its own records would be the same.
+    """
     old, new = made_on.image, newest.image
     if old is new:
         return True
@@ -61,17 +67,25 @@ def plan_holds(make: Planner, records: Sequence[Any], made_on: ControllerView, n
     if changed is None or len(changed) > CHECKED_MAX:
         return False
     keys = {(place.topic.topic_id, place.partition_id) for place in changed}
-    before = [
+    before = _changes(records, keys)
+    again = at_once(make(dataclasses.replace(newest, only=changed)))
+    return before == _changes(again, {(each.topic_id, each.partition_id) for each in before} if is_partial else keys)
+
+
+def _changes(records: Sequence[Any], keys: Collection[tuple[UUID, int]]) -> list[PartitionChangeRecord]:
+    """Return the changes of these partitions."""
+    return [
         each
         for each in records
         if isinstance(each, PartitionChangeRecord) and (each.topic_id, each.partition_id) in keys
     ]
-    again = at_once(make(dataclasses.replace(newest, only=changed)))
-    return before == [each for each in again if isinstance(each, PartitionChangeRecord)]
 
 
 def _changed_places(old: MetadataImage, new: MetadataImage) -> list[Place] | None:
-    """The partitions that are not as they were; None if a topic has gone."""
+    """The partitions that are not as they were; None if a topic has gone.
+
+    Partition 0 stands for all of its topic: the number of its replicas limits min.insync.replicas.
+    """
     changed: list[Place] = []
     for name in changed_keys(old.topics, new.topics):
         before, topic = old.topics.get(name), new.topics.get(name)
@@ -79,6 +93,8 @@ def _changed_places(old: MetadataImage, new: MetadataImage) -> list[Place] | Non
             return None
         assert topic is not None, "it is in one of the two"
         known = () if before is None else before.partitions
+        if known and len(known[0].replicas) != len(topic.partitions[0].replicas):
+            known = ()
         changed += [
             Place(topic, index, each)
             for index, each in enumerate(topic.partitions)

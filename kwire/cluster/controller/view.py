@@ -100,7 +100,8 @@ class ControllerView:
         if not records:
             return self
         image = yield from self.image.apply_in_pieces(records, offset=self.image.offset, epoch=self.image.epoch)
-        return dataclasses.replace(self, image=image)
+        only = None if self.only is None else [place for each in self.only for place in _place_in(image, each)]
+        return dataclasses.replace(self, image=image, only=only)
 
     def places(self) -> Iterator[Place]:
         """All partitions, or those that a plan is about."""
@@ -124,6 +125,13 @@ class ControllerView:
             raise KafkaError(
                 ErrorCode.STALE_BROKER_EPOCH, f"the broker epoch is {broker.broker_epoch}, not {broker_epoch}"
             )
+
+
+def _place_in(image: MetadataImage, place: Place) -> Iterator[Place]:
+    """Yield a partition as another image has it; nothing if its topic is gone."""
+    topic = image.topic_by_id(place.topic.topic_id)
+    if topic is not None:
+        yield Place(topic, place.partition_id, topic.partitions[place.partition_id])
 
 
 def has_eligible_leaders(image: MetadataImage) -> bool:
