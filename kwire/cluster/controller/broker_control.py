@@ -225,7 +225,7 @@ class BrokerControl:
     async def alter_partition(self, request: AlterPartitionRequest, *, version: int) -> AlterPartitionResponse:
         """Changes of in-sync sets that leaders ask for."""
         plan = IsrChanges(request, self._active()[1], version=version)
-        return await self._write_in_pieces(plan, plan.answer())
+        return await self._write_in_pieces(plan, plan.answer(), is_preferred=True)
 
     async def reassign(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
         """Moves of replicas: begun, changed or cancelled."""
@@ -240,10 +240,15 @@ class BrokerControl:
     async def assign_directories(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
         """Where a broker has put its replicas."""
         plan = DirectoryAssignments(request, self._active()[1])
-        return await self._write_in_pieces(plan, plan.answer())
+        return await self._write_in_pieces(plan, plan.answer(), is_preferred=True)
 
-    async def _write_in_pieces(self, plan: RequestedChanges, answer: Pieces[T]) -> T:
-        """The answer, when all records of the plan are committed: each piece is planned on the newest image."""
+    async def _write_in_pieces(self, plan: RequestedChanges, answer: Pieces[T], *, is_preferred: bool = False) -> T:
+        """Return the answer when all records of the plan are committed: each piece is planned on the newest image.
+
+        Each piece is a batch of its own. If this node leads in another epoch before the last one is written, the
+        earlier ones may be lost: NOT_CONTROLLER is raised. Requests of brokers are preferred.
+        """
+        epoch = self._log.epoch
         while True:
             try:
                 next(answer)
@@ -252,7 +257,9 @@ class BrokerControl:
                 return await self._write(plan.records, response)
             if plan.records:
                 self._log.append(plan.records)
-            await asyncio.sleep(0)
+            await turn(is_preferred=is_preferred)
+            if self._log.epoch != epoch:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER)
             plan.begin(self._active()[1])
 
     async def _write(self, records: list[Any], answer: T) -> T:
