@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
+from itertools import zip_longest
+from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -24,6 +26,9 @@ PLANNED_AT_ONCE: Final = 64
 """Partitions that are planned in one step: about 25 us for each."""
 CHECKED_MAX: Final = 256
 """Changed partitions for which a plan is checked: they are planned in one step."""
+
+_KEY: Final = attrgetter("topic_id", "partition_id")
+"""Of the partition that a record changes."""
 
 Planner = Callable[[ControllerView], Pieces[Sequence[Any]]]
 """Makes the records of a plan from a view."""
@@ -69,16 +74,13 @@ def plan_holds(
     keys = {(place.topic.topic_id, place.partition_id) for place in changed}
     before = _changes(records, keys)
     again = at_once(make(dataclasses.replace(newest, only=changed)))
-    return before == _changes(again, {(each.topic_id, each.partition_id) for each in before} if is_partial else keys)
+    return before == _changes(again, set(map(_KEY, before)) if is_partial else keys)
 
 
 def _changes(records: Sequence[Any], keys: Collection[tuple[UUID, int]]) -> list[PartitionChangeRecord]:
     """Return the changes of these partitions."""
-    return [
-        each
-        for each in records
-        if isinstance(each, PartitionChangeRecord) and (each.topic_id, each.partition_id) in keys
-    ]
+    changes = [each for each in records if isinstance(each, PartitionChangeRecord)]
+    return [each for each in changes if _KEY(each) in keys]
 
 
 def _changed_places(old: MetadataImage, new: MetadataImage) -> list[Place] | None:
@@ -95,9 +97,6 @@ def _changed_places(old: MetadataImage, new: MetadataImage) -> list[Place] | Non
         known = () if before is None else before.partitions
         if known and len(known[0].replicas) != len(topic.partitions[0].replicas):
             known = ()
-        changed += [
-            Place(topic, index, each)
-            for index, each in enumerate(topic.partitions)
-            if index >= len(known) or each is not known[index]
-        ]
+        pairs = enumerate(zip_longest(known, topic.partitions))
+        changed += [Place(topic, index, is_now) for index, (was, is_now) in pairs if was is not is_now]
     return changed
