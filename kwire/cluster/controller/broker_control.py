@@ -32,7 +32,7 @@ from kwire.cluster.controller.leader_elections import (
     plan_preferred_leaders,
     plan_unclean_leaders,
 )
-from kwire.cluster.controller.long_plans import Planner, plan_holds
+from kwire.cluster.controller.long_plans import ATTEMPTS_MAX, Planner, plan_holds
 from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.controller.reassignments import Reassignments
 from kwire.cluster.controller.registration import (
@@ -67,8 +67,6 @@ logger = logging.getLogger("kwire.cluster.controller")
 
 PLAN_BYTES_MAX = 64 * 1024 * 1024
 """Maximum size of a batch that a broker's start or stop causes: it has a record for each partition of the broker."""
-ATTEMPTS_MAX = 3
-"""How often a plan is made in steps before it is made in one, because what it rests on changes all the time."""
 LOOKS_PER_SESSION = 4
 """How often at least, in the time of a session, one that is over is looked for."""
 
@@ -139,7 +137,7 @@ class BrokerControl:
         prepared = await self._planned(partial(plan_broker_registration, request=request, version=version))
         sessions, view = checked()
         existing = view.image.brokers.get(request.broker_id)
-        record = registration_record(existing, request, self._log.next_offset)
+        record = registration_record(view, request, self._log.next_offset)
         written = self._log.append(prepared_with(prepared, [record], view.image.features), bytes_max=PLAN_BYTES_MAX)
         is_new = existing is None or existing.broker_epoch != record.broker_epoch
         sessions.registered(request.broker_id, is_new_incarnation=is_new)

@@ -27,6 +27,9 @@ PLANNED_AT_ONCE: Final = 64
 CHECKED_MAX: Final = 256
 """Changed partitions for which a plan is checked: they are planned in one step."""
 
+ATTEMPTS_MAX: Final = 3
+"""How often a plan is made in steps before it is made in one, because what it rests on changes all the time."""
+
 _KEY: Final = attrgetter("topic_id", "partition_id")
 """Of the partition that a record changes."""
 

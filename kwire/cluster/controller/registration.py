@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kwire.chunks import Pieces
-from kwire.cluster.controller.broker_changes import plan_new_incarnation
+from kwire.cluster.controller.broker_changes import can_cordon, plan_new_incarnation
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import is_reserved
 from kwire.cluster.features import KRAFT_VERSION, METADATA_VERSION
@@ -89,12 +89,13 @@ def _was_clean(existing: BrokerRegistration | None, request: BrokerRegistrationR
 
 
 def registration_record(
-    existing: BrokerRegistration | None, request: BrokerRegistrationRequest, next_offset: int
+    view: ControllerView, request: BrokerRegistrationRequest, next_offset: int
 ) -> RegisterBrokerRecord:
     """The broker's own record, with its epoch: `next_offset` is that of the first record of the registration."""
+    existing = view.image.brokers.get(request.broker_id)
     if existing is None or existing.incarnation_id != request.incarnation_id:
         return _broker_record(request, next_offset)
-    return _again(request, existing)
+    return _again(view, request, existing)
 
 
 def _check_directories(view: ControllerView, request: BrokerRegistrationRequest) -> None:
@@ -159,11 +160,16 @@ def _broker_record(request: BrokerRegistrationRequest, broker_epoch: int) -> Reg
     )
 
 
-def _again(request: BrokerRegistrationRequest, existing: BrokerRegistration) -> RegisterBrokerRecord:
-    """What the process says of itself now; where it stands in the cluster stays."""
+def _again(
+    view: ControllerView, request: BrokerRegistrationRequest, existing: BrokerRegistration
+) -> RegisterBrokerRecord:
+    """Return what the process says of itself now; what heartbeats have changed stays."""
     record = _broker_record(request, existing.broker_epoch)
     record.fenced = existing.fenced
     record.in_controlled_shutdown = existing.in_controlled_shutdown
+    if can_cordon(view):
+        cordoned = [each for each in existing.cordoned_directories if each in request.log_dirs]
+        record.cordoned_log_dirs = cordoned or None
     return record
 
 
