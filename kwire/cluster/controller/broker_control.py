@@ -1,4 +1,7 @@
-"""The active controller's dealings with brokers: each request is planned on the newest image and becomes one batch.
+"""The active controller's side of brokers: their registrations and heartbeats, and changes of partitions.
+
+A change of a broker is planned with all its partitions and is one batch. Requests that name partitions are planned in
+pieces; each piece is planned on the newest image and is a batch of its own.
 
 What heartbeats have said lives as long as this node leads: a new leader gives every unfenced broker a whole session.
 """

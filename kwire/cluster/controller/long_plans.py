@@ -1,8 +1,8 @@
 """Plans that look at all partitions of the cluster: made in steps, and written as one batch.
 
 A plan is made on one image, which does not change while others have their turns; the newest one may. Before it is
-written it is looked at whether it still holds: it rests on the brokers, the features and the configurations, and on the
-partitions that have not changed meanwhile. For those that have, it is enough that they are planned as before.
+written, plan_holds checks it: it rests on the brokers, the features and the configurations, and on each partition and
+its topic. For partitions that have changed meanwhile it is enough that they are planned as before.
 """
 
 from __future__ import annotations
