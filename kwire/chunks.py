@@ -26,26 +26,33 @@ class StepLine:
     """Queue of steps of long work; the event loop runs one step in each iteration.
 
     With a step of each work in an iteration, twenty requests whose steps take a millisecond would hold the loop for
-    twenty milliseconds.
+    twenty milliseconds. Steps of the control plane have a lane of their own: while both lanes have steps, each gets
+    every other iteration, however much clients ask for.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waiting: deque[Callable[[], object]] = deque()
+        self._preferred: deque[Callable[[], object]] = deque()
+        self._was_preferred = False
+        """The last step was one of the preferred lane."""
+        self._is_scheduled = False
 
-    def add(self, step: Callable[[], object]) -> None:
-        """Have a step done behind those that wait."""
-        self._waiting.append(step)
-        if len(self._waiting) == 1:
+    def add(self, step: Callable[[], object], *, is_preferred: bool = False) -> None:
+        """Run a step after those that wait in the same lane."""
+        (self._preferred if is_preferred else self._waiting).append(step)
+        if not self._is_scheduled:
+            self._is_scheduled = True
             self._loop.call_soon(self._next)
 
     def _next(self) -> None:
-        step = self._waiting[0]
+        self._was_preferred = bool(self._preferred) and not (self._was_preferred and self._waiting)
+        step = (self._preferred if self._was_preferred else self._waiting).popleft()
         try:
             step()
         finally:
-            self._waiting.popleft()
-            if self._waiting:
+            self._is_scheduled = bool(self._waiting or self._preferred)
+            if self._is_scheduled:
                 self._loop.call_soon(self._next)
 
 
@@ -61,10 +68,10 @@ def step_line() -> StepLine:
     return line
 
 
-async def turn() -> None:
-    """Let others have their turns; return when it is this one's."""
+async def turn(*, is_preferred: bool = False) -> None:
+    """Let others have their turns; return when it is this one's. The preferred lane is that of the control plane."""
     reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    step_line().add(partial(_reach, reached))
+    step_line().add(partial(_reach, reached), is_preferred=is_preferred)
     await reached
 
 
@@ -164,15 +171,18 @@ def until_wait(steps: Steps[T]) -> Generator[None, None, T | asyncio.Future[T]]:
         return result
 
 
-async def in_turns(steps: Steps[T], waits_for: Awaitable[Any] | None = None) -> T:
-    """The result of what is made in pieces, for a coroutine: between any two the loop turns."""
+async def in_turns(steps: Steps[T], waits_for: Awaitable[Any] | None = None, *, is_preferred: bool = False) -> T:
+    """The result of what is made in pieces, for a coroutine: between any two the loop turns.
+
+    The preferred lane is that of the control plane.
+    """
     try:
         if waits_for is None:
             waits_for = next(steps)
         while True:
             result: Any = None
             try:
-                result = await (turn() if waits_for is None else waits_for)
+                result = await (turn(is_preferred=is_preferred) if waits_for is None else waits_for)
             except Exception as error:  # noqa: BLE001 the steps' own business
                 waits_for = steps.throw(error)
             else:

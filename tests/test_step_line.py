@@ -1,4 +1,4 @@
-"""Work that goes on in steps: one step of all in each turn of the loop, in order."""
+"""Work that goes on in steps: one step of all in each turn of the loop, in the order of two lanes."""
 
 from __future__ import annotations
 
@@ -36,6 +36,21 @@ def test_one_step_of_all_is_done_in_a_turn() -> None:
         loop.run_until_complete(main())
     assert most == 1
     assert done[4:] == ["a1", "b1", "c1", "d1", "a2", "b2", "c2", "d2"]
+
+
+def test_preferred_steps_get_every_other_turn() -> None:
+    done: list[str] = []
+
+    async def main() -> None:
+        clients = [in_turns(pieces(done, name, 5)) for name in "abcd"]
+        controller = in_turns(pieces(done, "P", 5), is_preferred=True)
+        await asyncio.gather(*clients, controller)
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(main())
+    assert done[:5] == ["a0", "b0", "c0", "d0", "P0"]
+    assert done[5:13] == ["P1", "a1", "P2", "b1", "P3", "c1", "P4", "d1"]
+    assert done[13:] == [f"{name}{number}" for number in (2, 3, 4) for name in "abcd"]
 
 
 def test_a_step_that_fails_does_not_stop_the_line() -> None:

@@ -250,10 +250,20 @@ def _made_partitions(delta: _Delta, made: MadePartitions) -> None:
 
 
 def _changed_partitions(delta: _Delta, changed: ChangedPartitions) -> None:
-    if delta.is_untouched(changed.before):
-        delta.map("topics")[changed.after.name] = changed.after
-    else:
-        for record in changed.records:
+    """Take over the topic, or those of its partitions that have not changed since; change the others anew."""
+    before, after = changed.before, changed.after
+    if delta.is_untouched(before):
+        delta.map("topics")[after.name] = after
+        return
+    partitions = delta.partitions_of(before.topic_id)
+    taken = {
+        index: is_now
+        for index, (was, is_now) in enumerate(zip(before.partitions, after.partitions, strict=True))
+        if is_now is not was and partitions[index] is was
+    }
+    partitions.update(taken)
+    for record in changed.records:
+        if record.partition_id not in taken:
             _partition_change(delta, record)
 
 

@@ -4,8 +4,8 @@
     others                             committed by the quorum -> replay -> image, watchers
 
 append writes a batch and applies it to the newest image at once; committed waits until a majority has it durable. Only
-then is the committed image moved on and are its watchers told, in order. A batch is one operation of the controller:
-after a crash it is there whole or not at all.
+then is the committed image moved on and are its watchers told, in order. After a crash a batch is there whole or
+not at all.
 """
 
 from __future__ import annotations
@@ -305,7 +305,8 @@ class MetadataLog:
             if self._led_epoch is not None:
                 self._follow_leadership()
         else:
-            step_line().add(partial(self._node.go_on, partial(self._replay_on, replaying)))
+            step = partial(self._node.go_on, partial(self._replay_on, replaying))
+            step_line().add(step, is_preferred=True)
 
     def _replayed(self) -> Pieces[None]:
         """Replay all that is committed, also what is committed meanwhile."""

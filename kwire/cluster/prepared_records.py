@@ -1,6 +1,6 @@
 """Metadata records made ready in pieces, so that to write and apply them is one short step.
 
-A batch of records is one operation of the controller: it is written and applied at once or not at all. What takes long,
+A batch of records is written and applied at once or not at all. What takes long,
 encoding its records and making the partitions of the images that they lead to, needs neither the offset that they get
 nor the image that they change.
 """

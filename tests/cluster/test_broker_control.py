@@ -38,6 +38,7 @@ class Scene:
             metadata_log=self.log,
             clock=VirtualClock(loop),
             settings=lambda: self.settings,
+            static_settings=default_settings(),
             controller_id=7,
             cluster_id=CLUSTER_ID,
         )

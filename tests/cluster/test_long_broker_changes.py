@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -39,13 +40,15 @@ class Scene:
     def __init__(self, log: MetadataLog) -> None:
         self.log = log
         self.clock = ManualClock()
+        self.settings: Mapping[str, Any] = SETTINGS
         self.control = self.control_of(1)
 
     def control_of(self, controller_id: int) -> BrokerControl:
         return BrokerControl(
             metadata_log=self.log,
             clock=self.clock,
-            settings=lambda: SETTINGS,
+            settings=lambda: self.settings,
+            static_settings=SETTINGS,
             controller_id=controller_id,
             cluster_id=CLUSTER_ID,
         )
@@ -281,9 +284,9 @@ def test_the_last_broker_is_not_forgotten(tmp_path: Path) -> None:
         async with scene(tmp_path) as world:
             world.control = world.control_of(GOES)
             outcomes = await asyncio.gather(
-                *(world.control.unregister_broker(broker) for broker in (GOES, OTHER)), return_exceptions=True
+                *(world.control.unregister_broker(broker) for broker in (OTHER, GOES)), return_exceptions=True
             )
-            assert isinstance(outcomes[0], KafkaError)
+            assert isinstance(outcomes[1], KafkaError)
             assert list(world.log.image.brokers) == [GOES]
 
     asyncio.run(main())

@@ -135,3 +135,27 @@ def test_a_plan_is_not_made_anew_for_what_it_does_not_rest_on(tmp_path: Path) ->
             assert isinstance(await creating, CreatedTopic)
 
     asyncio.run(main())
+
+
+def test_a_plan_whose_brokers_change_all_the_time_is_written(tmp_path: Path) -> None:
+    other = NODE + 1
+
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            await register_broker(
+                log, broker_id=other, endpoint=("PLAINTEXT", "localhost", 9094), directories=[UUID(int=78)]
+            )
+            creating = await begin(log, controller)
+            epoch = log.newest_image.brokers[other].broker_epoch
+            for turn in range(1000):
+                if creating.done():
+                    break
+                if turn % 8 == 0:  # a plan has some 16 steps
+                    change = 1 if turn % 16 else -1
+                    log.append([BrokerRegistrationChangeRecord(broker_id=other, broker_epoch=epoch, fenced=change)])
+                await asyncio.sleep(0)
+            assert isinstance(await creating, CreatedTopic)
+            assert turn < 500
+
+    asyncio.run(main())

@@ -20,6 +20,7 @@ from kwire.protocol.messages.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from tests.support.loop_steps import LINES_MAX, longest_step_of, needs_lines
 
 TOPICS, PARTITIONS = 3, 4
 
@@ -79,3 +80,18 @@ def test_many_are_prepared_in_steps() -> None:
     chance = random.Random(0)
     steps = prepare_in_pieces([change(chance) for _ in range(10 * CHUNK)], NO_FEATURES, base())
     assert sum(1 for _ in steps) == 10
+
+
+@needs_lines
+def test_a_change_of_one_partition_leaves_what_was_prepared_of_its_topic() -> None:
+    """To apply the batch is one step, which makes only that partition anew."""
+    topic_id, count = UUID(int=99), 3000
+    made = [
+        PartitionRecord(topic_id=topic_id, partition_id=index, replicas=[1, 2], isr=[1, 2], leader=1)
+        for index in range(count)
+    ]
+    image = base().apply([TopicRecord(name="long", topic_id=topic_id), *made], offset=20, epoch=1)
+    records = [PartitionChangeRecord(topic_id=topic_id, partition_id=index, leader=2) for index in range(count)]
+    prepared = at_once(prepare_in_pieces(records, NO_FEATURES, image))
+    newest = image.apply([PartitionChangeRecord(topic_id=topic_id, partition_id=7, isr=[1])], offset=21, epoch=1)
+    assert longest_step_of(newest.apply_in_pieces(prepared.changes, offset=50, epoch=1)) < LINES_MAX

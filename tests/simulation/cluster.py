@@ -35,6 +35,7 @@ from tests.simulation.cluster_probes import SECOND_DIRECTORY, Prober
 from tests.simulation.cluster_rules import ClusterRules
 from tests.simulation.cluster_trimming import TOPIC as TRIMMED
 from tests.simulation.cluster_trimming import Trimmer
+from tests.simulation.heartbeat_rules import HeartbeatRules
 from tests.simulation.history_clients import conclude, make_workers
 from tests.simulation.promise import Crashes, Promise, draw_promise
 from tests.simulation.replica_rules import ReplicaRules
@@ -233,6 +234,7 @@ def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | Non
         simulation.check_after_each_event(rules.at_any_moment)
         simulation.check_every(LOOK_EVENTS, replicas.look)
         simulation.check_every(LOOK_EVENTS, SessionRules(cluster).look)
+        simulation.check_every(LOOK_EVENTS, HeartbeatRules(cluster).look)
         simulation.check_every(CHECK_EVENTS, rules.of_whole_logs)
         scene = Scene(simulation, cluster, rules, ledger, History(simulation), drawn)
         with slow_loading(drawn.loading_seconds):

@@ -137,11 +137,14 @@ def plan_offline_directories(view: ControllerView, broker_id: int, offline: Coll
 def plan_cordoned_directories(view: ControllerView, broker_id: int, cordoned: Collection[UUID] | None) -> list[Any]:
     """Log directories of a broker take no new replicas from now on (KIP-1066); None: the broker does not know yet."""
     broker = view.image.brokers[broker_id]
-    if view.image.features.get(METADATA_VERSION, 0) < METADATA_VERSION_4_3_IV0:
-        return []  # KIP-1066 needs that level
-    if cordoned is None or set(cordoned) == set(broker.cordoned_directories):
+    if not can_cordon(view) or cordoned is None or set(cordoned) == set(broker.cordoned_directories):
         return []
     return [_change(broker, cordoned_log_dirs=list(cordoned))]
+
+
+def can_cordon(view: ControllerView) -> bool:
+    """Return True if the metadata can say which log directories are cordoned (KIP-1066)."""
+    return view.image.features.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_3_IV0
 
 
 def _change(broker: BrokerRegistration, **changes: Any) -> BrokerRegistrationChangeRecord:

@@ -1,4 +1,7 @@
-"""The active controller's dealings with brokers: each request is planned on the newest image and becomes one batch.
+"""The active controller's side of brokers: their registrations and heartbeats, and changes of partitions.
+
+A change of a broker is planned with all its partitions and is one batch. Requests that name partitions are planned in
+pieces; each piece is planned on the newest image and is a batch of its own.
 
 What heartbeats have said lives as long as this node leads: a new leader gives every unfenced broker a whole session.
 """
@@ -7,14 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
-from kwire.chunks import Pieces, at_once, in_turns
+from kwire.chunks import Pieces, at_once, in_turns, turn
 from kwire.cluster.controller.broker_changes import plan_unregistration
-from kwire.cluster.controller.heartbeats import BrokerSessions, Decision, decide, plan_expiry, plan_heartbeat
+from kwire.cluster.controller.heartbeats import (
+    BrokerIncarnation,
+    BrokerSessions,
+    Decision,
+    changes_partitions,
+    decide,
+    plan_expiry,
+    plan_heartbeat,
+)
 from kwire.cluster.controller.isr_changes import IsrChanges
 from kwire.cluster.controller.leader_elections import (
     ELECTIONS_PER_SWEEP_MAX,
@@ -22,10 +35,11 @@ from kwire.cluster.controller.leader_elections import (
     plan_preferred_leaders,
     plan_unclean_leaders,
 )
-from kwire.cluster.controller.long_plans import Planner, plan_holds
+from kwire.cluster.controller.long_plans import ATTEMPTS_MAX, Planner, plan_holds
 from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.controller.reassignments import Reassignments
 from kwire.cluster.controller.registration import (
+    check_broker_registration,
     plan_broker_registration,
     plan_controller_registration,
     registration_record,
@@ -56,8 +70,6 @@ logger = logging.getLogger("kwire.cluster.controller")
 
 PLAN_BYTES_MAX = 64 * 1024 * 1024
 """Maximum size of a batch that a broker's start or stop causes: it has a record for each partition of the broker."""
-ATTEMPTS_MAX = 3
-"""How often a plan is made in steps before it is made in one, because what it rests on changes all the time."""
 LOOKS_PER_SESSION = 4
 """How often at least, in the time of a session, one that is over is looked for."""
 
@@ -73,47 +85,62 @@ class BrokerControl:
         metadata_log: MetadataLog,
         clock: Clock,
         settings: Callable[[], Mapping[str, Any]],
+        static_settings: Mapping[str, Any],
         controller_id: int,
         cluster_id: str,
         incarnation_beside: Callable[[], UUID | None] = lambda: None,
     ) -> None:
-        """`incarnation_beside` tells what the broker of this very process registers with; None if there is none."""
+        """`settings` follow the committed image; `static_settings` are those of the node's file and never change.
+
+        `incarnation_beside` tells what the broker of this very process registers with; None if there is none.
+        """
         self._log = metadata_log
         self._clock = clock
         self._settings = settings
+        self._static_settings = static_settings
         self._controller_id = controller_id
         self._cluster_id = cluster_id
         self._incarnation_beside = incarnation_beside
         self._sessions: BrokerSessions | None = None
         self._sessions_epoch = -1
         """The leader epoch that they belong to."""
+        self._asking: Counter[BrokerIncarnation] = Counter()
+        """Processes whose heartbeats are planned: the controller delays them, so their sessions do not end."""
+        self._planning = asyncio.Lock()
+        """Held while a plan is made in steps."""
 
     # --- brokers
 
     async def register_broker(self, request: BrokerRegistrationRequest, *, version: int) -> int:
-        """The broker's epoch."""
+        """Return the broker's epoch. Raises KafkaError for a registration that is refused.
+
+        What it is checked against may change while it is planned: the process before may send a heartbeat again.
+        """
 
         def has_session(existing: BrokerRegistration) -> bool:
             # An earlier process of the broker beside this controller is gone: the directories were locked anew.
-            return request.incarnation_id != self._incarnation_beside() and self._active()[0].has_session(
-                request.broker_id, existing.broker_epoch, now_ms=self._now
+            return request.incarnation_id != self._incarnation_beside() and self._has_session(
+                BrokerIncarnation(existing.broker_id, existing.broker_epoch)
             )
 
-        def make(view: ControllerView) -> Pieces[Sequence[Any]]:
-            return plan_broker_registration(
+        def checked() -> tuple[BrokerSessions, ControllerView]:
+            sessions, view = self._active()
+            check_broker_registration(
                 view,
                 request,
                 version=version,
                 cluster_id=self._cluster_id,
                 has_session=has_session,
-                is_heard=self._active()[0].is_heard(request.broker_id),
+                is_heard=sessions.is_heard(request.broker_id),
                 kraft_version=self._log.node.quorum.history.kraft_version,
             )
+            return sessions, view
 
-        prepared = await self._planned(make)
-        sessions, view = self._active()
+        checked()
+        prepared = await self._planned(partial(plan_broker_registration, request=request, version=version))
+        sessions, view = checked()
         existing = view.image.brokers.get(request.broker_id)
-        record = registration_record(existing, request, self._log.next_offset)
+        record = registration_record(view, request, self._log.next_offset)
         written = self._log.append(prepared_with(prepared, [record], view.image.features), bytes_max=PLAN_BYTES_MAX)
         is_new = existing is None or existing.broker_epoch != record.broker_epoch
         sessions.registered(request.broker_id, is_new_incarnation=is_new)
@@ -127,18 +154,45 @@ class BrokerControl:
         sessions.contact(request.broker_id, request.broker_epoch, now_ms=self._now)
         decision: Decision | None = None
         while decision != (decision := decide(view, sessions, request)):
-            prepared = await self._planned(partial(plan_heartbeat, request=request, decision=decision))
-            sessions, view = self._active()  # others may have changed what was decided on
+            if changes_partitions(view, request, decision):
+                with self._delaying(request):
+                    prepared = await self._planned(partial(self._plan_heartbeat, request=request, decision=decision))
+                sessions, view = self._active()  # others may have changed what was decided on
+            else:
+                records = at_once(plan_heartbeat(view, request=request, decision=decision))
+                prepared = prepare(records, view.image.features)
         written = self._log.append(prepared, bytes_max=PLAN_BYTES_MAX) if prepared else None
-        sessions.beat(
-            request.broker_id,
-            decision.following,
-            metadata_offset=request.current_metadata_offset,
-            end_offset=self._log.next_offset - 1,
-        )
+        sessions.beat(request, decision.following, end_offset=self._log.next_offset - 1, now_ms=self._now)
         if written is not None:
             await self._log.committed(written)
         return decision.answer
+
+    @contextmanager
+    def _delaying(self, request: BrokerHeartbeatRequest) -> Iterator[None]:
+        """Let the session of a broker not end while its heartbeat is planned; it begins again afterwards."""
+        incarnation = BrokerIncarnation(request.broker_id, request.broker_epoch)
+        self._asking[incarnation] += 1
+        try:
+            yield
+        finally:
+            self._asking[incarnation] -= 1
+            if not self._asking[incarnation]:
+                del self._asking[incarnation]
+            if self._sessions is not None:
+                self._sessions.contact(*incarnation, now_ms=self._now)
+
+    def _has_session(self, incarnation: BrokerIncarnation) -> bool:
+        """Return True if a process of a broker has sent a heartbeat within its session, or waits for the answer."""
+        return incarnation in self._asking or self._active()[0].has_session(*incarnation, now_ms=self._now)
+
+    def _plan_heartbeat(
+        self, view: ControllerView, *, request: BrokerHeartbeatRequest, decision: Decision
+    ) -> Pieces[Sequence[Any]]:
+        """As plan_heartbeat; no records if the broker's state has changed since the decision, which is made again."""
+        view.check_broker_epoch(request.broker_id, request.broker_epoch)
+        if self._active()[0].state(view.image, request.broker_id) is not decision.current:
+            return []
+        return (yield from plan_heartbeat(view, request=request, decision=decision))
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Forget a broker."""
@@ -172,7 +226,7 @@ class BrokerControl:
     async def alter_partition(self, request: AlterPartitionRequest, *, version: int) -> AlterPartitionResponse:
         """Changes of in-sync sets that leaders ask for."""
         plan = IsrChanges(request, self._active()[1], version=version)
-        return await self._write_in_pieces(plan, plan.answer())
+        return await self._write_in_pieces(plan, plan.answer(), is_preferred=True)
 
     async def reassign(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
         """Moves of replicas: begun, changed or cancelled."""
@@ -187,10 +241,15 @@ class BrokerControl:
     async def assign_directories(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
         """Where a broker has put its replicas."""
         plan = DirectoryAssignments(request, self._active()[1])
-        return await self._write_in_pieces(plan, plan.answer())
+        return await self._write_in_pieces(plan, plan.answer(), is_preferred=True)
 
-    async def _write_in_pieces(self, plan: RequestedChanges, answer: Pieces[T]) -> T:
-        """The answer, when all records of the plan are committed: each piece is planned on the newest image."""
+    async def _write_in_pieces(self, plan: RequestedChanges, answer: Pieces[T], *, is_preferred: bool = False) -> T:
+        """Return the answer when all records of the plan are committed: each piece is planned on the newest image.
+
+        Each piece is a batch of its own. If this node leads in another epoch before the last one is written, the
+        earlier ones may be lost: NOT_CONTROLLER is raised. Requests of brokers are preferred.
+        """
+        epoch = self._log.epoch
         while True:
             try:
                 next(answer)
@@ -199,7 +258,9 @@ class BrokerControl:
                 return await self._write(plan.records, response)
             if plan.records:
                 self._log.append(plan.records)
-            await asyncio.sleep(0)
+            await turn(is_preferred=is_preferred)
+            if self._log.epoch != epoch:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER)
             plan.begin(self._active()[1])
 
     async def _write(self, records: list[Any], answer: T) -> T:
@@ -240,7 +301,7 @@ class BrokerControl:
         has_more = self._log.is_active
         while has_more:
             try:
-                prepared = await self._planned(make)
+                prepared = await self._planned(make, is_partial=True)
                 if prepared:
                     await self._log.committed(self._log.append(prepared, bytes_max=PLAN_BYTES_MAX))
             except KafkaError as error:
@@ -248,16 +309,23 @@ class BrokerControl:
                 return
             has_more = len(prepared) >= ELECTIONS_PER_SWEEP_MAX and self._log.is_active
 
-    async def _planned(self, make: Planner) -> PreparedRecords:
-        """The records of a plan, made in steps. It holds for the newest image: write it before anything is awaited."""
-        for _ in range(ATTEMPTS_MAX):
+    async def _planned(self, make: Planner, *, is_partial: bool = False) -> PreparedRecords:
+        """Return the records of a plan, which hold for the newest image: append them before anything is awaited.
+
+        It is made in steps, when those that were begun before are made: the first of several that is written would make
+        the others void. A partial plan leaves partitions to a later one.
+        """
+        async with self._planning:
+            for _ in range(ATTEMPTS_MAX):
+                await turn(is_preferred=True)
+                view = self._active()[1]
+                records = await in_turns(make(view), is_preferred=True)
+                preparing = prepare_in_pieces(records, view.image.features, view.image)
+                prepared = await in_turns(preparing, is_preferred=True)
+                if plan_holds(make, records, view, self._active()[1], is_partial=is_partial):
+                    return prepared
             view = self._active()[1]
-            records = await in_turns(make(view))
-            prepared = await in_turns(prepare_in_pieces(records, view.image.features, view.image))
-            if plan_holds(make, records, view, self._active()[1]):
-                return prepared
-        view = self._active()[1]
-        return prepare(at_once(make(view)), view.image.features)
+            return prepare(at_once(make(view)), view.image.features)
 
     def _seconds_to_next_look(self) -> float:
         timeout_ms: int = self._settings()["broker.session.timeout.ms"]
@@ -270,20 +338,40 @@ class BrokerControl:
         return min(max(expiry_ms - self._now + 1.0, 1.0), most_ms) / 1000
 
     async def _fence_expired(self) -> None:
-        sessions = self._active()[0]
-        while sessions is self._active()[0] and (expired := sessions.take_expired(now_ms=self._now)) is not None:
-            if expired.broker_id == self._controller_id:
-                # The broker beside this controller lives as long as it does, whatever has held both up.
+        while (expired := self._active()[0].first_expired(now_ms=self._now)) is not None:
+            sessions = self._active()[0]
+            if expired.broker_id == self._controller_id or expired in self._asking:
+                # The broker beside this controller lives as long as it does, whatever has held both up; one whose
+                # heartbeat is planned waits for this controller.
                 sessions.contact(*expired, now_ms=self._now)
                 continue
             try:
-                prepared = await self._planned(partial(plan_expiry, expired=expired))
-                if prepared and not self._active()[0].has_session(*expired, now_ms=self._now):
-                    logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
-                    self._log.append(prepared, bytes_max=PLAN_BYTES_MAX)
+                await self._fence(expired)
             except KafkaError:
                 sessions.contact(*expired, now_ms=self._now)  # it is looked at again after another session
                 raise
+
+    async def _fence(self, expired: BrokerIncarnation) -> None:
+        """Fence a process whose session is over; not if it sends a heartbeat meanwhile."""
+        prepared = await self._planned(partial(plan_expiry, expired=expired))
+        sessions = self._active()[0]
+        if self._has_session(expired):
+            return
+        if prepared:
+            logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
+            self._log.append(prepared, bytes_max=PLAN_BYTES_MAX)
+        sessions.forget(expired)
+
+    def unwatched_brokers(self) -> list[int]:
+        """Return the unfenced brokers that would not be fenced if they were silent. There must never be any."""
+        sessions = self._sessions
+        if sessions is None or not self._log.is_active or self._sessions_epoch != self._log.epoch:
+            return []
+        return [
+            broker.broker_id
+            for broker in self._log.newest_image.brokers.values()
+            if not broker.fenced and not sessions.has_contact(broker.broker_id, broker.broker_epoch)
+        ]
 
     def _active(self) -> tuple[BrokerSessions, ControllerView]:
         """The sessions of this leadership, and the newest image."""
@@ -300,7 +388,7 @@ class BrokerControl:
 
     def _view(self) -> ControllerView:
         return ControllerView(
-            image=self._log.newest_image, settings=self._settings(), controller_id=self._controller_id
+            image=self._log.newest_image, settings=self._static_settings, controller_id=self._controller_id
         )
 
     @property

@@ -6,17 +6,17 @@ an answer waits for MetadataLog.committed, and brokers see committed images only
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kwire.chunks import CHUNK, Pieces, chunks, in_turns, turn
+from kwire.chunks import CHUNK, Pieces, at_once, chunks, in_turns, turn
 from kwire.cluster.client_quotas import QuotaEntity, entity_text
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
 from kwire.cluster.controller.configs import Change, changed, plan_replacement
 from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
 from kwire.cluster.controller.features import FeatureUpdate, plan_features
+from kwire.cluster.controller.long_plans import ATTEMPTS_MAX
 from kwire.cluster.controller.topics import (
     CreatedTopic,
     NewTopic,
@@ -31,7 +31,7 @@ from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.features import KRAFT_VERSION
 from kwire.cluster.image import ConfigResource, MetadataImage, TopicImage
 from kwire.cluster.metadata_log import MetadataLog, Written
-from kwire.cluster.prepared_records import PreparedRecords, prepare_in_pieces
+from kwire.cluster.prepared_records import PreparedRecords, prepare, prepare_in_pieces
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Chance
 
@@ -214,7 +214,9 @@ class Controller:
 
         def plan(_: None) -> tuple[list[Any], None]:
             records = self._plan_features(updates, controller_id)
-            view = ControllerView(image=self.image, settings=self._defaults.settings, controller_id=controller_id)
+            view = ControllerView(
+                image=self.image, settings=self._defaults.static_settings, controller_id=controller_id
+            )
             after = view.after(records)
             is_first = after.has_eligible_leaders and not view.has_eligible_leaders
             return [*(plan_safe_min_insync(view) if is_first else ()), *records], None
@@ -242,18 +244,28 @@ class Controller:
         """Return the encoded records of a plan for a topic, and its result for the client.
 
         Other requests are served between the steps. If they change the brokers, the features or the topic, the topic is
-        planned again; the caller writes the records before it awaits anything.
+        planned again, and in one step if they change all the time; the caller writes the records before it awaits
+        anything.
         """
-        while True:
-            while name in self._log.image.topics and name not in self.image.topics:
-                # The logs of the old topic must be out of the way before the new one is known: after a crash in between
-                # nothing but a file that may be lost would tell the one's records from the other's.
-                await self._log.committed(self._log.written)
+        for _ in range(ATTEMPTS_MAX):
+            await self._deleted(name)
             image = self.image
             records, result = await in_turns(steps(image))
             prepared = await in_turns(prepare_in_pieces(records, image.features))
             if plan_holds(image, self.image, name):
                 return prepared, result
+        await self._deleted(name)
+        records, result = at_once(steps(self.image))
+        return prepare(records, self.image.features), result
+
+    async def _deleted(self, name: str) -> None:
+        """Wait until the deletion of an earlier topic of the name, if there was one, is committed.
+
+        The logs of the old topic must be out of the way before the new one is known: after a crash in between nothing
+        but a file that may be lost would tell the one's records from the other's.
+        """
+        while name in self._log.image.topics and name not in self.image.topics:
+            await self._log.committed(self._log.written)
 
     async def _each(
         self,
@@ -272,10 +284,8 @@ class Controller:
         results: list[Any] = []
         epoch = self._log.epoch
         for number, wish in enumerate(wishes, 1):
-            if takes_long(wish):
+            if takes_long(wish) or number % WISHES_AT_ONCE == 0:
                 await turn()
-            elif number % WISHES_AT_ONCE == 0:
-                await asyncio.sleep(0)
             try:
                 planned = plan(wish)
                 records, result = await planned if isinstance(planned, Awaitable) else planned

@@ -92,13 +92,21 @@ class BrokerSessions:
         progress = self._progress.get(broker_id)
         return progress is not None and progress.is_heard
 
-    def take_expired(self, *, now_ms: float) -> BrokerIncarnation | None:
-        """One whose session is over, and which is not asked for again."""
+    def first_expired(self, *, now_ms: float) -> BrokerIncarnation | None:
+        """Return the process that has been silent for longest if its session is over, else None.
+
+        It stays the first until it sends a heartbeat or `forget` removes it.
+        """
         first = next(iter(self._contacts), None)
-        if first is None or not self._is_over(self._contacts[first], now_ms):
-            return None
-        del self._contacts[first]
-        return first
+        return first if first is not None and self._is_over(self._contacts[first], now_ms) else None
+
+    def forget(self, incarnation: BrokerIncarnation) -> None:
+        """Remove the session of a process that is fenced or not registered any more."""
+        self._contacts.pop(incarnation, None)
+
+    def has_contact(self, broker_id: int, broker_epoch: int) -> bool:
+        """Return True if the session of a process is watched: if it is silent, it is fenced in the end."""
+        return BrokerIncarnation(broker_id, broker_epoch) in self._contacts
 
     def next_expiry_ms(self) -> float | None:
         """The last moment of the session that ends first."""
@@ -116,12 +124,17 @@ class BrokerSessions:
     def unregistered(self, broker_id: int, broker_epoch: int) -> None:
         """A broker was unregistered."""
         self._progress.pop(broker_id, None)
-        self._contacts.pop(BrokerIncarnation(broker_id, broker_epoch), None)
+        self.forget(BrokerIncarnation(broker_id, broker_epoch))
 
-    def beat(self, broker_id: int, state: BrokerState, *, metadata_offset: int, end_offset: int) -> None:
-        """A heartbeat was answered with this state; `end_offset` is that of the last record then."""
-        progress = self._of(broker_id)
-        progress.metadata_offset = metadata_offset
+    def beat(self, request: BrokerHeartbeatRequest, state: BrokerState, *, end_offset: int, now_ms: float) -> None:
+        """Record that a heartbeat was answered with this state; `end_offset` is that of the last record then.
+
+        The broker's session begins again: it may have ended, or this node may have been elected again, while the change
+        was planned.
+        """
+        self.contact(request.broker_id, request.broker_epoch, now_ms=now_ms)
+        progress = self._of(request.broker_id)
+        progress.metadata_offset = request.current_metadata_offset
         progress.is_heard = state is not BrokerState.SHUTDOWN_NOW
         if state is not BrokerState.CONTROLLED_SHUTDOWN:
             progress.shutdown_offset = None
@@ -231,6 +244,12 @@ def decide(
     )
     current = sessions.state(view.image, broker_id)
     return Decision(current, next_state(current, wish), wish.is_caught_up)
+
+
+def changes_partitions(view: ControllerView, request: BrokerHeartbeatRequest, decision: Decision) -> bool:
+    """Return True if a heartbeat may change partitions; its plan looks at all of them then."""
+    has_lost = not set(request.offline_log_dirs).isdisjoint(view.image.brokers[request.broker_id].directories)
+    return has_lost or decision.following is not decision.current
 
 
 def plan_heartbeat(view: ControllerView, *, request: BrokerHeartbeatRequest, decision: Decision) -> Pieces[list[Any]]:

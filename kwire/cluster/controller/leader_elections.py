@@ -8,7 +8,7 @@ may be more to do, and is then to be made again at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 
 from kwire.chunks import Pieces, chunks, mapped_by_group
@@ -17,7 +17,7 @@ from kwire.cluster.controller.long_plans import PLANNED_AT_ONCE, places_where, r
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView, Place
-from kwire.cluster.image import NO_LEADER, PartitionImage
+from kwire.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.elect_leaders import (
     ElectLeadersPartitionResult,
@@ -59,12 +59,14 @@ class Elections(RequestedChanges):
         results = yield from mapped_by_group(
             self._wanted, lambda topic: topic[1], lambda topic, index: self._add(topic[0], index), self._result
         )
+        if self._is_of_all:  # a topic that was deleted meanwhile is none of them
+            results = [each for each in results if each.topic in self._view.image.topics]
         return ElectLeadersResponse(replica_election_results=results)
 
     def _result(
         self, topic: tuple[str, Sequence[int]], results: list[ElectLeadersPartitionResult]
     ) -> ReplicaElectionResult:
-        if self._is_of_all:  # then those that need no election are left out
+        if self._is_of_all:  # those that need no election are left out
             results = [result for result in results if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         return ReplicaElectionResult(topic=topic[0], partition_result=results)
 
@@ -115,19 +117,34 @@ def plan_unclean_leaders(
     view: ControllerView, *, limit: int = ELECTIONS_PER_SWEEP_MAX
 ) -> Pieces[list[PartitionChangeRecord]]:
     """Give a leader to partitions without one whose topics allow it at any price; see plan_preferred_leaders."""
-    leaderless = yield from places_where(view, lambda partition: partition.leader == NO_LEADER)
-    places = [place for place in leaderless if view.allows_unclean_election(place.topic)]
-    return (yield from _elections(view, places, Election.UNCLEAN, limit))
+    places = yield from places_where(view, lambda partition: partition.leader == NO_LEADER)
+    allows: dict[str, bool] = {}
+    """By topic, which is asked for once."""
+
+    def may_lose(topic: TopicImage) -> bool:
+        if topic.name not in allows:
+            allows[topic.name] = view.allows_unclean_election(topic)
+        return allows[topic.name]
+
+    return (yield from _elections(view, places, Election.UNCLEAN, limit, may_elect=may_lose))
 
 
 def _elections(
-    view: ControllerView, places: Sequence[Place], election: Election, limit: int
+    view: ControllerView,
+    places: Sequence[Place],
+    election: Election,
+    limit: int,
+    *,
+    may_elect: Callable[[TopicImage], bool] = lambda _: True,
 ) -> Pieces[list[PartitionChangeRecord]]:
+    target = Target(election=election)
+
+    def plan(place: Place) -> PartitionChangeRecord | None:
+        return plan_partition_change(view, place, target) if may_elect(place.topic) else None
+
     records: list[PartitionChangeRecord] = []
     for some in chunks(places, PLANNED_AT_ONCE):
-        records += yield from records_for(
-            some, lambda place: plan_partition_change(view, place, Target(election=election))
-        )
+        records += yield from records_for(some, plan)
         if len(records) >= limit:
             break
     return records[:limit]

@@ -1,15 +1,18 @@
 """Plans that look at all partitions of the cluster: made in steps, and written as one batch.
 
 A plan is made on one image, which does not change while others have their turns; the newest one may. Before it is
-written it is looked at whether it still holds: it rests on the brokers, the features and the configurations, and on the
-partitions that have not changed meanwhile. For those that have, it is enough that they are planned as before.
+written, plan_holds checks it: it rests on the brokers, the features and the configurations, and on each partition and
+its topic. For partitions that have changed meanwhile it is enough that they are planned as before.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import zip_longest
+from operator import attrgetter
 from typing import Any, Final
+from uuid import UUID
 
 from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.controller.view import ControllerView, Place
@@ -23,6 +26,12 @@ PLANNED_AT_ONCE: Final = 64
 """Partitions that are planned in one step: about 25 us for each."""
 CHECKED_MAX: Final = 256
 """Changed partitions for which a plan is checked: they are planned in one step."""
+
+ATTEMPTS_MAX: Final = 3
+"""How often a plan is made in steps before it is made in one, because what it rests on changes all the time."""
+
+_KEY: Final = attrgetter("topic_id", "partition_id")
+"""Of the partition that a record changes."""
 
 Planner = Callable[[ControllerView], Pieces[Sequence[Any]]]
 """Makes the records of a plan from a view."""
@@ -50,8 +59,13 @@ def records_for(
     return records
 
 
-def plan_holds(make: Planner, records: Sequence[Any], made_on: ControllerView, newest: ControllerView) -> bool:
-    """Return True if a plan made on the newer view would be the same; False if too much has changed to tell."""
+def plan_holds(
+    make: Planner, records: Sequence[Any], made_on: ControllerView, newest: ControllerView, *, is_partial: bool = False
+) -> bool:
+    """Return True if a plan made on the newer view would be the same; False if too much has changed to tell.
+
+    A partial plan leaves partitions to a later one: it holds if its own records would be the same.
+    """
     old, new = made_on.image, newest.image
     if old is new:
         return True
@@ -61,17 +75,22 @@ def plan_holds(make: Planner, records: Sequence[Any], made_on: ControllerView, n
     if changed is None or len(changed) > CHECKED_MAX:
         return False
     keys = {(place.topic.topic_id, place.partition_id) for place in changed}
-    before = [
-        each
-        for each in records
-        if isinstance(each, PartitionChangeRecord) and (each.topic_id, each.partition_id) in keys
-    ]
+    before = _changes(records, keys)
     again = at_once(make(dataclasses.replace(newest, only=changed)))
-    return before == [each for each in again if isinstance(each, PartitionChangeRecord)]
+    return before == _changes(again, set(map(_KEY, before)) if is_partial else keys)
+
+
+def _changes(records: Sequence[Any], keys: Collection[tuple[UUID, int]]) -> list[PartitionChangeRecord]:
+    """Return the changes of these partitions."""
+    changes = [each for each in records if isinstance(each, PartitionChangeRecord)]
+    return [each for each in changes if _KEY(each) in keys]
 
 
 def _changed_places(old: MetadataImage, new: MetadataImage) -> list[Place] | None:
-    """The partitions that are not as they were; None if a topic has gone."""
+    """The partitions that are not as they were; None if a topic has gone.
+
+    Partition 0 stands for all of its topic: the number of its replicas limits min.insync.replicas.
+    """
     changed: list[Place] = []
     for name in changed_keys(old.topics, new.topics):
         before, topic = old.topics.get(name), new.topics.get(name)
@@ -79,9 +98,8 @@ def _changed_places(old: MetadataImage, new: MetadataImage) -> list[Place] | Non
             return None
         assert topic is not None, "it is in one of the two"
         known = () if before is None else before.partitions
-        changed += [
-            Place(topic, index, each)
-            for index, each in enumerate(topic.partitions)
-            if index >= len(known) or each is not known[index]
-        ]
+        if known and len(known[0].replicas) != len(topic.partitions[0].replicas):
+            known = ()
+        pairs = enumerate(zip_longest(known, topic.partitions))
+        changed += [Place(topic, index, is_now) for index, (was, is_now) in pairs if was is not is_now]
     return changed

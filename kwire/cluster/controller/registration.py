@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kwire.chunks import Pieces
-from kwire.cluster.controller.broker_changes import plan_new_incarnation
+from kwire.cluster.controller.broker_changes import can_cordon, plan_new_incarnation
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import is_reserved
 from kwire.cluster.features import KRAFT_VERSION, METADATA_VERSION
@@ -32,7 +32,7 @@ CLEAN_SHUTDOWN_SINCE_VERSION = 3
 """BrokerRegistration tells the epoch of the last clean shutdown from this version on."""
 
 
-def plan_broker_registration(
+def check_broker_registration(
     view: ControllerView,
     request: BrokerRegistrationRequest,
     *,
@@ -41,26 +41,22 @@ def plan_broker_registration(
     has_session: Callable[[BrokerRegistration], bool],
     is_heard: bool = False,
     kraft_version: int = 0,
-) -> Pieces[Sequence[PartitionChangeRecord]]:
-    """The records of the partitions that a registration changes; `registration_record` goes behind them.
+) -> None:
+    """Raise KafkaError for a registration that is refused.
 
     `has_session` says whether the process that is registered under this id may live, and `is_heard` whether it did
-    under this controller and was not told to stop. Raises KafkaError for a registration that is refused.
+    under this controller and was not told to stop.
     """
     if request.cluster_id != cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {cluster_id}, but got {request.cluster_id}"
         )
     existing = view.image.brokers.get(request.broker_id)
-    is_same = existing is not None and existing.incarnation_id == request.incarnation_id
-    was_clean = (
-        version >= CLEAN_SHUTDOWN_SINCE_VERSION
-        and existing is not None
-        and request.previous_broker_epoch == existing.broker_epoch
-    )
+    was_clean = _was_clean(existing, request, version)
     # After a clean stop, which a controller before this one may have seen, nobody waits for the session to run out. But
     # of a process that is there, anybody might find out the epoch by counting.
-    if existing is not None and not is_same and (is_heard or not was_clean) and has_session(existing):
+    is_other = existing is not None and existing.incarnation_id != request.incarnation_id
+    if existing is not None and is_other and (is_heard or not was_clean) and has_session(existing):
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"Another broker is registered with id {request.broker_id}. After a restart, try again until its session "
@@ -70,18 +66,36 @@ def plan_broker_registration(
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "Brokers of ZooKeeper are not registered here.")
     _check_directories(view, request)
     _check_features(request, {**view.image.features, KRAFT_VERSION: kraft_version})
-    if is_same:
+
+
+def plan_broker_registration(
+    view: ControllerView, request: BrokerRegistrationRequest, *, version: int
+) -> Pieces[Sequence[PartitionChangeRecord]]:
+    """The records of the partitions that a registration changes; `registration_record` goes behind them."""
+    existing = view.image.brokers.get(request.broker_id)
+    if existing is not None and existing.incarnation_id == request.incarnation_id:
         return []
+    was_clean = _was_clean(existing, request, version)
     return (yield from plan_new_incarnation(view, request.broker_id, directories=request.log_dirs, was_clean=was_clean))
 
 
+def _was_clean(existing: BrokerRegistration | None, request: BrokerRegistrationRequest, version: int) -> bool:
+    """Return True if the process before has ended with a clean shutdown."""
+    return (
+        version >= CLEAN_SHUTDOWN_SINCE_VERSION
+        and existing is not None
+        and request.previous_broker_epoch == existing.broker_epoch
+    )
+
+
 def registration_record(
-    existing: BrokerRegistration | None, request: BrokerRegistrationRequest, next_offset: int
+    view: ControllerView, request: BrokerRegistrationRequest, next_offset: int
 ) -> RegisterBrokerRecord:
     """The broker's own record, with its epoch: `next_offset` is that of the first record of the registration."""
+    existing = view.image.brokers.get(request.broker_id)
     if existing is None or existing.incarnation_id != request.incarnation_id:
         return _broker_record(request, next_offset)
-    return _again(request, existing)
+    return _again(view, request, existing)
 
 
 def _check_directories(view: ControllerView, request: BrokerRegistrationRequest) -> None:
@@ -146,11 +160,16 @@ def _broker_record(request: BrokerRegistrationRequest, broker_epoch: int) -> Reg
     )
 
 
-def _again(request: BrokerRegistrationRequest, existing: BrokerRegistration) -> RegisterBrokerRecord:
-    """What the process says of itself now; where it stands in the cluster stays."""
+def _again(
+    view: ControllerView, request: BrokerRegistrationRequest, existing: BrokerRegistration
+) -> RegisterBrokerRecord:
+    """Return what the process says of itself now; what heartbeats have changed stays."""
     record = _broker_record(request, existing.broker_epoch)
     record.fenced = existing.fenced
     record.in_controlled_shutdown = existing.in_controlled_shutdown
+    if can_cordon(view):
+        cordoned = [each for each in existing.cordoned_directories if each in request.log_dirs]
+        record.cordoned_log_dirs = cordoned or None
     return record
 
 

@@ -55,6 +55,8 @@ class TopicDefaults:
     num_partitions: int
     replication_factor: int
     settings: Mapping[str, Any] = field(default_factory=default_settings)
+    static_settings: Mapping[str, Any] = field(default_factory=default_settings)
+    """The settings of the node's file, which never change."""
 
 
 def plan_topic(

@@ -1,7 +1,7 @@
-"""What the controller's decisions about brokers and partitions are made on: the image, and the settings that apply.
+"""View of the controller: the image that it decides on, and the settings that apply.
 
 A topic's setting is, as in Kafka, the topic's own, else that of the active controller's node, else the cluster's
-default, else what the controller's file says.
+default, all three as the image has them, else that of the controller's file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class ControllerView:
 
     image: MetadataImage
     settings: Mapping[str, Any]
-    """All settings of the controller's node by name, with typed values."""
+    """All settings of the controller's file by name, with typed values. They never change: a view depends on its image
+    alone."""
     controller_id: int
     only: Sequence[Place] | None = None
     """Partitions that a plan is about, instead of all."""
@@ -99,7 +100,8 @@ class ControllerView:
         if not records:
             return self
         image = yield from self.image.apply_in_pieces(records, offset=self.image.offset, epoch=self.image.epoch)
-        return dataclasses.replace(self, image=image)
+        only = None if self.only is None else [place for each in self.only for place in _place_in(image, each)]
+        return dataclasses.replace(self, image=image, only=only)
 
     def places(self) -> Iterator[Place]:
         """All partitions, or those that a plan is about."""
@@ -123,6 +125,13 @@ class ControllerView:
             raise KafkaError(
                 ErrorCode.STALE_BROKER_EPOCH, f"the broker epoch is {broker.broker_epoch}, not {broker_epoch}"
             )
+
+
+def _place_in(image: MetadataImage, place: Place) -> Iterator[Place]:
+    """Yield a partition as another image has it; nothing if its topic is gone."""
+    topic = image.topic_by_id(place.topic.topic_id)
+    if topic is not None:
+        yield Place(topic, place.partition_id, topic.partitions[place.partition_id])
 
 
 def has_eligible_leaders(image: MetadataImage) -> bool:

@@ -77,8 +77,7 @@ class Cluster:
         made = made_by(self.view, plan_heartbeat, request=request, decision=decision)
         self.view = self.view.after(made)
         self.end += len(made)
-        offset = request.current_metadata_offset
-        self.sessions.beat(broker, decision.following, metadata_offset=offset, end_offset=self.end)
+        self.sessions.beat(request, decision.following, end_offset=self.end, now_ms=0)
         return made, decision.answer
 
 
@@ -180,15 +179,16 @@ def test_sessions_end_one_after_the_other() -> None:
     sessions = BrokerSessions(view.image, session_timeout_ms=TIMEOUT_MS, now_ms=0)
     sessions.contact(1, epoch(1), now_ms=5000)
     assert sessions.next_expiry_ms() == TIMEOUT_MS
-    assert sessions.take_expired(now_ms=TIMEOUT_MS) is None
+    assert sessions.first_expired(now_ms=TIMEOUT_MS) is None
     assert sessions.has_session(2, epoch(2), now_ms=TIMEOUT_MS)
     assert not sessions.has_session(2, epoch(2), now_ms=TIMEOUT_MS + 1)
     assert not sessions.has_session(3, epoch(3), now_ms=0), "a fenced broker has to come forward"
     assert not sessions.has_session(1, epoch(1) - 1, now_ms=0)
-    assert sessions.take_expired(now_ms=30_000) == (2, epoch(2))
-    assert sessions.next_expiry_ms() == 14_000
-    assert sessions.take_expired(now_ms=30_000) == (1, epoch(1))
-    assert sessions.take_expired(now_ms=30_000) is None
+    for broker_id, expiry_ms in ((2, TIMEOUT_MS), (1, 14_000)):
+        assert sessions.next_expiry_ms() == expiry_ms
+        assert sessions.first_expired(now_ms=30_000) == (broker_id, epoch(broker_id))
+        sessions.forget(BrokerIncarnation(broker_id, epoch(broker_id)))
+    assert sessions.first_expired(now_ms=30_000) is None
     assert sessions.next_expiry_ms() is None
 
 
@@ -213,8 +213,11 @@ def test_a_controlled_shutdown_ends_with_a_fence() -> None:
 def test_forgotten_brokers_hold_nobody_up() -> None:
     view = one_partition([1, 2], brokers=(1, 2, 3))
     sessions = BrokerSessions(view.image, session_timeout_ms=TIMEOUT_MS, now_ms=0)
-    sessions.beat(1, STOPPING, metadata_offset=10, end_offset=20)
-    sessions.beat(2, UNFENCED, metadata_offset=20, end_offset=20)
+    for broker_id, state, offset in ((1, STOPPING, 10), (2, UNFENCED, 20)):
+        request = BrokerHeartbeatRequest(
+            broker_id=broker_id, broker_epoch=epoch(broker_id), current_metadata_offset=offset
+        )
+        sessions.beat(request, state, end_offset=20, now_ms=0)
     assert not sessions.may_stop(view.image, 1)
     sessions.unregistered(3, epoch(3))
     gone = view.after([records.UnregisterBrokerRecord(broker_id=3, broker_epoch=epoch(3))])

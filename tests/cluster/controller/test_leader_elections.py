@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.cluster.controller.support import (
     topic_config,
     view_of,
 )
+from tests.support.loop_steps import LINES_MAX, longest_step_of, needs_lines
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -129,3 +131,13 @@ def test_leaderless_partitions_get_a_leader_where_any_will_do() -> None:
     assert made_by(four_partitions(), plan_unclean_leaders) == []
     made = made_by(four_partitions(unclean=True), plan_unclean_leaders)
     assert [(each.partition_id, each.leader, each.isr) for each in made] == [(3, 1, [1])]
+
+
+@needs_lines
+def test_leaderless_partitions_of_many_topics_are_looked_at_in_short_steps() -> None:
+    batch: list[Any] = [broker_record(1, fenced=True)]
+    for number in range(3000):
+        topic_id = UUID(int=5000 + number)
+        batch.append(records.TopicRecord(name=f"t{number}", topic_id=topic_id))
+        batch.append(partition_record([1], topic_id=topic_id, leader=-1))
+    assert longest_step_of(plan_unclean_leaders(view_of(batch))) < LINES_MAX

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.controller.registration import (
+    check_broker_registration,
     plan_broker_registration,
     plan_controller_registration,
     registration_record,
@@ -26,7 +27,15 @@ from kwire.protocol.messages.controller_registration import (
     ControllerRegistrationListener,
     ControllerRegistrationRequest,
 )
-from tests.cluster.controller.support import directory, epoch, made_by, one_partition, partition_of
+from tests.cluster.controller.support import (
+    broker_record,
+    directory,
+    epoch,
+    made_by,
+    one_partition,
+    partition_of,
+    view_of,
+)
 
 NEW, OLD = UUID(int=9), UUID(int=501)
 NEXT = 3000
@@ -63,9 +72,8 @@ def registered(
     is_heard: bool = False,
     kraft: int = 0,
 ) -> tuple[list[Any], int]:
-    made = made_by(
+    check_broker_registration(
         view,
-        plan_broker_registration,
         wish,
         version=version,
         cluster_id="cluster",
@@ -73,7 +81,8 @@ def registered(
         is_heard=is_heard,
         kraft_version=kraft,
     )
-    record = registration_record(view.image.brokers.get(wish.broker_id), wish, NEXT)
+    made = made_by(view, plan_broker_registration, wish, version=version)
+    record = registration_record(view, wish, NEXT)
     return [*made, record], record.broker_epoch
 
 
@@ -115,6 +124,20 @@ def test_the_same_process_keeps_its_epoch_and_its_standing(has_session: bool) ->
     (record,), broker_epoch = registered(VIEW, request(incarnation_id=OLD, rack="new"), has_session=has_session)
     assert broker_epoch == record.broker_epoch == epoch(1)
     assert (record.fenced, record.rack) == (False, "new")
+    assert record.cordoned_log_dirs is None
+
+
+@pytest.mark.parametrize(("level", "cordoned"), [(30, [directory(1, 1)]), (29, None)])
+def test_the_same_process_keeps_its_cordoned_directories(level: int, cordoned: list[UUID] | None) -> None:
+    """Those that it still has, if the metadata can say which ones are cordoned."""
+    before = broker_record(1, directories=3, cordoned_log_dirs=[directory(1, 1), directory(1, 2)])
+    view = view_of([before, records.FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)])
+    features = [feature(METADATA_VERSION, 1, 40)]
+    directories = [directory(1), directory(1, 1)]
+    (again,), _ = registered(view, request(incarnation_id=OLD, log_dirs=directories, features=features))
+    assert again.cordoned_log_dirs == cordoned
+    (new,), _ = registered(view, request(log_dirs=directories, features=features))
+    assert new.cordoned_log_dirs is None
 
 
 @pytest.mark.parametrize(
