@@ -119,8 +119,31 @@ def test_time_is_shared_not_requests() -> None:
         await world.settle()
         until = world.served[: world.served.index((2, "0.5")) + 90]
         taken = [sum(float(what) for who, what in until if who == number) for number in range(3)]
-        assert max(taken) - min(taken) <= 2 * 4, taken
+        assert max(taken) - min(taken) <= 3 * 4, taken
         assert world.longest_ms <= TURN_MS + 4
+
+    play(act)
+
+
+def test_a_short_request_that_took_long_by_chance_does_not_make_its_client_wait() -> None:
+    """Garbage was collected in it, say: the next one is served before what others flood with."""
+
+    async def act(loop: VirtualLoop) -> None:
+        world = World(loop, 11)
+        for number in range(10):
+            world.send(number, *["1"] * 100)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        world.send(10, "40")
+        while (10, "40") not in world.served:
+            await asyncio.sleep(0)
+        served = len(world.served)
+        world.send(10, "0.1")
+        for _ in range(300):
+            await asyncio.sleep(0)
+        waited = world.served[served : world.served.index((10, "0.1"))]
+        assert sum(float(what) for _, what in waited) < 10 * 3 * SHARE_MS, "not 40 ms of each of ten"
+        world.stop_looking()
 
     play(act)
 

@@ -132,7 +132,7 @@ class Connection:
         if self._held_back and self._stored_bytes - sum([each.frame_size for each in self._answers]) > LINE_BYTES_MAX:
             self._read_pauses.add("line")
         if has_share:
-            self._turns.end(self.share)
+            self._turns.end(self.share, has_more=self._has_more)
         self._reads_long = count >= LONG_READ_BYTES and len(self._frames) < QUEUED_FRAMES_MAX
         if count >= LONG_READ_BYTES:
             self._listener.receive_buffer.count(count, self._read_pauses)
@@ -167,10 +167,7 @@ class Connection:
             step_line().add(self._frames.clear)
             step_line().add(self._arriving.end)
             self._frames, self._arriving = deque(), ArrivingFrame()
-        if self.work is not None:
-            step_line().add(self.work.end)
-            self.work = None
-            self._turns.end_pieces(self.share)
+        self._end_work(in_turn=True)
         for answer in being_served:
             if answer.only_waits and answer.waiting_for is not None:
                 step_line().add(answer.waiting_for.cancel)
@@ -260,7 +257,7 @@ class Connection:
         if (self.work or (self._frames and self._ready)) and not self.share.is_in_line:
             if self._turns.begin(self.share):
                 self._serve_on()
-                self._turns.end(self.share)
+                self._turns.end(self.share, has_more=self._has_more)
             self._wait_for_share()
         self._look_ended()
 
@@ -275,8 +272,13 @@ class Connection:
     def serve_share(self) -> None:
         """See turns.Client."""
         self._serve_on()
+        self._turns.end(self.share, has_more=self._has_more)
         self._wait_for_share()
         self._look_ended()
+
+    @property
+    def _has_more(self) -> bool:
+        return bool(self._frames) or self.work is not None
 
     def _look_ended(self) -> None:
         if self._has_ended and not (self._frames or self.work or self._answers):
@@ -352,10 +354,10 @@ class Connection:
             self._look_ready()
         self._may_serve = not self._turns.served() and self._ready
 
-    def _end_work(self) -> None:
+    def _end_work(self, *, in_turn: bool = False) -> None:
         if self.work is not None:
-            work, self.work = self.work, None
-            work.end()
+            end, self.work = self.work.end, None
+            step_line().add(end) if in_turn else end()
             self._turns.end_pieces(self.share)
 
     def _wait(self, pending: Pending, answer: Answer) -> None:

@@ -26,6 +26,9 @@ TURN_MS: Final = 2.0
 SHARE_MS: Final = 1.0
 FREE_MS: Final = 10.0
 PIECES_MAX: Final = 8
+DEBT_MS_MAX: Final = 1.0
+"""Beyond the others' place in line, of a connection that asks for nothing more: its short request may have taken long
+for no fault of its own, when the process was not on a processor, or garbage was collected."""
 NODE_CREDIT_MS: Final = 10.0
 """Of brokers and controllers, on listeners that are theirs alone: replication, heartbeats and votes go before what
 clients ask for, unless they have taken so much more of the loop's time."""
@@ -44,7 +47,9 @@ class Share:
         self.taken_ms = 0.0
         """Its virtual time: where the line stood when it was last served, and what it took then."""
         self.guess_ms = 0.0
-        """What its last requests took each, and its next one may take: who asks little goes before who asks much."""
+        """What its last requests took each, and its next one may take: who asks little goes before who asks much. It
+        grows step by step, as one request may take long by chance.
+        """
         self.is_in_line = False
         self.pieces_ms = 0.0
         """What its answer in pieces has taken; set to 0 by who begins one."""
@@ -59,7 +64,7 @@ class Client(Protocol):
     share: Share
 
     def serve_share(self) -> None:
-        """Serve requests until `served` says that the share is over."""
+        """Serve requests until `served` says that the share is over, then `end` it, and stand in line again."""
 
 
 class Turns:
@@ -115,12 +120,15 @@ class Turns:
         self._seen_ms = now = self._now_ms()
         return now >= self._share_end_ms
 
-    def end(self, share: Share) -> None:
+    def end(self, share: Share, *, has_more: bool) -> None:
+        """Count what the share took; `has_more` says that the connection has requests that wait, or a piece."""
         spent = self._seen_ms - self._share_start_ms
         share.taken_ms += spent
         share.pieces_ms += spent
         if self._served_count:
-            share.guess_ms = spent / self._served_count
+            share.guess_ms = min(spent / self._served_count, 2 * share.guess_ms + SHARE_MS)
+        if not has_more and share.taken_ms > self._virtual_ms + DEBT_MS_MAX:
+            share.taken_ms = self._virtual_ms + DEBT_MS_MAX
 
     # --- the line
 
@@ -167,8 +175,7 @@ class Turns:
                 try:
                     client.serve_share()
                 finally:
-                    now = self._seen_ms = self._now_ms()
-                    self.end(share)
+                    now = self._now_ms()
         finally:
             for call in self.turn_ended:
                 call()
