@@ -20,6 +20,8 @@ Pieces = Generator[None, None, T]
 """Work in pieces that waits for nothing."""
 
 CHUNK: Final = 64
+ITEMS_AT_ONCE: Final = 8
+"""Items that are made in pieces themselves."""
 
 
 class StepLine:
@@ -108,14 +110,16 @@ def mapped(items: Iterable[T], function: Callable[[T], R]) -> Pieces[list[R]]:
 
 
 def mapped_in_pieces(items: Iterable[T], function: Callable[[T], Pieces[R]]) -> Pieces[list[R]]:
-    """Return the result of function(item), which is made in pieces, of each item.
+    """Return the result of function(item), which is made in pieces, of each item; yield after a few items, too.
 
-    Yields after each: an item's last piece may be a whole one, and so may that of each of its elements.
+    What each leaves for its last piece may be nearly a whole one.
     """
     results: list[R] = []
     for item in items:
-        results.append((yield from function(item)))
-        yield
+        result = yield from function(item)
+        results.append(result)
+        if len(results) % ITEMS_AT_ONCE == 0:
+            yield
     return results
 
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
-from kwire.chunks import CHUNK, Pieces, chunks
+from kwire.chunks import Pieces, chunks
 
 T = TypeVar("T")
 K = TypeVar("K")
-JOINED_AT_ONCE: Final = 1024
-"""Elements that are put into groups in one step."""
+LOOKED_AT_ONCE: Final = 1024
+"""Elements of one step, each a fraction of a microsecond."""
 
 
 def repeated(items: Iterable[T]) -> Pieces[set[T]]:
-    """Return the items that occur more than once; yield after every CHUNK items."""
+    """Return the items that occur more than once; yield after some items."""
     seen: set[T] = set()
     again: set[T] = set()
-    for some in chunks(items):
+    for some in chunks(items, LOOKED_AT_ONCE):
         for item in some:
             (again if item in seen else seen).add(item)
-        if len(some) == CHUNK:
+        if len(some) == LOOKED_AT_ONCE:
             yield
     return again
 
@@ -31,14 +31,14 @@ def once_each(groups: Iterable[tuple[K, Iterable[T]]]) -> Pieces[dict[K, dict[T,
     taken = 0
     for key, elements in groups:
         known = joined.setdefault(key, {})
-        for some in chunks(elements, JOINED_AT_ONCE):
+        for some in chunks(elements, LOOKED_AT_ONCE):
             known.update(dict.fromkeys(some))
             taken += len(some)
-            if taken >= JOINED_AT_ONCE:
+            if taken >= LOOKED_AT_ONCE:
                 taken = 0
                 yield
         taken += 1
-        if taken >= JOINED_AT_ONCE:
+        if taken >= LOOKED_AT_ONCE:
             taken = 0
             yield
     return joined

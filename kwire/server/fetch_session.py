@@ -16,7 +16,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData
 from kwire.server.session_watch import FollowerWatch, Key, SessionWaiter, SessionWatch
 
-LOOKED_AT_ONCE = 4096
+LOOKED_AT_ONCE = 2048
 """Partitions of a session that one fetch looks at; so many take some milliseconds to put together."""
 
 
