@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
+from functools import cache
 from typing import Any, Final
 
-from kwire.protocol.codec import decode_prefix, encode
+from kwire.protocol.codec import PiecesDecoder, PiecesEncoder, decode_prefix, encode, pieces_decoder, pieces_encoder
 from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.schema import find_message, schema_of
 
@@ -16,20 +18,52 @@ _CORRELATION_ID: Final = struct.Struct(">i")
 
 def frame_request(request: Any, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """The whole frame, with its size. Raises EncodeError for what the version cannot say."""
-    schema = schema_of(type(request))
-    assert schema.key is not None
-    name = b"" if client_id is None else client_id.encode()
-    out = bytearray(_HEADER.size)
-    out += name
-    if version in schema.flexible:
-        out.append(0)  # no tags
+    out = _begun(request, version, client_id)
     encode(request, version, out)
-    _HEADER.pack_into(out, 0, len(out) - 4, schema.key, version, correlation_id, -1 if client_id is None else len(name))
+    return _ended(out, request, version, correlation_id, client_id)
+
+
+def frame_request_in_pieces(
+    request: Any, version: int, correlation_id: int, client_id: str | None
+) -> Generator[None, None, bytes]:
+    """Return what frame_request does; yield after some elements of what may be a long request."""
+    out = _begun(request, version, client_id)
+    yield from _pieces_encoder(type(request), version)(request, out, None)
+    return _ended(out, request, version, correlation_id, client_id)
+
+
+def _begun(request: Any, version: int, client_id: str | None) -> bytearray:
+    out = bytearray(_HEADER.size)
+    if client_id is not None:
+        out += client_id.encode()
+    if version in schema_of(type(request)).flexible:
+        out.append(0)  # no tags
+    return out
+
+
+def _ended(out: bytearray, request: Any, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    key = schema_of(type(request)).key
+    name_size = -1 if client_id is None else len(client_id.encode())
+    _HEADER.pack_into(out, 0, len(out) - 4, key, version, correlation_id, name_size)
     return bytes(out)
 
 
 def parse_response(request: type, version: int, frame: bytes) -> tuple[int, Any]:
     """(correlation id, response) of a frame without its size. Raises ProtocolError."""
+    correlation_id, described, position = _parsed(request, version, frame)
+    response, _ = decode_prefix(described, version, frame, position)
+    return correlation_id, response
+
+
+def parse_response_in_pieces(request: type, version: int, frame: bytes) -> Generator[None, None, tuple[int, Any]]:
+    """Return what parse_response does; yield after some elements of what may be a long response."""
+    correlation_id, described, position = _parsed(request, version, frame)
+    response, _ = yield from _pieces_decoder(described, version)(frame, position)
+    return correlation_id, response
+
+
+def _parsed(request: type, version: int, frame: bytes) -> tuple[int, type[Any], int]:
+    """(correlation id, type of the response, where its body begins)."""
     schema = schema_of(request)
     assert schema.key is not None
     described = find_message("response", schema.key)
@@ -39,6 +73,14 @@ def parse_response(request: type, version: int, frame: bytes) -> tuple[int, Any]
     (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
     # An ApiVersions response has header version 0 whatever its body is: its reader cannot know yet (KIP-511).
     has_tags = version in schema.flexible and schema.key != _API_VERSIONS_KEY
-    response: Any
-    response, _ = decode_prefix(described.cls, version, frame, 5 if has_tags else 4)
-    return correlation_id, response
+    return correlation_id, described.cls, 5 if has_tags else 4
+
+
+@cache
+def _pieces_encoder(cls: type, version: int) -> PiecesEncoder[Any]:
+    return pieces_encoder(cls, version)
+
+
+@cache
+def _pieces_decoder(cls: type, version: int) -> PiecesDecoder[Any]:
+    return pieces_decoder(cls, version)

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, NoReturn
 
-from kwire.chunks import whole
+from kwire.chunks import in_turns, whole
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Channel, Unreachable
 from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
 from kwire.protocol.messages.envelope import EnvelopeRequest
-from kwire.protocol.requesting import frame_request, parse_response
+from kwire.protocol.requesting import frame_request_in_pieces, parse_response_in_pieces
 from kwire.seams import Clock
 from kwire.server.context import Client
 from kwire.server.envelopes import encode_principal, says_not_controller
@@ -136,8 +136,9 @@ class ActiveController:
     async def _ask_there(self, leader: Destination, request: Any, asker: Asker) -> Any:
         if asker.version is None:
             return await self._send(leader, request)
+        frame = await in_turns(frame_request_in_pieces(request, asker.version, asker.correlation_id, asker.client_id))
         envelope = EnvelopeRequest(
-            request_data=frame_request(request, asker.version, asker.correlation_id, asker.client_id)[SIZE_BYTES:],
+            request_data=frame[SIZE_BYTES:],
             request_principal=encode_principal(asker.client.principal),
             client_host_address=ip_address(asker.client.peer_host).packed,
         )
@@ -150,7 +151,8 @@ class ActiveController:
         if answer.error_code != ErrorCode.NONE or answer.response_data is None:
             _refused(leader, ErrorCode(answer.error_code))
         try:
-            return parse_response(type(request), asker.version, answer.response_data)[1]
+            parsed = await in_turns(parse_response_in_pieces(type(request), asker.version, answer.response_data))
+            return parsed[1]
         except ProtocolError as error:
             logger.warning("node %d answered %s with what cannot be read: %s", leader.node_id, request, error)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error

@@ -54,7 +54,12 @@ QUICK = 4
 """So much faster the clock runs for requests with long lists: their turns end after fewer lines, and do not hide what
 is done for each element in one step."""
 ELEMENT_LINES_MAX = TURN_LINES // QUICK
-STEPS_OF_SOME = {ApiKey.OFFSET_COMMIT: 60_000, ApiKey.OFFSET_DELETE: 50_000, ApiKey.WRITE_TXN_MARKERS: 50_000}
+STEPS_OF_SOME = {
+    ApiKey.OFFSET_COMMIT: 60_000,
+    ApiKey.OFFSET_DELETE: 60_000,
+    ApiKey.TXN_OFFSET_COMMIT: 60_000,
+    ApiKey.WRITE_TXN_MARKERS: 60_000,
+}
 """Where a step is made for so many elements, and has more lines than this, but no more with more elements."""
 PRODUCED_LINES_MAX = 100_000
 """Produce is decoded and answered in one step: 1,000 partitions, of the 10,000 that a request may have."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from ipaddress import ip_address
 from typing import Any
 
-from kwire.chunks import whole
-from kwire.protocol.codec import decode_prefix
+from kwire.chunks import Pieces, in_turns, whole
+from kwire.protocol.codec import PiecesDecoder, pieces_decoder
 from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
-from kwire.protocol.framing import ParsedRequestHeader, encode_response, parse_request_header
+from kwire.protocol.framing import ParsedRequestHeader, PiecesFramer, parse_request_header, pieces_framer
 from kwire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kwire.server.apis.administration import AT_CONTROLLER
 from kwire.server.context import DistantClient, RequestContext
@@ -24,7 +25,7 @@ async def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeR
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         client = _client(request, context)
-        header, api, inner = _open(bytes(request.request_data))
+        header, api, inner = await in_turns(_open(bytes(request.request_data)))
         forwarded = RequestContext(
             context.services,
             client,
@@ -39,7 +40,7 @@ async def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeR
         return EnvelopeResponse(error_code=error.code)
     if says_not_controller(response):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    buffers = encode_response(header.correlation_id, response, header.api_version)
+    buffers = await in_turns(_framer(type(response), header.api_version)(header.correlation_id, response))
     return EnvelopeResponse(response_data=b"".join(buffers)[SIZE_BYTES:])
 
 
@@ -55,8 +56,8 @@ def _client(request: EnvelopeRequest, context: RequestContext) -> DistantClient:
     return DistantClient(peer_host=host, peer_port=context.connection.peer_port, principal=principal)
 
 
-def _open(data: bytes) -> tuple[ParsedRequestHeader, Api, Any]:
-    """The request in an envelope. Raises KafkaError.
+def _open(data: bytes) -> Pieces[tuple[ParsedRequestHeader, Api, Any]]:
+    """Return the request in an envelope, read in pieces. Raises KafkaError.
 
     What cannot be read is UNSUPPORTED_VERSION, as in Kafka; INVALID_REQUEST is for what may not be in an envelope.
     """
@@ -68,10 +69,20 @@ def _open(data: bytes) -> tuple[ParsedRequestHeader, Api, Any]:
         if not api.min_version <= header.api_version <= api.max_version:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         inner: Any
-        inner, _ = decode_prefix(api.request, header.api_version, data, header.body_position)
+        inner, _ = yield from _decoder(api.request, header.api_version)(data, header.body_position)
     except ProtocolError as error:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION) from error
     return header, api, inner
+
+
+@cache
+def _decoder(request: type, version: int) -> PiecesDecoder[Any]:
+    return pieces_decoder(request, version)
+
+
+@cache
+def _framer(response: type, version: int) -> PiecesFramer:
+    return pieces_framer(response, version)
 
 
 API = Api(request=EnvelopeRequest, response=EnvelopeResponse, handle=handle)

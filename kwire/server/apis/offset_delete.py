@@ -19,7 +19,7 @@ from kwire.server.commit_answers import joined
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
-DELETED_AT_ONCE = 512
+DELETED_AT_ONCE = 256
 """Partitions whose offsets are deleted in one step of the event loop."""
 
 
