@@ -28,7 +28,8 @@ def frame_request_in_pieces(
 ) -> Generator[None, None, bytes]:
     """Return what frame_request does; yield after some elements of what may be a long request."""
     out = _begun(request, version, client_id)
-    yield from _pieces_encoder(type(request), version)(request, out, None)
+    kind: Any = type(request)
+    yield from _pieces_encoder(kind, version)(request, out, None)
     return _ended(out, request, version, correlation_id, client_id)
 
 
@@ -62,8 +63,8 @@ def parse_response_in_pieces(request: type, version: int, frame: bytes) -> Gener
     return correlation_id, response
 
 
-def _parsed(request: type, version: int, frame: bytes) -> tuple[int, type[Any], int]:
-    """(correlation id, type of the response, where its body begins)."""
+def _parsed(request: type, version: int, frame: bytes) -> tuple[int, Any, int]:
+    """Return (correlation id, class of the response, where its body begins)."""
     schema = schema_of(request)
     assert schema.key is not None
     described = find_message("response", schema.key)
@@ -77,10 +78,10 @@ def _parsed(request: type, version: int, frame: bytes) -> tuple[int, type[Any], 
 
 
 @cache
-def _pieces_encoder(cls: type, version: int) -> PiecesEncoder[Any]:
+def _pieces_encoder(cls: Any, version: int) -> PiecesEncoder[Any]:
     return pieces_encoder(cls, version)
 
 
 @cache
-def _pieces_decoder(cls: type, version: int) -> PiecesDecoder[Any]:
+def _pieces_decoder(cls: Any, version: int) -> PiecesDecoder[Any]:
     return pieces_decoder(cls, version)

@@ -55,6 +55,7 @@ QUICK = 4
 is done for each element in one step."""
 ELEMENT_LINES_MAX = TURN_LINES // QUICK
 STEPS_OF_SOME = {
+    ApiKey.FETCH: 60_000,
     ApiKey.OFFSET_COMMIT: 60_000,
     ApiKey.OFFSET_DELETE: 60_000,
     ApiKey.TXN_OFFSET_COMMIT: 60_000,

@@ -40,7 +40,8 @@ async def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeR
         return EnvelopeResponse(error_code=error.code)
     if says_not_controller(response):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    buffers = await in_turns(_framer(type(response), header.api_version)(header.correlation_id, response))
+    kind: Any = type(response)
+    buffers = await in_turns(_framer(kind, header.api_version)(header.correlation_id, response))
     return EnvelopeResponse(response_data=b"".join(buffers)[SIZE_BYTES:])
 
 
@@ -76,12 +77,12 @@ def _open(data: bytes) -> Pieces[tuple[ParsedRequestHeader, Api, Any]]:
 
 
 @cache
-def _decoder(request: type, version: int) -> PiecesDecoder[Any]:
+def _decoder(request: Any, version: int) -> PiecesDecoder[Any]:
     return pieces_decoder(request, version)
 
 
 @cache
-def _framer(response: type, version: int) -> PiecesFramer:
+def _framer(response: Any, version: int) -> PiecesFramer:
     return pieces_framer(response, version)
 
 
