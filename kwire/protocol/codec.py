@@ -63,6 +63,8 @@ class PiecesEncoder(Protocol[T_contra]):
 
 _decoders: dict[tuple[type, int], Callable[..., Any]] = {}
 _encoders: dict[tuple[type, int], Callable[..., Any]] = {}
+_pieces_decoders: dict[tuple[type, int], Callable[..., Any]] = {}
+_pieces_encoders: dict[tuple[type, int], Callable[..., Any]] = {}
 
 
 def decoder(cls: type[T], version: int) -> Decoder[T]:
@@ -88,13 +90,19 @@ def encoder(cls: type[T], version: int) -> Encoder[T]:
 
 
 def pieces_decoder(cls: type[T], version: int) -> PiecesDecoder[T]:
-    """The decoder in pieces; compiled anew at each call."""
-    return compile_decoder(schema_of(cls), version, in_pieces=True)
+    """Return the decoder in pieces, which is compiled when it is first asked for."""
+    compiled = _pieces_decoders.get((cls, version))
+    if compiled is None:
+        compiled = _pieces_decoders[cls, version] = compile_decoder(schema_of(cls), version, in_pieces=True)
+    return compiled
 
 
 def pieces_encoder(cls: type[T], version: int) -> PiecesEncoder[T]:
-    """The encoder in pieces; compiled anew at each call."""
-    return compile_encoder(schema_of(cls), version, in_pieces=True)
+    """Return the encoder in pieces, which is compiled when it is first asked for."""
+    compiled = _pieces_encoders.get((cls, version))
+    if compiled is None:
+        compiled = _pieces_encoders[cls, version] = compile_encoder(schema_of(cls), version, in_pieces=True)
+    return compiled
 
 
 def decode(cls: type[T], version: int, buffer: bytes | bytearray, position: int = 0) -> T:

@@ -112,7 +112,7 @@ def framer(cls: type, version: int) -> Framer:
 
 
 def pieces_framer(cls: type, version: int) -> PiecesFramer:
-    """A framer in pieces; compiled anew at each call."""
+    """Return a framer in pieces."""
     header_size = _header_size(cls, version)
     encode_body: PiecesEncoder[Any] = pieces_encoder(cls, version)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator
-from functools import cache
 from typing import Any, Final
 
-from kwire.protocol.codec import PiecesDecoder, PiecesEncoder, decode_prefix, encode, pieces_decoder, pieces_encoder
+from kwire.protocol.codec import decode_prefix, encode, pieces_decoder, pieces_encoder
 from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.schema import find_message, schema_of
 
@@ -28,8 +27,7 @@ def frame_request_in_pieces(
 ) -> Generator[None, None, bytes]:
     """Return what frame_request does; yield after some elements of what may be a long request."""
     out = _begun(request, version, client_id)
-    kind: Any = type(request)
-    yield from _pieces_encoder(kind, version)(request, out, None)
+    yield from pieces_encoder(type(request), version)(request, out, None)
     return _ended(out, request, version, correlation_id, client_id)
 
 
@@ -59,7 +57,7 @@ def parse_response(request: type, version: int, frame: bytes) -> tuple[int, Any]
 def parse_response_in_pieces(request: type, version: int, frame: bytes) -> Generator[None, None, tuple[int, Any]]:
     """Return what parse_response does; yield after some elements of what may be a long response."""
     correlation_id, described, position = _parsed(request, version, frame)
-    response, _ = yield from _pieces_decoder(described, version)(frame, position)
+    response, _ = yield from pieces_decoder(described, version)(frame, position)
     return correlation_id, response
 
 
@@ -75,13 +73,3 @@ def _parsed(request: type, version: int, frame: bytes) -> tuple[int, Any, int]:
     # An ApiVersions response has header version 0 whatever its body is: its reader cannot know yet (KIP-511).
     has_tags = version in schema.flexible and schema.key != _API_VERSIONS_KEY
     return correlation_id, described.cls, 5 if has_tags else 4
-
-
-@cache
-def _pieces_encoder(cls: Any, version: int) -> PiecesEncoder[Any]:
-    return pieces_encoder(cls, version)
-
-
-@cache
-def _pieces_decoder(cls: Any, version: int) -> PiecesDecoder[Any]:
-    return pieces_decoder(cls, version)

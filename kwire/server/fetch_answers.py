@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Final
 from uuid import UUID
 
 from kwire.chunks import Pieces
 from kwire.protocol.error_codes import ErrorCode
-from kwire.protocol.framing import PiecesFramer, pieces_framer
+from kwire.protocol.framing import pieces_framer
 from kwire.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchLeaderIdAndEpoch,
@@ -113,10 +112,5 @@ def _endpoints(news: Sequence[tuple[Key, FetchPartitionData]], context: RequestC
 def answer_bytes(answer: FetchResponse, version: int) -> Pieces[int]:
     """What Kafka takes for an answer's size: its body and the length in front."""
     header_bytes = _CORRELATION_ID_BYTES + (version in schema_of(FetchResponse).flexible)
-    buffers = yield from _framer(version)(0, answer)
+    buffers = yield from pieces_framer(FetchResponse, version)(0, answer)
     return sum(len(buffer) for buffer in buffers) - header_bytes
-
-
-@cache
-def _framer(version: int) -> PiecesFramer:
-    return pieces_framer(FetchResponse, version)

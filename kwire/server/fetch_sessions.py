@@ -175,6 +175,9 @@ class FetchSessions:
                     yield
             if not topic.partitions:
                 taken += 1
+                if taken % PLANNED_AT_ONCE == 0:
+                    yield
+        # Longer names than any topic's are not remembered: PARTITIONS_MAX of them would be gigabytes.
         may_be_kept = name_length <= NAME_LENGTH_MAX
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             replica_id = max(request.replica_id, request.replica_state.replica_id)

@@ -15,6 +15,7 @@ from tests.cluster.world import NODE, controller_of, metadata_log, registered
 from tests.support.loop_steps import in_short_steps, needs_lines
 from tests.support.metadata import lead, register_broker
 
+OTHER = NODE + 1
 PARTITIONS = 2000
 """Enough to tell steps from what is done at once: to plan, write and replay one takes some hundred lines."""
 
@@ -26,6 +27,11 @@ def wish(name: str, partitions: int) -> NewTopic:
 async def created(controller: Controller, name: str, partitions: int) -> CreatedTopic | KafkaError:
     (outcome,) = await controller.create_topics([wish(name, partitions)], validate_only=False)
     return outcome
+
+
+async def register_other(log: MetadataLog) -> None:
+    """Have a second broker that can lead."""
+    await register_broker(log, broker_id=OTHER, endpoint=("PLAINTEXT", "localhost", 9094), directories=[UUID(int=78)])
 
 
 @needs_lines
@@ -104,20 +110,16 @@ def test_of_two_topics_with_one_name_the_first_that_is_written_counts(tmp_path: 
 
 
 def test_a_plan_that_rests_on_a_broker_which_is_fenced_meanwhile_is_made_anew(tmp_path: Path) -> None:
-    other = NODE + 1
-
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
-            await register_broker(
-                log, broker_id=other, endpoint=("PLAINTEXT", "localhost", 9094), directories=[UUID(int=78)]
-            )
+            await register_other(log)
             creating = await begin(log, controller)
             epoch = log.newest_image.brokers[NODE].broker_epoch
             log.append([BrokerRegistrationChangeRecord(broker_id=NODE, broker_epoch=epoch, fenced=1)])
             assert isinstance(await creating, CreatedTopic)
             leaders = {each.leader for each in log.image.topics["large"].partitions}
-            assert leaders == {other}, "no partition is led by the broker that is fenced"
+            assert leaders == {OTHER}, "no partition is led by the broker that is fenced"
 
     asyncio.run(main())
 
@@ -138,22 +140,18 @@ def test_a_plan_is_not_made_anew_for_what_it_does_not_rest_on(tmp_path: Path) ->
 
 
 def test_a_plan_whose_brokers_change_all_the_time_is_written(tmp_path: Path) -> None:
-    other = NODE + 1
-
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
-            await register_broker(
-                log, broker_id=other, endpoint=("PLAINTEXT", "localhost", 9094), directories=[UUID(int=78)]
-            )
+            await register_other(log)
             creating = await begin(log, controller)
-            epoch = log.newest_image.brokers[other].broker_epoch
+            epoch = log.newest_image.brokers[OTHER].broker_epoch
             for turn in range(1000):
                 if creating.done():
                     break
                 if turn % 8 == 0:  # a plan has some 16 steps
                     change = 1 if turn % 16 else -1
-                    log.append([BrokerRegistrationChangeRecord(broker_id=other, broker_epoch=epoch, fenced=change)])
+                    log.append([BrokerRegistrationChangeRecord(broker_id=OTHER, broker_epoch=epoch, fenced=change)])
                 await asyncio.sleep(0)
             assert isinstance(await creating, CreatedTopic)
             assert turn < 500

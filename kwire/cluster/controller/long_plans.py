@@ -31,7 +31,7 @@ ATTEMPTS_MAX: Final = 3
 """How often a plan is made in steps before it is made in one, because what it rests on changes all the time."""
 
 _KEY: Final = attrgetter("topic_id", "partition_id")
-"""Of the partition that a record changes."""
+"""Returns the topic id and the index of the partition that a record changes."""
 
 Planner = Callable[[ControllerView], Pieces[Sequence[Any]]]
 """Makes the records of a plan from a view."""

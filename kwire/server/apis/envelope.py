@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from ipaddress import ip_address
 from typing import Any
 
 from kwire.chunks import Pieces, in_turns, whole
-from kwire.protocol.codec import PiecesDecoder, pieces_decoder
+from kwire.protocol.codec import pieces_decoder
 from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
-from kwire.protocol.framing import ParsedRequestHeader, PiecesFramer, parse_request_header, pieces_framer
+from kwire.protocol.framing import ParsedRequestHeader, parse_request_header, pieces_framer
 from kwire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kwire.server.apis.administration import AT_CONTROLLER
 from kwire.server.context import DistantClient, RequestContext
@@ -40,8 +39,7 @@ async def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeR
         return EnvelopeResponse(error_code=error.code)
     if says_not_controller(response):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    kind: Any = type(response)
-    buffers = await in_turns(_framer(kind, header.api_version)(header.correlation_id, response))
+    buffers = await in_turns(pieces_framer(type(response), header.api_version)(header.correlation_id, response))
     return EnvelopeResponse(response_data=b"".join(buffers)[SIZE_BYTES:])
 
 
@@ -70,20 +68,10 @@ def _open(data: bytes) -> Pieces[tuple[ParsedRequestHeader, Api, Any]]:
         if not api.min_version <= header.api_version <= api.max_version:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         inner: Any
-        inner, _ = yield from _decoder(api.request, header.api_version)(data, header.body_position)
+        inner, _ = yield from pieces_decoder(api.request, header.api_version)(data, header.body_position)
     except ProtocolError as error:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION) from error
     return header, api, inner
-
-
-@cache
-def _decoder(request: Any, version: int) -> PiecesDecoder[Any]:
-    return pieces_decoder(request, version)
-
-
-@cache
-def _framer(response: Any, version: int) -> PiecesFramer:
-    return pieces_framer(response, version)
 
 
 API = Api(request=EnvelopeRequest, response=EnvelopeResponse, handle=handle)

@@ -10,7 +10,7 @@ LENGTH_BYTES: Final = 4
 
 
 class ArrivingFrame:
-    """Of one connection: the frame that is arriving, if there is one."""
+    """The frame that a connection is receiving, if there is one."""
 
     __slots__ = ("_content", "_length_field", "_room_bytes", "arrived_bytes", "size_in_bytes")
 
@@ -18,12 +18,12 @@ class ArrivingFrame:
         self.arrived_bytes = 0
         """What has come of the frame, its length field included; 0 if none is arriving."""
         self.size_in_bytes = 0
-        """Of the whole frame, its length field included; 0 until the length field has come."""
+        """Size of the whole frame, its length field included; 0 until the length field has come."""
         self._length_field = b""
         self._content: BytesIO | None = None
         """A stream, because what was written to it becomes bytes without a copy."""
         self._room_bytes = 0
-        """For what comes behind the length field: at most twice what has come."""
+        """Room in the stream for what follows the length field: at most twice what has come."""
 
     @property
     def is_whole(self) -> bool:

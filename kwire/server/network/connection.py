@@ -466,7 +466,7 @@ class Connection:
 
     @property
     def long_request_bytes(self) -> int:
-        """Of requests that are being served and may have many elements."""
+        """Bytes of requests that are being served and may have many elements."""
         return sum([answer.frame_size for answer in self._answers if answer.frame_size > LONG_REQUEST_BYTES])
 
     @property
