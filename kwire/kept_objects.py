@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import time
 from collections.abc import Callable
 from typing import Final
+
+logger = logging.getLogger(__name__)
 
 RECORDS_MANY: Final = 50_000
 """Records loaded in one burst before gc.freeze is called. It is not called for fewer: objects that are in use at that
@@ -81,7 +84,10 @@ class FullCollections:
         """For as long as the process runs."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            self.look()
+            try:
+                self.look()
+            except Exception:
+                logger.exception("no full garbage collection was made")
 
     def look(self) -> None:
         """Make a full collection if it is due and takes short."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
@@ -88,6 +89,25 @@ def test_a_full_collection_waits_until_it_is_of_use() -> None:
     for _ in range(3):
         process.looking.look()
     assert process.collected == 1
+
+
+def test_a_collection_that_fails_is_told_of_and_others_follow(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kept_objects, "LOOK_SECONDS", 0.0)
+    made: list[bool] = []
+
+    def collect() -> None:
+        made.append(bool(made))
+        if len(made) == 1:
+            raise MemoryError
+        raise asyncio.CancelledError
+
+    looking = FullCollections(lambda: 0, collections=lambda: COLLECTIONS_BETWEEN, collect=collect)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(looking.run())
+    assert made == [False, True]
+    assert "no full garbage collection was made" in caplog.text
 
 
 def test_a_full_collection_waits_until_large_requests_are_answered() -> None:

@@ -60,8 +60,13 @@ def measure(name: str, size: int) -> dict[str, float]:
 def active_controller(run: ClusterRun) -> int:
     partition = DescribeQuorumRequestPartitionData(partition_index=0)
     topic = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
+    request = DescribeQuorumRequest(topics=[topic])
+    deadline = time.perf_counter() + SECONDS_MAX
     with RawClient(run.nodes[0].bootstrap) as client:
-        answer = client.ask(DescribeQuorumRequest(topics=[topic]), QUORUM_VERSION)
+        client.socket.settimeout(SECONDS_MAX)
+        while (answer := client.ask(request, QUORUM_VERSION)).error_code != 0:
+            assert time.perf_counter() < deadline, "no controller is known"
+            time.sleep(LOOK_SECONDS)  # a broker that has just started does not know the controller yet
     leader: int = answer.topics[0].partitions[0].leader_id
     return leader
 

@@ -60,6 +60,8 @@ class DiskFile(Protocol):
     path: str
     size: int
     """Bytes in the file; kept by the implementation, read by everybody."""
+    cuts: int
+    """How often it was cut: what was read before may have been replaced since."""
 
     def append(self, *parts: Data) -> None:
         """Store all parts at the end, one behind the other."""
@@ -161,13 +163,14 @@ def parts_default() -> int:
 class RealFile:
     """A DiskFile whose descriptor may be closed behind the scenes when too many are open."""
 
-    __slots__ = ("_closes_when_unpinned", "_descriptor", "_disk", "path", "pins", "size", "touched")
+    __slots__ = ("_closes_when_unpinned", "_descriptor", "_disk", "cuts", "path", "pins", "size", "touched")
 
     def __init__(self, disk: RealDisk, path: str, descriptor: int, size: int) -> None:
         self._disk = disk
         self._descriptor = descriptor
         self.path = path
         self.size = size
+        self.cuts = 0
         self.touched = True
         self.pins = 0
         self._closes_when_unpinned = False
@@ -227,6 +230,7 @@ class RealFile:
         except OSError as error:
             raise DiskFailure("truncate", self.path, error) from error
         self.size = size
+        self.cuts += 1
 
     def sync(self) -> None:
         descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()

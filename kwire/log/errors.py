@@ -19,6 +19,10 @@ class NotReadyError(Exception):
     """
 
 
+class NotCachedError(Exception):
+    """What a fetch reads is not in the page cache: a worker reads it, for this fetch or the next (cold_reads.py)."""
+
+
 class LogClosedError(KafkaError):
     """The broker stops and has closed the log, or does not open it: what is appended now would not be durable."""
 

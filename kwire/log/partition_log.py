@@ -22,7 +22,7 @@ from kwire.log.batch_validation import AppendOrigin, Validated, check_given_offs
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_metadata
 from kwire.log.config import LogConfig
 from kwire.log.disk import Data, Disk, DiskFailure, DiskFullError
-from kwire.log.errors import CorruptLogError, LogClosedError
+from kwire.log.errors import CorruptLogError, LogClosedError, NotCachedError
 from kwire.log.files import PendingDeletion
 from kwire.log.flushing import FlushJob, UnsyncedPaths
 from kwire.log.leader_epochs import LeaderEpochs
@@ -258,7 +258,7 @@ class PartitionLog:
         """Whole batches from the one that holds offset, none with an offset at or above limit_offset.
 
         At most max_bytes, but for a first batch that is larger when min_one_batch asks for it; less where more would
-        have to be verified than the budget allows. The first batch may begin below offset: consumers skip the rest.
+        have to be verified, or waited for, than the budget allows. The first batch may begin below offset.
         """
         if self.failure is not None:
             raise self._offline()
@@ -277,6 +277,8 @@ class PartitionLog:
                 if self.segments[index].position_of(offset) < self.segments[index].size:
                     return data  # there is a batch, and it is too large for max_bytes
                 offset, index = upper, index + 1
+        except NotCachedError:
+            return b""
         except DiskFailure as error:
             raise self.fail(error) from error
         except CorruptLogError as error:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from kwire.log import index_sanity
 from kwire.log.batch_order import check_order
 from kwire.log.cold_reads import HOT_BYTES
 from kwire.log.disk import Disk, DiskFile, DiskFullError
 from kwire.log.errors import CorruptIndexError, CorruptLogError, NotReadyError
+from kwire.log.fetched_file import FetchedFile
 from kwire.log.files import OFFSET_INDEX_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX
+from kwire.log.header_walk import NO_LIMIT, Readable, walk
 from kwire.log.index_memory import IndexMemory
 from kwire.log.index_rebuild import rebuild_in_steps
 from kwire.log.not_ready import ready_at_once
@@ -28,11 +30,6 @@ from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, crc_matches, parse_header
 
 logger = logging.getLogger(__name__)
-
-WALK_CHUNK_BYTES: Final = 4096 + BATCH_HEADER_BYTES
-"""What a search reads at once: one index interval."""
-
-NO_LIMIT: Final = 2**63 - 1
 
 T = TypeVar("T")
 
@@ -218,15 +215,19 @@ class Segment(SegmentIndexes):
         else:
             self._write_sparse_indexes()
 
-    def position_of(self, offset: int) -> int:
-        """Where the first batch starts whose last offset is at or above offset; the file's size if there is none."""
+    def position_of(self, offset: int, source: Readable | None = None) -> int:
+        """Where the first batch starts whose last offset is at or above offset; the file's size if there is none.
+
+        Raises what the source of headers raises, which is the file if none is given.
+        """
         if (known := self.known_position(offset)) >= 0:
             return known
-        return self._search(lambda: self._find(offset))
+        return self._search(lambda: self._find(offset, source))
 
-    def _find(self, offset: int) -> int:
+    def _find(self, offset: int, source: Readable | None = None) -> int:
         indexed, start = self.offset_index.lookup_entry(offset)
-        for position, header in self.walk(self._checked_position(start, indexed), BATCHES_BETWEEN_ENTRIES_MAX):
+        start = self._checked_position(start, indexed, source)
+        for position, header in self.walk(start, BATCHES_BETWEEN_ENTRIES_MAX, source):
             if header.last_offset >= offset:
                 return position
         return self.size
@@ -235,14 +236,14 @@ class Segment(SegmentIndexes):
         """Return where the batch that begins with this offset starts, -1 if that is not known without reading."""
         return -1 if self._positions is None else self._positions.find(offset)
 
-    def _checked_position(self, position: int, last_offset: int | None = None) -> int:
+    def _checked_position(self, position: int, last_offset: int | None = None, source: Readable | None = None) -> int:
         """Return a position that the index names; raises CorruptIndexError if no batch, with this end, is there.
 
         What this process wrote or scanned needs no proof if the index is in memory: its entries increase.
         """
         if position == 0 or (self._verified_from <= position < self.size and not self.offset_index.is_in_file):
             return position
-        header = self.header_at(position)
+        header = self.header_at(position, source)
         if (
             header is not None
             and header.magic == 2
@@ -289,44 +290,62 @@ class Segment(SegmentIndexes):
     def read(
         self, offset: int, max_bytes: int, limit_offset: int | None, budget: VerifyBudget | None, *, min_one_batch: bool
     ) -> bytes:
-        """Whole batches from the one that holds offset, below limit_offset (None: no limit), as the budget suffices."""
-        start = self.position_of(offset)
-        end = self.size if limit_offset is None else min(self.size, self.position_of(limit_offset))
+        """Whole batches from the one that holds offset, below limit_offset (None: no limit), as the budget suffices.
+
+        Raises NotCachedError if they are cold and the budget does not wait for the device.
+        """
+        source = self._source(offset, max_bytes, budget)
+        start = self.position_of(offset, source)
+        if source is not None:
+            source.expect_no_records()
+        end = self.size if limit_offset is None else min(self.size, self.position_of(limit_offset, source))
         if start >= end:
             return b""
-        is_hot = self.memory is None and start >= self._verified_from and self.size - start <= HOT_BYTES
-        if budget is not None and max_bytes > 0 and not is_hot:
-            max_bytes = budget.readable(self.file, start, min(end - start, max_bytes))
-            if max_bytes <= 0:
-                return b""
+        if source is not None:
+            max_bytes = source.readable(start, min(end - start, max_bytes))
         if end - start > max_bytes:
-            end = self._whole_batches_end(start, start + max_bytes, min_one_batch=min_one_batch)
+            end = self._whole_batches_end(start, start + max_bytes, source, min_one_batch=min_one_batch)
             if end <= start:
                 return b""
         if start < self._verified_from and not self._verified.contain(start, min(end, self._verified_from)):
-            return self._read_unverified(start, end, VerifyBudget() if budget is None else budget, min_one_batch)
-        return self.file.read(start, end - start)
+            budget = VerifyBudget() if budget is None else budget
+            return self._read_unverified(start, end, budget, source, min_one_batch=min_one_batch)
+        return self._read_records(start, end, source)
 
-    def _read_unverified(self, start: int, end: int, budget: VerifyBudget, min_one_batch: bool) -> bytes:
+    def _source(self, offset: int, max_bytes: int, budget: VerifyBudget | None) -> FetchedFile | None:
+        """Return what a fetch reads through; None if it reads the file, as nothing is cold or may be waited for."""
+        if budget is None or budget.cold is None or max_bytes <= 0:
+            return None
+        hot_from = max(self._verified_from, self.size - HOT_BYTES) if self.memory is None else self.size
+        if self.known_position(offset) >= hot_from:
+            return None
+        return FetchedFile(self.file, budget, hot_from, max_bytes)
+
+    def _read_records(self, start: int, end: int, source: FetchedFile | None) -> bytes:
+        return self.file.read(start, end - start) if source is None else source.read_records(start, end - start)
+
+    def _read_unverified(
+        self, start: int, end: int, budget: VerifyBudget, source: FetchedFile | None, *, min_one_batch: bool
+    ) -> bytes:
         """Read what is verified from start on, and the batches behind it for which the budget suffices."""
         first = self._verified.end_from(start)
         if end - first > budget.left:
             all_end, end_max = end, first + max(budget.left, 0)
-            end = self._whole_batches_end(first, end_max, min_one_batch=min_one_batch and first == start)
+            end = self._whole_batches_end(first, end_max, source, min_one_batch=min_one_batch and first == start)
             budget.is_short |= end < all_end
-        data = self.file.read(start, end - start)
+        data = self._read_records(start, end, source)
         if start + (taken := budget.take(data, first - start)) > first:
             self._verify(data[first - start : taken], first)
         return data[:taken]
 
-    def _whole_batches_end(self, start: int, end: int, *, min_one_batch: bool) -> int:
+    def _whole_batches_end(self, start: int, end: int, source: Readable | None, *, min_one_batch: bool) -> int:
         """The end of the last batch that ends by end; of the first one if none does and one is wanted."""
-        return self._search(lambda: self._find_end(start, end, min_one_batch))
+        return self._search(lambda: self._find_end(start, end, source, min_one_batch))
 
-    def _find_end(self, start: int, end: int, min_one_batch: bool) -> int:
+    def _find_end(self, start: int, end: int, source: Readable | None, min_one_batch: bool) -> int:
         found = start
-        first = max(start, self._checked_position(self.offset_index.lookup_position(end)))
-        for position, header in self.walk(first, BATCHES_BETWEEN_ENTRIES_MAX):
+        first = max(start, self._checked_position(self.offset_index.lookup_position(end), source=source))
+        for position, header in self.walk(first, BATCHES_BETWEEN_ENTRIES_MAX, source):
             if position + header.size_in_bytes > end:
                 if found < position <= end:
                     found = position
@@ -369,34 +388,17 @@ class Segment(SegmentIndexes):
                 return header
         raise CorruptLogError(f"{self.stem}.log: no batch at position {start + position}")
 
-    def header_at(self, position: int) -> BatchHeader | None:
+    def header_at(self, position: int, source: Readable | None = None) -> BatchHeader | None:
         """The header of the batch at position; None at the end."""
-        data = self.file.read(position, BATCH_HEADER_BYTES)
+        data = (self.file if source is None else source).read(position, BATCH_HEADER_BYTES)
         return parse_header(data) if len(data) == BATCH_HEADER_BYTES else None
 
-    def walk(self, position: int, batches_max: int = NO_LIMIT) -> Iterator[tuple[int, BatchHeader]]:
-        """Headers from a batch's position on, with few bytes read; raises CorruptLogError where a batch cannot be.
-
-        Raises CorruptIndexError behind batches_max of them: an index that leads to a longer walk lacks entries.
-        """
-        window, window_start = b"", position
-        size = self.size
-        previous: BatchHeader | None = None
-        while position < size:
-            if position + BATCH_HEADER_BYTES > window_start + len(window):
-                window, window_start = self.file.read(position, WALK_CHUNK_BYTES), position
-                if len(window) < BATCH_HEADER_BYTES:
-                    raise CorruptLogError(f"{self.stem}.log ends inside a batch header")
-            header = parse_header(window, position - window_start)
-            if header.magic != 2 or header.length < LENGTH_MIN or position + header.size_in_bytes > size:
-                raise CorruptLogError(f"{self.stem}.log: no batch at position {position}")
-            check_order(self.stem, self.base_offset, previous, header, position)
-            yield position, header
-            position += header.size_in_bytes
-            previous = header
-            batches_max -= 1
-            if batches_max == 0 and position < size:
-                raise CorruptIndexError(f"they lack an entry for the batches before position {position}")
+    def walk(
+        self, position: int, batches_max: int = NO_LIMIT, source: Readable | None = None
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Headers from a batch's position on (header_walk.py)."""
+        read_from = self.file if source is None else source
+        return walk(read_from, self.stem, self.base_offset, position, self.size, batches_max)
 
     # Cutting and removing
 
@@ -442,7 +444,7 @@ class Segment(SegmentIndexes):
         """
         if position >= self.size:
             return 0
-        end = self._whole_batches_end(position, min(position + max_bytes, self.size), min_one_batch=True)
+        end = self._whole_batches_end(position, min(position + max_bytes, self.size), None, min_one_batch=True)
         self._verify(self.file.read(position, end - position), position)
         return end - position
 

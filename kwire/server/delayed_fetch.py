@@ -147,6 +147,7 @@ class DelayedFetch:
             fetch.refresh()
             answers = (yield from self._read_large()) if fetch.is_large else fetch.read()
             if not fetch.has_to_wait or (self._is_over and fetch.size):
+                fetch.cold.release()
                 return answers
             yield from fetch.unready.get_ready()
 

@@ -23,12 +23,13 @@ class ProcessKilled(BaseException):
 class SimulatedFile:
     """An open file; after close it is found again by its path, as a real one is."""
 
-    __slots__ = ("_disk", "_node", "path")
+    __slots__ = ("_disk", "_node", "cuts", "path")
 
     def __init__(self, disk: SimulatedDisk, path: str, node: FileNode) -> None:
         self._disk = disk
         self._node: FileNode | None = node
         self.path = path
+        self.cuts = 0
 
     @property
     def size(self) -> int:
@@ -62,6 +63,7 @@ class SimulatedFile:
         node = self._node or self._reopened()
         self._disk.check("truncate", self.path)
         self._disk.device.truncate(node, size)
+        self.cuts += 1
 
     def sync(self) -> None:
         node = self._node or self._reopened()

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
 
+from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.alter_configs import AlterConfigsResource
 from kwire.protocol.messages.metadata_records import BrokerRegistrationChangeRecord
+from kwire.server.context import RequestContext
+from kwire.server.settings.altered_resources import sift
 from tests.cluster.world import NODE, controller_of, metadata_log, registered
 from tests.support.loop_steps import in_short_steps, needs_lines
 from tests.support.metadata import lead, register_broker
@@ -58,6 +64,27 @@ def test_assignments_are_looked_at_in_steps(tmp_path: Path) -> None:
             (outcome,) = await in_short_steps(controller.create_topics([assigned], validate_only=False))
             assert isinstance(outcome, CreatedTopic)
             assert len(log.image.topics["t"].partitions) == PARTITIONS
+
+    asyncio.run(main())
+
+
+def test_refusals_keep_no_frames(tmp_path: Path) -> None:
+    """Those of 99,000 elements are in memory until all are answered."""
+
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            (outcome,) = await controller.create_partitions([("unknown", 1, None)], validate_only=False)
+            assert outcome is not None
+            assert outcome.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert outcome.__traceback__ is None
+
+            resource = AlterConfigsResource(resource_type=ConfigResourceType.TOPIC, resource_name="forbidden")
+            context = cast("RequestContext", SimpleNamespace(allows_topic=lambda _: False))
+            accepted, [(refused, error)] = await sift([resource], context, lambda _: (None for _ in ()))
+            assert (accepted, refused) == ([], resource)
+            assert error is not None
+            assert (error.code, error.__traceback__) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
     asyncio.run(main())
 

@@ -63,12 +63,13 @@ def failure(operation: str, path: str, code: int) -> DiskFailure:
 class MemoryFile:
     """An open file; after close it is found again by its path, as a real one is."""
 
-    __slots__ = ("_disk", "_node", "path")
+    __slots__ = ("_disk", "_node", "cuts", "path")
 
     def __init__(self, disk: RecordingDisk, path: str, node: FileNode) -> None:
         self._disk = disk
         self._node: FileNode | None = node
         self.path = path
+        self.cuts = 0
 
     @property
     def size(self) -> int:
@@ -100,6 +101,7 @@ class MemoryFile:
         node = self._node or self._reopened()
         self._disk.note(Operation("truncate", node.number, position=size))
         _resize(node.content, size)
+        self.cuts += 1
 
     def sync(self) -> None:
         node = self._node or self._reopened()

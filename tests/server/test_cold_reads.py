@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
-from uuid import UUID
+from typing import Any
 
 import pytest
 
 from kwire.log import cold_reads
-from kwire.log.disk import RealDisk
+from kwire.log.segment import Segment
 from kwire.protocol.error_codes import ErrorCode
-from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kwire.server.cold_reads import READ_BYTES, ColdReader
+from kwire.server.cold_reads import ColdReader
 from tests.cluster.world import InlineWorkers
 from tests.log.faults import FaultyDisk, WatchedFile, broken
 from tests.support.compiled import replaces_methods
@@ -135,44 +132,113 @@ def test_a_fetch_has_a_worker_read_so_much_and_the_next_one_more(
     assert lengths == [2200, 2200, 2200, 2142], "each 2,200 bytes, or what is left"
 
 
-def test_a_client_that_has_left_is_read_for_no_more(tmp_path: Path) -> None:
-    file = RealDisk().open(str(tmp_path / "file"), create=True)
-    file.append(bytes(3 * READ_BYTES))
-    wanted = iter([True, True, False])
-    read: list[int] = []
-    monitored = SimpleNamespace(
-        pin=lambda: None, unpin=lambda: None, size=file.size, read=lambda position, length: read.append(position)
-    )
-    stretch = cold_reads.ColdStretch(cast("Any", monitored), 0, file.size)
-    asyncio.run(ColdReader(InlineWorkers()).warm([stretch], lambda: next(wanted)))
-    assert read == [0, READ_BYTES]
-    file.close()
-
-
-def test_an_unknown_topic_id_stays_one_when_the_fetch_reads_again(broker: RunningBroker, cache: Cache) -> None:
+def test_the_search_for_an_offset_waits_for_no_device(
+    broker: RunningBroker, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Headers, and the records behind them, are read by a worker in one go; the fetch reads nothing besides."""
+    values = [bytes([letter]) * 1000 for letter in b"abcdefgh"]
     with broker.client() as client:
-        topic, topic_id = create_topic(client)
-        produce(client, topic, batch(b"a"))
+        topic, _ = create_topic(client)
+        for value in values:
+            produce(client, topic, batch(value))
+        monkeypatch.setattr(WatchedFile, "is_cached", lambda *_: False)
+        monkeypatch.setattr(Segment, "known_position", lambda *_: -1)
+        read = WatchedFile.read
+        loop_thread = broker.call(threading.current_thread)
+        read_by_worker: list[bool] = []
+
+        def noted(file: WatchedFile, position: int, length: int) -> bytes:
+            if file.path.endswith(".log"):
+                read_by_worker.append(threading.current_thread() is not loop_thread)
+            return read(file, position, length)
+
+        monkeypatch.setattr(WatchedFile, "read", noted)
+        assert values_in(fetch(client, topic, 5, max_wait_ms=60_000).records) == values[5:]
+    assert read_by_worker == [True]
+
+
+def test_what_a_worker_has_read_is_given_back_while_a_fetch_waits(broker: RunningBroker, cache: Cache) -> None:
+    """A fetch of more than there is waits; what was handed over does not stay in memory."""
+    with broker.client() as client, broker.client() as other:
+        topic = filled(client)
         cache.is_cold = True
-        asked = [
-            FetchTopic(topic_id=each, partitions=[FetchPartition(partition=0, partition_max_bytes=1000)])
-            for each in (topic_id, UUID(int=77))
-        ]
-        answer = client.ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=asked), 16)
-        codes = [each.error_code for topic in answer.responses for each in topic.partitions]
-        assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID]
-        assert len(cache.readers) == 1
+        released = threading.Event()
+        release = cold_reads.ColdReads.release
+
+        def noted(cold: cold_reads.ColdReads) -> None:
+            held = bool(cold._held)
+            release(cold)
+            assert not cold._held
+            if held:
+                released.set()
+
+        with pytest.MonkeyPatch.context() as patched, ThreadPoolExecutor(1) as pool:
+            patched.setattr(cold_reads.ColdReads, "release", noted)
+            fetched = pool.submit(lambda: fetch(client, topic, 0, min_bytes=500, max_wait_ms=60_000))
+            assert released.wait(60)
+            assert not fetched.done()
+            produce(other, topic, batch(bytes(1000)))
+            assert values_in(fetched.result().records) == [b"a", b"b", b"c", bytes(1000)]
 
 
-@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the system cannot tell")
-def test_a_file_tells_what_the_system_has(tmp_path: Path) -> None:
-    file = RealDisk().open(str(tmp_path / "file"), create=True)
-    file.append(bytes(1 << 20))
-    file.sync()
-    assert file.is_cached(0, 1 << 20)
-    assert file.is_cached(1 << 20, 1), "behind the end there is nothing to wait for"
-    os.posix_fadvise(file._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    if not file.is_cached(0, 4096):  # some file systems keep all in memory
-        file.read(0, 4096)
-        assert file.is_cached(0, 4096)
-    file.close()
+class ColdFile:
+    """A file in memory that is never in the page cache; it notes where it was read."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.cuts = 0
+        self.read_at: list[int] = []
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+    def read(self, position: int, length: int) -> bytes:
+        self.read_at.append(position)
+        return self.content[position : position + length]
+
+    def is_cached(self, position: int, length: int) -> bool:
+        return False
+
+    def pin(self) -> None: ...
+
+    def unpin(self) -> None: ...
+
+
+def cold_file(content: bytes) -> Any:
+    return ColdFile(content)
+
+
+def test_a_client_that_has_left_is_read_for_no_more() -> None:
+    wanted = iter([True, True, False])
+    file = cold_file(bytes(3000))
+    cold = cold_reads.ColdReads()
+    assert [cold.readable(file, position, 100) for position in (0, 1000, 2000)] == [0, 0, 0]
+    asyncio.run(ColdReader(InlineWorkers()).warm(cold, lambda: next(wanted)))
+    assert file.read_at == [0, 1000]
+    assert [cold.readable(file, position, 100) for position in (50, 1000)] == [50, 100]
+    assert cold.read(file, 1010, 20) == bytes(20)
+    assert file.read_at == [0, 1000], "what was handed over is not read again"
+    assert cold.read(file, 2000, 100) == bytes(100)
+    assert file.read_at == [0, 1000, 2000], "what was not read by a worker is read by the fetch"
+
+
+def test_what_a_file_has_gained_since_is_read_as_well() -> None:
+    file = cold_file(b"0123456789")
+    cold = cold_reads.ColdReads()
+    assert cold.readable(file, 0, 20) == 0
+    asyncio.run(ColdReader(InlineWorkers()).warm(cold, lambda: True))
+    file.content += b"abcdefghij"
+    assert cold.read(file, 5, 10) == b"56789abcde"
+    assert cold.read(file, 2, 5) == b"23456"
+    assert file.read_at == [0, 5]
+
+
+def test_what_was_cut_off_meanwhile_is_not_answered() -> None:
+    """A new leader's log replaces what a worker has read."""
+    file = cold_file(b"0123456789")
+    cold = cold_reads.ColdReads()
+    assert cold.readable(file, 0, 10) == 0
+    asyncio.run(ColdReader(InlineWorkers()).warm(cold, lambda: True))
+    file.content, file.cuts = b"01234abcde", 1
+    assert cold.read(file, 0, 10) == b"01234abcde"

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from kwire.log.cold_reads import ColdReads
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
@@ -137,7 +138,8 @@ class Fetch:
         self.is_large = False
         self.watching_session = None
         self.reads = 0
-        self.has_to_wait = self.cold = False
+        self.has_to_wait = False
+        self.cold = ColdReads()
         self.error: Exception | None = None
 
     def promise(self, size: int) -> None:

@@ -294,7 +294,7 @@ class Controller:
             except KafkaError as error:
                 if error.code is ErrorCode.NOT_CONTROLLER:
                     raise
-                results.append(error)
+                results.append(error.anew())
                 continue
             results.append(result)
         await self._log.committed(Written(self._log.newest_image.offset, epoch))

@@ -213,8 +213,8 @@ class Fetch:
             self.refresh()
 
     def warm(self, is_wanted: Callable[[], bool]) -> Awaitable[None]:
-        """Have a worker bring what is cold into the page cache, for as long as it is wanted."""
-        return self._context.services.cold_reads.warm(self.cold.take(), is_wanted)
+        """Have a worker read what is cold, for as long as it is wanted."""
+        return self._context.services.cold_reads.warm(self.cold, is_wanted)
 
     def _read_all(self) -> list[tuple[Key, FetchPartitionData]]:
         self._begin_reading()

@@ -46,7 +46,7 @@ async def sift(
                 _authorize(resource, context)
                 await in_turns(check(resource))
             except KafkaError as error:
-                refused[key] = (resource, error)
+                refused[key] = (resource, error.anew())
             else:
                 accepted.append(resource)
         await turn()  # also behind a few: a resource may name thousands of keys
