@@ -199,15 +199,20 @@ class KafkaError(Exception):
     `record_errors` are (index in the batch, what is wrong) of single records, for Produce (KIP-467).
     """
 
+    __slots__ = ("code", "message", "record_errors")  # a request may be answered with a hundred thousand of them
+
     def __init__(
         self, code: ErrorCode, message: str | None = None, *, record_errors: Sequence[tuple[int, str | None]] = ()
     ) -> None:
         if message is not None and len(message) > MESSAGE_CHARACTERS_MAX:
             message = f"{message[: MESSAGE_CHARACTERS_MAX - 3]}..."
-        super().__init__(f"{code.name}: {message or code.meaning}")
+        super().__init__(code, message)
         self.code = code
         self.message = message
         self.record_errors = record_errors
+
+    def __str__(self) -> str:
+        return f"{self.code.name}: {self.message or self.code.meaning}"
 
     def anew(self) -> "KafkaError":
         """Return the same outcome without a traceback: one that is kept would keep the locals of all its frames."""
