@@ -29,6 +29,9 @@ REQUEST_BYTES_FEW: Final = 64 * 1024
 """With less of long requests being served there are few objects made from them."""
 LOOKS_MAX: Final = 60
 """After so many looks, ten minutes, a full collection that is due is made whatever is in memory."""
+GROWN_BYTES: Final = 512 * 1024 * 1024
+"""With so much more memory than after the last full collection, one that is due is made at once: what takes it may be
+in reference cycles."""
 PARTIAL_COLLECTIONS: Final = 100
 """Full collections that leave out what was alive at the one before, until one looks at everything again: what was
 alive then, and is part of a reference cycle when it is dropped, waits for that one."""
@@ -68,13 +71,17 @@ class FullCollections:
         self,
         request_bytes: Callable[[], int],
         *,
+        resident_bytes: Callable[[], int],
         collections: Callable[[], int] = lambda: gc.get_count()[2],
         collect: Callable[[], object] | None = None,
     ) -> None:
-        """`request_bytes` tells how much of long requests is being served, `collections` how often the middle
-        generation was collected since the last full collection.
+        """`request_bytes` tells how much of long requests is being served, `resident_bytes` what the process has of
+        memory, `collections` how often the middle generation was collected since the last full collection.
         """
         self._request_bytes = request_bytes
+        self._resident_bytes = resident_bytes
+        self._bytes_before = resident_bytes()
+        """After the last full collection."""
         self._collections = collections
         self._collect = Collector().collect if collect is None else collect
         self._looks = 0
@@ -95,9 +102,11 @@ class FullCollections:
             self._looks = 0
             return
         self._looks += 1
-        if self._request_bytes() <= REQUEST_BYTES_FEW or self._looks >= LOOKS_MAX:
+        has_grown = self._resident_bytes() - self._bytes_before >= GROWN_BYTES
+        if has_grown or self._request_bytes() <= REQUEST_BYTES_FEW or self._looks >= LOOKS_MAX:
             self._looks = 0
             self._collect()
+            self._bytes_before = self._resident_bytes()
 
 
 class KeptObjects:

@@ -13,6 +13,7 @@ from kwire import kept_objects
 from kwire.kept_objects import (
     BURST_SECONDS,
     COLLECTIONS_BETWEEN,
+    GROWN_BYTES,
     LOOKS_MAX,
     PARTIAL_COLLECTIONS,
     RECORDS_MANY,
@@ -68,11 +69,14 @@ class Process:
     """What requests take of its memory, and when it collected, as a test has them."""
 
     def __init__(self) -> None:
-        self.request_bytes = 0
+        self.request_bytes = self.resident_bytes = 0
         self.collections = COLLECTIONS_BETWEEN
         self.collected = 0
         self.looking = FullCollections(
-            lambda: self.request_bytes, collections=lambda: self.collections, collect=self._collect
+            lambda: self.request_bytes,
+            resident_bytes=lambda: self.resident_bytes,
+            collections=lambda: self.collections,
+            collect=self._collect,
         )
 
     def _collect(self) -> None:
@@ -103,7 +107,9 @@ def test_a_collection_that_fails_is_told_of_and_others_follow(
             raise MemoryError
         raise asyncio.CancelledError
 
-    looking = FullCollections(lambda: 0, collections=lambda: COLLECTIONS_BETWEEN, collect=collect)
+    looking = FullCollections(
+        lambda: 0, resident_bytes=lambda: 0, collections=lambda: COLLECTIONS_BETWEEN, collect=collect
+    )
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(looking.run())
     assert made == [False, True]
@@ -118,6 +124,20 @@ def test_a_full_collection_waits_until_large_requests_are_answered() -> None:
     process.request_bytes = REQUEST_BYTES_FEW
     process.looking.look()
     assert process.collected == 1
+
+
+def test_a_full_collection_does_not_wait_while_memory_grows() -> None:
+    process = Process()
+    process.request_bytes = REQUEST_BYTES_FEW + 1
+    process.resident_bytes = GROWN_BYTES - 1
+    process.looking.look()
+    assert process.collected == 0
+    process.resident_bytes = GROWN_BYTES
+    process.looking.look()
+    assert process.collected == 1
+    process.collections = COLLECTIONS_BETWEEN
+    process.looking.look()
+    assert process.collected == 1, "what is left counts anew"
 
 
 def test_a_full_collection_does_not_wait_for_ever() -> None:

@@ -22,7 +22,7 @@ from kwire.log import progress
 from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectoryError
 from kwire.server.broker import BrokerServer
-from kwire.server.network.memory_return import keep_large_blocks_apart
+from kwire.server.network.memory_return import keep_large_blocks_apart, resident_bytes
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
 
 if TYPE_CHECKING:
@@ -151,7 +151,8 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
         what = f"controlling on {', '.join(server.addresses)}"
     say(f"kwire: {what}, node {config.node_id}, data in {', '.join(config.log_dirs)} (Ctrl-C stops)")
     collect_rarely()
-    collecting = asyncio.ensure_future(FullCollections(lambda: server.long_request_bytes).run())
+    collections = FullCollections(lambda: server.long_request_bytes, resident_bytes=resident_bytes)
+    collecting = asyncio.ensure_future(collections.run())
     server.failed.add_done_callback(lambda _: stopping.wanted.set())
     await stopping.wanted.wait()
     collecting.cancel()

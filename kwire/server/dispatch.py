@@ -23,7 +23,7 @@ from kwire.protocol.schema import schema_of
 from kwire.server.authorization import ACCESS
 from kwire.server.context import RequestContext
 from kwire.server.network.connection import Connection
-from kwire.server.network.frame_sizes import LONG_REQUEST_BYTES
+from kwire.server.network.connection_limits import LONG_REQUEST_BYTES
 from kwire.server.network.pending import Answered, CloseConnection, Outcome, Pending, Pieces
 from kwire.server.quotas.counted_steps import CountedSteps
 

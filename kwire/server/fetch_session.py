@@ -108,6 +108,8 @@ class FetchSession:
         others = (key for key in unsettled if key not in named)
         keys = [*islice(asked, LOOKED_AT_ONCE), *islice(others, LOOKED_AT_ONCE)]
         has_more = any(unsettled[key] for key in chain(asked, others))
+        if self.is_over:  # partitions that are gone already have no place
+            keys = [key for key in keys if key in known]
         keys.sort(key=lambda key: known[key].place)
         return [(key, known[key].request) for key in keys], has_more
 

@@ -73,6 +73,7 @@ class LostReplicas:
     def _removed(self, partition: Partition) -> None:
         self._full.pop((partition.topic_id, partition.index), None)
         self._assignments.forget(partition)
+        partition.log.on_trouble = None  # without it nothing of the partition is part of a reference cycle
 
     def _in_trouble(self, partition: Partition) -> None:
         if partition.is_removed:

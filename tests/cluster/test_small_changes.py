@@ -20,7 +20,7 @@ from kwire.cluster.group_configs import check_group_configs
 from kwire.cluster.replay import Replay
 from kwire.cluster.replication.divergence import EpochEnd, truncation_offset
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.messages.metadata_records import TopicRecord, encode_metadata_record
+from kwire.protocol.messages.metadata_records import ConfigRecord, TopicRecord, encode_metadata_record
 from kwire.protocol.records import Record, encode_batch
 from tests.cluster.world import NODE, controller_of, metadata_log, registered
 
@@ -78,6 +78,30 @@ def test_a_long_change_of_a_configuration_starts_again_if_a_short_one_comes_betw
             )
             assert list(outcomes) == [[None], [None]]
             assert dict(log.image.config_of(*resource)) == {"cleanup.policy": "compact"}
+
+    asyncio.run(main())
+
+
+def test_a_long_change_of_a_configuration_is_made_however_often_others_come_between(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with metadata_log(tmp_path) as log:
+            controller = await registered(log)
+            wish = NewTopic(name="t", num_partitions=1, replication_factor=1, configs={})
+            await controller.create_topics([wish], validate_only=False)
+            resource = (int(ConfigResourceType.TOPIC), "t")
+            deleted: list[Change] = [(f"x{number}", AlterOperation.DELETE, None) for number in range(3 * CHUNK)]
+            long = [*deleted, ("cleanup.policy", AlterOperation.SET, "compact")]
+            changing = asyncio.ensure_future(controller.alter_configs([(resource, long)], validate_only=False))
+            number = 0
+            while not changing.done():
+                number += 1
+                value = str(1000 + number)
+                log.append([ConfigRecord(resource_type=2, resource_name="t", name="segment.ms", value=value)])
+                await asyncio.sleep(0)
+                assert number < 1000
+            assert await changing == [None]
+            settings = dict(log.newest_image.config_of(*resource))
+            assert settings == {"cleanup.policy": "compact", "segment.ms": str(1000 + number)}
 
     asyncio.run(main())
 

@@ -7,11 +7,20 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from kwire.cluster.partition import Partition
+from kwire.log.partition_log import PartitionLog
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages import alter_client_quotas as quotas
+from kwire.protocol.messages import incremental_alter_configs as configs
+from kwire.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.server.apis.fetch import PARTITIONS_AT_ONCE
 from tests.support.raw_client import RawClient
@@ -84,3 +93,80 @@ def test_a_batch_that_was_looked_into(
     topic, _ = create_topic(client, cleanup_policy="compact")
     send(client, topic)
     assert cyclic_garbage_bytes(broker) < GARBAGE_BYTES_MAX
+
+
+ELEMENTS = 500
+
+
+def cyclic_objects(broker: RunningBroker) -> int:
+    broker.call(lambda: None)
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
+    return len(gc.garbage)
+
+
+def create_topics(names: list[str]) -> Any:
+    return CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=0) for name in names])
+
+
+def create_partitions(names: list[str]) -> Any:
+    return CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name) for name in names])
+
+
+def delete_topics(names: list[str]) -> Any:
+    return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names])
+
+
+def delete_groups(names: list[str]) -> Any:
+    return DeleteGroupsRequest(groups_names=names)
+
+
+def alter_topics(names: list[str]) -> Any:
+    resource = configs.IncrementalAlterConfigsAlterConfigsResource
+    return configs.IncrementalAlterConfigsRequest(resources=[resource(resource_type=2, resource_name=n) for n in names])
+
+
+def alter_loggers(names: list[str]) -> Any:
+    resource = configs.IncrementalAlterConfigsAlterConfigsResource
+    changes = [[configs.IncrementalAlterConfigsAlterableConfig(name=name, config_operation=9)] for name in names]
+    resources = [resource(resource_type=8, resource_name="0", configs=each) for each in changes]
+    return configs.IncrementalAlterConfigsRequest(resources=resources)
+
+
+def alter_quotas(names: list[str]) -> Any:
+    entities = [quotas.AlterClientQuotasEntity(entity_type="user", entity_name=name) for name in names]
+    operation = quotas.AlterClientQuotasOperation(key="unknown")
+    entries = [quotas.AlterClientQuotasEntry(entity=[entity], ops=[operation]) for entity in entities]
+    return quotas.AlterClientQuotasRequest(entries=entries)
+
+
+@pytest.mark.parametrize(
+    ("request_of", "version"),
+    [
+        (create_topics, 7),
+        (create_partitions, 3),
+        (delete_topics, 6),
+        (delete_groups, 2),
+        (alter_topics, 1),
+        (alter_loggers, 1),
+        (alter_quotas, 1),
+    ],
+)
+def test_refused_elements(
+    broker: RunningBroker, client: RawClient, request_of: Callable[[list[str]], Any], version: int, no_collections: None
+) -> None:
+    """An exception that is kept holds the frames that it passed, and what holds it: a cycle for each element."""
+    request = request_of([f"refused-{number}" for number in range(ELEMENTS)])
+    client.ask(request, version)
+    assert cyclic_objects(broker) < ELEMENTS
+
+
+def test_a_deleted_topic(broker: RunningBroker, client: RawClient, no_collections: None) -> None:
+    """What was alive at a full collection is left out of the next hundred."""
+    topic, _ = create_topic(client, 3)
+    for index in range(3):
+        produce(client, topic, batch(b"x"), partition=index)
+    client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=60_000), 6)
+    eventually(lambda: broker.call(lambda: broker.server.services.partitions.get(topic, 0) is None), "they are gone")
+    cyclic_objects(broker)
+    assert not [each for each in gc.garbage if isinstance(each, Partition | PartitionLog)]

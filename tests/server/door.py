@@ -71,8 +71,11 @@ class Door:
         return self.outcome
 
     def receive(self, data: bytes) -> None:
-        self.connection.get_buffer(len(data))[: len(data)] = data
-        self.connection.buffer_updated(len(data))
+        while data:
+            buffer = self.connection.get_buffer(len(data))
+            count = min(len(data), len(buffer))
+            buffer[:count], data = data[:count], data[count:]
+            self.connection.buffer_updated(count)
 
     def asked(self, name: str) -> int:
         return self.transport.asked.count(name)

@@ -309,6 +309,19 @@ def test_the_epoch_goes_round() -> None:
     assert sessions._sessions[session].epoch == 2
 
 
+def test_a_session_that_is_being_taken_apart_looks_at_what_is_left() -> None:
+    """Another connection may end it while a fetch is planned in pieces."""
+    session = FetchSession(session_id=1, created_ms=0.0, last_used_ms=0.0, uses_topic_ids=False, follower=None)
+    for index in range(3):
+        asked = FetchPartition(partition=index)
+        session.partitions["t", index] = SessionPartition(request=asked, topic="t", place=session.new_place())
+        session.unsettle(("t", index))
+    session.is_over = True
+    session.partitions.popitem()
+    looked_at, has_more = session.to_look_at({("t", 2): FetchPartition(partition=2)})
+    assert ([key for key, _ in looked_at], has_more) == ([("t", 0), ("t", 1)], False)
+
+
 def test_partitions_with_data_go_to_the_end() -> None:
     sessions = FetchSessions(slots=1, chance=SystemChance(1), clock=ManualClock())
     plan = at_once(sessions.plan(request("a", FULL), uses_topic_ids=False))

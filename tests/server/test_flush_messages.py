@@ -19,7 +19,7 @@ from kwire.protocol.messages.offset_commit import (
 )
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.seams import ThreadWorkers
-from kwire.server.network.frame_sizes import LONG_REQUEST_BYTES
+from kwire.server.network.connection_limits import LONG_REQUEST_BYTES
 from tests.log.faults import FaultyDisk
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, produce, produce_request, values_in

@@ -143,11 +143,13 @@ class Controller:
 
         async def plan(change: tuple[ConfigResource, Sequence[Change]]) -> tuple[list[Any], None]:
             resource, changes = change
-            while True:
+            for _ in range(ATTEMPTS_MAX):
                 before = self.image.config_of(*resource)
                 after = await in_turns(changed(resource, before, changes))
                 if self.image.config_of(*resource) == before:
                     break
+            else:
+                after = at_once(changed(resource, self.image.config_of(*resource), changes))
             return plan_replacement(
                 self.image, resource, after, settings=self._defaults.settings, is_forwarded=is_forwarded
             ), None

@@ -76,7 +76,7 @@ def _alter_loggers(
                 node_id, name = context.services.node_id, resource.resource_name
                 alter_loggers(node_id, name, (yield from _changes(resource)), validate_only=request.validate_only)
             except KafkaError as error:
-                outcomes.append((resource, error))
+                outcomes.append((resource, error.anew()))
             else:
                 outcomes.append((resource, None))
         if len(some) == CHUNK:

@@ -15,26 +15,28 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from kwire.chunks import step_line
-from kwire.protocol.error_codes import ProtocolError
+from kwire.server.network import connection_limits as limits
 from kwire.server.network.arriving_frame import ArrivingFrame
 from kwire.server.network.blocked_output import BlockedOutput
-from kwire.server.network.connection_limits import LINE_BYTES_MAX, PIPELINE_DEPTH_MAX, QUEUED_FRAMES_MAX
-from kwire.server.network.frame_sizes import LONG_REQUEST_BYTES, bad_size
+from kwire.server.network.leftovers import free
 from kwire.server.network.mute import Mute
 from kwire.server.network.outbox import Buffers
 from kwire.server.network.pending import Answer, Answered, CloseConnection, Pending, Work
 from kwire.server.network.read_pauses import ReadPauses
 from kwire.server.network.receive_buffer import LONG_READ_BYTES
 from kwire.server.network.turns import Share
+from kwire.server.network.why_closed import bad_size, why_not_answered
 
 if TYPE_CHECKING:
     from kwire.server.network.listener import Listener
 
 logger = logging.getLogger("kwire.server.network.connection")
 _read_size = struct.Struct(">i").unpack_from
+PRODUCE: Final = bytes(2)
+"""What a Produce request begins with: its API key."""
 
 
 class Connection:
@@ -44,9 +46,9 @@ class Connection:
         "_answers",
         "_arriving",
         "_closing",
+        "_end_reason",
         "_frame_bytes_max",
         "_frames",
-        "_has_ended",
         "_held_back",
         "_listener",
         "_may_serve",
@@ -85,8 +87,8 @@ class Connection:
         self._mute = Mute(self._unmuted)
         self._closing = False
         """Whether it was decided to close: nothing of what the client sent besides is served."""
-        self._has_ended = False
-        """Whether the client sends no more and is served only what stands in line."""
+        self._end_reason = ""
+        """Why nothing more is read, and the client is served only what stands in line."""
         self._writable = True
         self._ready = True
         self._frame_bytes_max = listener.limits.request_bytes_max
@@ -117,7 +119,7 @@ class Connection:
         return buffer.view if self._reads_long else buffer.short_view
 
     def buffer_updated(self, count: int) -> None:
-        if self._closing:
+        if self._closing or self._end_reason:
             return
         self.last_active = self._listener.now()
         view = self._listener.receive_buffer.received
@@ -128,12 +130,16 @@ class Connection:
             else:
                 self._gather(view, count)
         except CloseConnection as reason:
-            self.close(str(reason))
-        if self._held_back and self._stored_bytes - sum([each.frame_size for each in self._answers]) > LINE_BYTES_MAX:
-            self._read_pauses.add("line")
+            self._end_reason = str(reason)  # what came before it is served, as by Apache Kafka
+            self._read_pauses.add("end")
+            self._look_ended()
+        if self._held_back:
+            served_bytes = sum([each.frame_size for each in self._answers])
+            if self._stored_bytes - served_bytes > limits.LINE_BYTES_MAX:
+                self._read_pauses.add("line")
         if has_share:
             self._turns.end(self.share, has_more=self._has_more)
-        self._reads_long = count >= LONG_READ_BYTES and len(self._frames) < QUEUED_FRAMES_MAX
+        self._reads_long = count >= LONG_READ_BYTES and len(self._frames) < limits.QUEUED_FRAMES_MAX
         if count >= LONG_READ_BYTES:
             self._listener.receive_buffer.count(count, self._read_pauses)
         self._wait_for_share()
@@ -141,10 +147,11 @@ class Connection:
     def eof_received(self) -> bool:
         """Whether the transport stays open for what is going to be served: not for a mere wait, a long poll say."""
         self._listener.outbox.flush()
-        self._has_ended = bool(self._frames or self.work or (self._has_ended and self._answers))
-        if not self._has_ended:
-            self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
-        return self._has_ended
+        if self._frames or self.work or (self._end_reason and self._answers):
+            self._end_reason = "sends no more"
+            return True
+        self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
+        return False
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -162,15 +169,11 @@ class Connection:
         self._listener.disconnected(self)
 
     def _leave(self, being_served: list[Answer]) -> None:
-        """Free what the client leaves, in turns with others: it may be millions of objects, of each of many clients."""
-        if self._frames or self._arriving.arrived_bytes:
-            step_line().add(self._frames.clear)
-            step_line().add(self._arriving.end)
-            self._frames, self._arriving = deque(), ArrivingFrame()
-        self._end_work(in_turn=True)
-        for answer in being_served:
-            if answer.only_waits and answer.waiting_for is not None:
-                step_line().add(answer.waiting_for.cancel)
+        """Free what the client leaves: it may be millions of objects, of each of many clients."""
+        steps = [self._frames.clear, self._arriving.end, *self._ended_work()]
+        steps += [each.waiting_for.cancel for each in being_served if each.only_waits and each.waiting_for is not None]
+        self._frames, self._arriving = deque(), ArrivingFrame()
+        free(steps, self._stored_bytes)
 
     def pause_writing(self) -> None:
         self._writable = self._ready = False
@@ -233,8 +236,8 @@ class Connection:
     def _queue(self, frame: bytes) -> None:
         self._frames.append(frame)
         self._store(len(frame), is_whole=True)
-        self._turns.expect(self.share, len(frame))
-        if len(self._frames) >= QUEUED_FRAMES_MAX:
+        self._turns.expect(self.share, len(frame), has_records=frame.startswith(PRODUCE))
+        if len(self._frames) >= limits.QUEUED_FRAMES_MAX:
             self._read_pauses.add("queue")
 
     # --- requests
@@ -246,7 +249,7 @@ class Connection:
             and self._writable
             and not self._mute
             and not self._closing
-            and len(self._answers) < PIPELINE_DEPTH_MAX
+            and len(self._answers) < limits.PIPELINE_DEPTH_MAX
         )
         if not self._held_back:
             self._read_pauses.discard("line")
@@ -281,8 +284,8 @@ class Connection:
         return bool(self._frames) or self.work is not None
 
     def _look_ended(self) -> None:
-        if self._has_ended and not (self._frames or self.work or self._answers):
-            self.close("sends no more")
+        if self._end_reason and not (self._frames or self.work or self._answers):
+            self.close(self._end_reason)
 
     def _serve_on(self) -> None:
         """Serve what waits until the share is over."""
@@ -342,10 +345,10 @@ class Connection:
         except StopIteration as end:
             outcome = end.value
         except Exception as error:  # noqa: BLE001 whatever it is, the others are served
-            self._end_work()
+            free(self._ended_work(), 0)
             self._refuse(error)
             return
-        self._end_work()
+        free(self._ended_work(), 0)
         if isinstance(outcome, Pending):
             self._wait(outcome, work.answer)
         else:
@@ -354,11 +357,13 @@ class Connection:
             self._look_ready()
         self._may_serve = not self._turns.served() and self._ready
 
-    def _end_work(self, *, in_turn: bool = False) -> None:
-        if self.work is not None:
-            end, self.work = self.work.end, None
-            step_line().add(end) if in_turn else end()
-            self._turns.end_pieces(self.share)
+    def _ended_work(self) -> list[Callable[[], object]]:
+        """Give up the place in line; return what frees the objects of the request."""
+        work, self.work = self.work, None
+        if work is None:
+            return []
+        self._turns.end_pieces(self.share)
+        return [work.end]
 
     def _wait(self, pending: Pending, answer: Answer) -> None:
         future: asyncio.Future[Any] = asyncio.ensure_future(pending.awaitable)
@@ -403,14 +408,7 @@ class Connection:
 
     def _refuse(self, error: BaseException) -> None:
         """A request that is not answered ends its connection."""
-        if isinstance(error, CloseConnection):
-            self.close(str(error))
-        elif isinstance(error, ProtocolError):
-            self.close(f"sent a request that cannot be read: {error}")
-        else:
-            logger.error("a request from %s failed; closing the connection", self.peer_name, exc_info=error)
-            self._listener.judge(error)
-            self.close("its request failed")
+        self.close(why_not_answered(error, self, self._listener))
 
     def write_out(self, buffers: Buffers) -> None:
         """Give an answer to the transport; for the outbox."""
@@ -467,7 +465,7 @@ class Connection:
     @property
     def long_request_bytes(self) -> int:
         """Bytes of requests that are being served and may have many elements."""
-        return sum([answer.frame_size for answer in self._answers if answer.frame_size > LONG_REQUEST_BYTES])
+        return sum([answer.frame_size for answer in self._answers if answer.frame_size > limits.LONG_REQUEST_BYTES])
 
     @property
     def busy(self) -> bool:
@@ -480,7 +478,7 @@ class Connection:
 
     def close(self, why: str) -> None:
         """Close, answers that are ready first; one log line says why."""
-        self._end_work()
+        free(self._ended_work(), 0)
         self._frames.clear()
         self._arriving.end()
         self._ready = False

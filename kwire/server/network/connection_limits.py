@@ -20,6 +20,8 @@ QUEUED_FRAMES_MAX = 64
 """Whole frames that may wait in one connection before it stops reading."""
 LINE_BYTES_MAX = 64 * 1024
 """Bytes of requests behind one that is not answered yet, before the connection stops reading."""
+LONG_REQUEST_BYTES = 8 * 1024
+"""A longer request may have many elements: it is read, and answered, in pieces."""
 RESERVED_DESCRIPTORS = 64
 """Neither segments nor connections: checkpoints, listeners, the compacting process."""
 

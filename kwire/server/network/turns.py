@@ -32,8 +32,12 @@ for no fault of its own, when the process was not on a processor, or garbage was
 NODE_CREDIT_MS: Final = 10.0
 """Of brokers and controllers, on listeners that are theirs alone: replication, heartbeats and votes go before what
 clients ask for, unless they have taken so much more of the loop's time."""
-BYTES_PER_MS: Final = 10_000
+ELEMENT_BYTES_PER_MS: Final = 10_000
 """Of a request, about, whose bytes are elements: each of some ten bytes takes a microsecond or two."""
+RECORD_BYTES_PER_MS: Final = 200_000
+"""Of a Produce request, about: records are not looked at one by one."""
+GUESS_MS_MAX: Final = 10.0
+"""Of a request that waits. What takes longer is served in pieces, and each piece is counted when it was served."""
 
 
 class Share:
@@ -142,9 +146,10 @@ class Turns:
             self._is_turn = True
             self._soon()
 
-    def expect(self, share: Share, frame_bytes: int) -> None:
+    def expect(self, share: Share, frame_bytes: int, *, has_records: bool) -> None:
         """A request of so many bytes waits: nothing else may be known of the connection yet."""
-        share.guess_ms = max(share.guess_ms, frame_bytes / BYTES_PER_MS)
+        bytes_per_ms = RECORD_BYTES_PER_MS if has_records else ELEMENT_BYTES_PER_MS
+        share.guess_ms = max(share.guess_ms, min(frame_bytes / bytes_per_ms, GUESS_MS_MAX))
 
     def _place(self, client: Client) -> tuple[float, int, Client]:
         share = client.share

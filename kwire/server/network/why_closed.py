@@ -1,18 +1,19 @@
-"""Frames that are long, and length fields that are refused."""
+"""Why a connection is closed: what its log line says."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from kwire.protocol.error_codes import ProtocolError
 from kwire.server.network.pending import CloseConnection
 
 if TYPE_CHECKING:
     from kwire.server.network.connection import Connection
     from kwire.server.network.listener import Listener
 
-LONG_REQUEST_BYTES: Final = 8 * 1024
-"""A longer request may have many elements: it is read, and answered, in pieces."""
+logger = logging.getLogger("kwire.server.network.connection")
+
 _TLS_HANDSHAKES = (0x160301, 0x160302, 0x160303)
 """First three bytes of a TLS connection: a handshake record of version 1.0 to 1.2, which TLS 1.3 claims to be, too."""
 
@@ -29,3 +30,14 @@ def bad_size(size: int, connection: Connection, listener: Listener) -> CloseConn
         listener.name,
     )
     return CloseConnection("speaks TLS to a plaintext listener")
+
+
+def why_not_answered(error: BaseException, connection: Connection, listener: Listener) -> str:
+    """Why a request is not answered, which ends its connection; a fault of the broker is logged as one."""
+    if isinstance(error, CloseConnection):
+        return str(error)
+    if isinstance(error, ProtocolError):
+        return f"sent a request that cannot be read: {error}"
+    logger.error("a request from %s failed; closing the connection", connection.peer_name, exc_info=error)
+    listener.judge(error)
+    return "its request failed"
