@@ -11,6 +11,7 @@ An ApiVersions response always has header version 0: its reader cannot know yet 
 
 import struct
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, Final
 
 from librt.strings import read_i16_be, read_i32_be
@@ -113,16 +114,16 @@ def framer(cls: type, version: int) -> Framer:
 
 def pieces_framer(cls: type, version: int) -> PiecesFramer:
     """Return a framer in pieces."""
-    header_size = _header_size(cls, version)
-    encode_body: PiecesEncoder[Any] = pieces_encoder(cls, version)
+    return partial(_frame_in_pieces, _header_size(cls, version), pieces_encoder(cls, version))
 
-    def frame(correlation_id: int, response: Any) -> Generator[None, None, list[Buffer]]:
-        out = bytearray(header_size)
-        detached: Detached = []
-        yield from encode_body(response, out, detached)
-        return _framed(out, detached, correlation_id)
 
-    return frame
+def _frame_in_pieces(
+    header_size: int, encode_body: PiecesEncoder[Any], correlation_id: int, response: Any
+) -> Generator[None, None, list[Buffer]]:
+    out = bytearray(header_size)
+    detached: Detached = []
+    yield from encode_body(response, out, detached)
+    return _framed(out, detached, correlation_id)
 
 
 def _header_size(cls: type, version: int) -> int:

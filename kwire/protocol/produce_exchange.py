@@ -13,6 +13,7 @@ tests hold the two against each other.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be, write_i64_be
@@ -258,20 +259,22 @@ def _count_elements(count: int, smallest: int, rest: int, elements: int) -> int:
 
 def exchange_pieces_framer(version: int) -> PiecesFramer:
     """What frames the answers of a version in pieces."""
+    return partial(_frame_in_pieces, version)
 
-    def frame(correlation_id: int, exchange: ProduceExchange) -> Generator[None, None, list[Buffer]]:
-        out = _begun(correlation_id, exchange, version)
-        for topic in exchange.topics:
-            _begin_topic(out, topic, version)
-            for number, partition in enumerate(topic.partitions, 1):
-                _append_partition(out, partition, version)
-                if number % FRAMED_AT_ONCE == 0:
-                    yield
-            _end_topic(out, version)
-            yield
-        return [_finished(out, exchange, version)]
 
-    return frame
+def _frame_in_pieces(
+    version: int, correlation_id: int, exchange: ProduceExchange
+) -> Generator[None, None, list[Buffer]]:
+    out = _begun(correlation_id, exchange, version)
+    for topic in exchange.topics:
+        _begin_topic(out, topic, version)
+        for number, partition in enumerate(topic.partitions, 1):
+            _append_partition(out, partition, version)
+            if number % FRAMED_AT_ONCE == 0:
+                yield
+        _end_topic(out, version)
+        yield
+    return [_finished(out, exchange, version)]
 
 
 def frame_exchange(correlation_id: int, exchange: ProduceExchange, version: int) -> bytes:
