@@ -47,8 +47,8 @@ $(COMPILED)/.built: $(VENV)/.test setup.py $(shell find kwire -name '*.py')
 test-compiled: $(COMPILED)/.built
 	rm -rf $(COMPILED)/tests $(COMPILED)/compat_tests $(COMPILED)/docs
 	cp -r tests compat_tests docs pyproject.toml $(COMPILED)/
-	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m pytest -q tests/protocol tests/log tests/cluster tests/coordinator tests/server \
-		tests/hostile tests/test_crash.py
+	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/protocol tests/log tests/cluster tests/coordinator \
+		tests/server tests/hostile tests/test_crash.py
 
 # Other people's clients against kwire and Apache Kafka. ROW=kcat runs one client, ROW=clusters the rows of several nodes,
 # which a run without a row leaves out; SHORT=1 kwire only, in short.
