@@ -175,6 +175,15 @@ class LogDirectory:
         opened = {key: log.first_dirty_offset for key, log in self.logs.items()}
         return {key: offset for key, offset in (self.cleaned | opened).items() if offset > 0}
 
+    @property
+    def names_deleted(self) -> bool:
+        """Whether the file of the cleaner names a log that has gone; what this costs grows with what it names."""
+        return any(self._cleaned_to(key) <= 0 for key in self.named.get(CLEANER_FILE, ()))
+
+    def _cleaned_to(self, key: TopicPartition) -> int:
+        log = self.logs.get(key)
+        return self.cleaned.get(key, 0) if log is None else log.first_dirty_offset
+
     def recovery_points_now(self) -> dict[TopicPartition, int]:
         """A log that is damaged and stays closed keeps its entry: the next start must not take it for unflushed."""
         return self.recovery_points | {key: log.recovery_point for key, log in self.logs.items()}

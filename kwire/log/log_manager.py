@@ -253,7 +253,7 @@ class LogManager:
 
     def forget_cleaned(self, directory: LogDirectory) -> None:
         """Write the cleaner's checkpoint, which no other writes, if it names logs that have gone."""
-        if not directory.cleaned_now().keys() >= directory.named.get(CLEANER_FILE, frozenset()):
+        if directory.names_deleted:
             self.guard(directory, partial(self.write_checkpoints, directory, (CLEANER_FILE,)))
 
     def set_aside(self, topic: str, partition: int) -> str:

@@ -67,14 +67,16 @@ class LogCleaner:
         self._failures: dict[PartitionLog, int] = {}
         """How often in a row the round of a log failed for no reason that is known; ROUNDS_TRIED are the last."""
         self._wake = asyncio.Event()
+        self._are_settings_new = False
 
     def partition_removed(self, partition: object) -> None:
-        """Look again at once: the checkpoint must not name it any more."""
+        """Look at the checkpoint at once, which must not name it any more."""
         self._wake.set()
 
     def settings_changed(self) -> None:
         """Look again at once: the pause may be another one, and what failed may go well."""
         self._failures.clear()
+        self._are_settings_new = True
         self._wake.set()
 
     async def run(self) -> None:
@@ -82,6 +84,7 @@ class LogCleaner:
         try:
             while True:
                 self._wake.clear()
+                self._are_settings_new = False
                 await self._forget_deleted()
                 if not await self.clean_dirtiest():
                     await self._parts.rounds.close()
@@ -90,10 +93,15 @@ class LogCleaner:
             await self._parts.rounds.close()
 
     async def _pause(self) -> None:
+        """Wait until all logs are looked at again, and forget meanwhile what is deleted."""
         seconds = max(self._parts.config["log.cleaner.backoff.ms"] / 1000.0, PAUSE_SECONDS_LEAST)
+        end = asyncio.get_running_loop().time() + seconds
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
+            while not self._are_settings_new:
+                async with asyncio.timeout_at(end):
+                    await self._wake.wait()
+                self._wake.clear()
+                await self._forget_deleted()
 
     # Rounds
 
@@ -246,7 +254,7 @@ class LogCleaner:
     async def _forget_deleted(self) -> None:
         """A topic of the same name may come: the old one's checkpoint must not be taken for its own."""
         for directory in self._parts.logs.directories:
-            if not directory.named.get(CLEANER_FILE, frozenset()) <= directory.cleaned_now().keys():
+            if directory.names_deleted:
                 await self._write_checkpoint(directory)
         self._failures = {log: count for log, count in self._failures.items() if self._parts.logs.holds(log)}
 

@@ -174,6 +174,22 @@ def test_a_deleted_topic_leaves_the_checkpoint(world: World) -> None:
     assert world.log("orders").first_dirty_offset == 0
 
 
+def test_a_deletion_makes_it_look_at_no_other_log(world: World) -> None:
+    """With 50,000 partitions a look takes 30 ms."""
+    with virtual_loop() as loop:
+        task = loop.create_task(world.cleaner.run())
+        loop.run_until_complete(asyncio.sleep(1))
+        world.log("orders")  # which is dirty
+        for _ in range(3):
+            world.cleaner.partition_removed(None)
+            loop.run_until_complete(asyncio.sleep(1))
+        assert world.rounds.plans == []
+        loop.run_until_complete(asyncio.sleep(11.1))
+        assert len(world.rounds.plans) == 1, "it has not put off the look that is due"
+        task.cancel()
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+
+
 def test_it_looks_again_after_backoff_ms(world: World) -> None:
     with virtual_loop() as loop:
         task = loop.create_task(world.cleaner.run())
