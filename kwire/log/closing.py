@@ -77,7 +77,7 @@ class CloseJob:
             closing.failed(self._directory, log, failure)
         finally:
             release_files(log)
-            log.failure = log.failure or LogClosedError(f"the log of {log.topic}-{log.partition} is closed")
+            log.health.end(LogClosedError(f"the log of {log.topic}-{log.partition} is closed"))
             closing.one_more(self._directory)
 
 
@@ -178,7 +178,7 @@ class LogClosing:
         """Flushes and closes; if the close is clean, then names, checkpoints and markers."""
         self._manager.is_closing = True
         for log in self._manager.logs():
-            log.is_closing = True
+            log.health.is_closing = True
         for directory in self._manager.directories:
             for future in directory.futures.values():
                 future.close(clean=False)

@@ -128,13 +128,3 @@ def begin(log: PartitionLog, *, pins: bool) -> FlushJob:
         paths = [*(file.path for file in files), *paths]
         files = []
     return FlushJob(log.disk, files, paths, number, log.log_end_offset, epochs.version, log.truncations)
-
-
-def finish(log: PartitionLog, job: FlushJob) -> None:
-    """Note what has become durable; what was written in the place of what was cut meanwhile is not."""
-    log.unsynced_paths.finish(job.number)
-    if job.truncations == log.truncations:
-        log.recovery_point = max(log.recovery_point, job.end_offset)
-        if log.producers.is_derived:
-            log.unsettled = None
-    log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)

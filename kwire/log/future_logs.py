@@ -76,7 +76,7 @@ class Copying:
         offset = _begin_offset(self.log)
         self._truncations = self.log.truncations
         self.future.truncate_fully_and_start_at(offset)
-        self.future.first_dirty_offset = self.log.first_dirty_offset
+        self.future.offsets.cleaned(self.log.first_dirty_offset)
 
 
 class FutureLogs:
@@ -126,7 +126,7 @@ class FutureLogs:
         except DiskFailure:
             self._manager.remove_later(PendingDeletion(0, [path]))
             raise
-        future.first_dirty_offset = log.first_dirty_offset  # all that is copied below it was compacted by now
+        future.offsets.cleaned(log.first_dirty_offset)  # all that is copied below it was compacted by now
         directory.futures[log.topic, log.partition] = future
         with suppress(DiskFailure):  # a later start removes them
             self._manager.guard(directory, partial(self._disk.sync_directory, directory.path))
@@ -156,7 +156,7 @@ class FutureLogs:
                 was_clean_shutdown=durable_end is not None,
             ),
         )
-        opened.on_failure, opened.before_truncation = self._manager.callbacks[directory.path]
+        opened.health.on_failure, opened.before_truncation = self._manager.callbacks[directory.path]
         if durable_end is None:
             opened.before_truncation = None  # no checkpoint names it
         else:
@@ -230,7 +230,7 @@ class FutureLogs:
         guard(directory, lambda: disk.sync_directory(directory.path))
         moved = self._open(path, log, directory, start_offset=log.log_start_offset, durable_end=end)
         moved.producers = log.producers
-        moved.first_dirty_offset = first_dirty
+        moved.offsets.cleaned(first_dirty)
         return moved
 
     def _note_in_checkpoints(self, key: TopicPartition, directory: LogDirectory, durable_end: int, start: int) -> None:
@@ -317,10 +317,10 @@ def _adopt(log: PartitionLog, future: PartitionLog) -> None:
     if log.topic_id is not None and future.topic_id != log.topic_id:
         future.assign_topic_id(log.topic_id)
     future.roll(end)
-    future.log_end_offset = end
+    future.offsets.advance(end)
     future.delete_records_before(log.log_start_offset)
     future.leader_epochs.derive(log.leader_epochs.entries())
-    future.first_dirty_offset = min(future.first_dirty_offset, end)
+    future.offsets.cleaned(min(future.first_dirty_offset, end))
 
 
 def _end_offset(disk: Disk, path: str) -> int:

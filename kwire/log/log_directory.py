@@ -115,7 +115,7 @@ class LogDirectory:
         self.failure = failure
         logger.error("The log directory %s goes offline: %s", self.path, failure)
         for log in (*self.logs.values(), *self.futures.values()):
-            log.failure = log.failure or failure
+            log.health.end(failure)
         self.failed()
 
     def offsets_of(self, name: str) -> dict[TopicPartition, int]:

@@ -213,10 +213,11 @@ class LogManager:
         key = (log.topic, log.partition)
         cleaned = directory.cleaned.pop(key, 0)
         # What is appended where a crash tore the log has not been compacted.
-        log.first_dirty_offset = cleaned if cleaned <= log.log_end_offset else log.segments.active.base_offset
-        log.on_failure, log.before_truncation = self.callbacks[directory.path]
+        log.offsets.cleaned(cleaned if cleaned <= log.log_end_offset else log.segments.active.base_offset)
+        log.health.on_failure, log.before_truncation = self.callbacks[directory.path]
         log.remove_later = self.remove_later
-        log.failure = log.failure or directory.failure
+        if directory.failure is not None:
+            log.health.end(directory.failure)
         directory.logs[key] = log
 
     @property
@@ -271,7 +272,7 @@ class LogManager:
     def take_away(self, log: PartitionLog, directory: LogDirectory, why: str) -> str:
         """Close the log and rename its directory; the new path."""
         log.close(clean=False)
-        log.on_failure = None  # a flush of it may be under way: how that ends says nothing about the directory
+        log.health.on_failure = None  # a flush of it may be under way: how that ends says nothing about the directory
         return self.closed.rename_away(log.directory, directory, (log.topic, log.partition), why, moved=log.moved_to)
 
     def guard(self, directory: LogDirectory, call: Callable[[], T]) -> T:

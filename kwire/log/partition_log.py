@@ -1,11 +1,9 @@
 """One partition on disk: appending, reading, cutting.
 
-Offsets and their order, from below: log_start_offset <= recovery_point and high watermark <= log_end_offset. Below the
-recovery point everything is durable. The high watermark is not known here: callers pass limits.
+Its offsets, and their order, are in log_offsets.py.
 
 An append is: validate, check the producer's sequence, assign offsets, one write, indexes in memory, producer state. If
-anything fails before the write, or the write itself, nothing is stored. A full disk leaves the log usable; any other
-failure of the disk takes it offline for good, because what was written can no longer be known.
+anything fails before the write, or the write itself, nothing is stored. log_health.py says what failures do to a log.
 """
 
 from __future__ import annotations
@@ -26,6 +24,8 @@ from kwire.log.errors import CorruptLogError, LogClosedError, NotCachedError
 from kwire.log.files import PendingDeletion
 from kwire.log.flushing import FlushJob, UnsyncedPaths
 from kwire.log.leader_epochs import LeaderEpochs
+from kwire.log.log_health import LogHealth
+from kwire.log.log_offsets import LogOffsets
 from kwire.log.not_ready import ready_at_once
 from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerEntry, ProducerState
@@ -50,8 +50,6 @@ from kwire.seams import Chance, Clock
 logger = logging.getLogger(__name__)
 
 NO_LIMIT: Final = 2**63 - 1
-NO_SPACE_PAUSE_MS: Final = 10_000.0
-"""Between two lines that say that the disk is full: every append would write one."""
 GATHERED_BYTES_LEAST: Final = 64 * 1024
 """From here on it costs less to write a batch in two parts than to copy it into one."""
 _WITH_OFFSETS: Final = (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
@@ -77,9 +75,7 @@ class PartitionLog:
         leader_epochs: LeaderEpochs,
         producers: ProducerState,
         snapshots: ProducerSnapshots,
-        log_start_offset: int,
-        log_end_offset: int,
-        recovery_point: int,
+        offsets: LogOffsets,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -90,27 +86,9 @@ class PartitionLog:
         self.leader_epochs = leader_epochs
         self.producers = producers
         self.snapshots = snapshots
-        self.log_start_offset = log_start_offset
-        """First offset that may be read; only grows, but for a truncation to before it."""
-        self.log_end_offset = log_end_offset
-        """Offset of the next append."""
-        self.recovery_point = recovery_point
-        """All below is durable; recovery scans from here."""
-        self.first_dirty_offset = 0
-        """Compaction has passed all below; a truncation lowers it, too."""
-        self.truncations = 0
-        """Counts them: a flush that was under way says nothing of what is written then."""
+        self.offsets = offsets
         self.last_flush_ms = clock.monotonic_ms()
-        self.failure: DiskFailure | CorruptLogError | LogClosedError | None = None
-        """Why the log is offline; set once."""
-        self.is_closing = False
-        """Whether the broker stops: appends are refused, flushes are not."""
-        self.on_failure: Callable[[DiskFailure], None] | None = None
-        """Told once when the log goes offline: its directory goes with it."""
-        self.lacks_space = False
-        """Whether the disk was full at the last write; set back by who looks whether there is space again."""
-        self.on_trouble: Callable[[], None] | None = None
-        """Told when the log goes offline by itself, and whenever it lacks space."""
+        self.health = LogHealth(f"{topic}-{partition}", clock)
         self.before_truncation: Callable[[bool], None] | None = None
         """Called when offsets were lowered and before files are cut, with whether the log start is one of them: they
         must become durable first. Else a start after a crash takes the shorter log for damaged, or for all deleted."""
@@ -121,12 +99,38 @@ class PartitionLog:
         """Takes files of segments that were cut off; without it they are removed at once."""
         self.disk = disk
         self.clock = clock
-        self._tell_of_no_space_ms = 0.0
         self._chance = chance
 
     @property
     def _active(self) -> Segment:
         return self.segments.active
+
+    @property
+    def failure(self) -> DiskFailure | CorruptLogError | LogClosedError | None:
+        """Why the log is offline."""
+        return self.health.failure
+
+    # The offsets of `offsets`, by Kafka's names
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.offsets.start
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.offsets.end
+
+    @property
+    def recovery_point(self) -> int:
+        return self.offsets.recovery_point
+
+    @property
+    def first_dirty_offset(self) -> int:
+        return self.offsets.first_dirty
+
+    @property
+    def truncations(self) -> int:
+        return self.offsets.truncations
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
@@ -146,9 +150,10 @@ class PartitionLog:
 
         Raises KafkaError with the code that Kafka answers, or DiskFailure; nothing is stored then.
         """
-        if self.failure is not None or self.is_closing or (self.unsettled is not None and origin not in _WITH_OFFSETS):
-            raise self._offline()
-        if origin in _WITH_OFFSETS:
+        has_offsets = origin in _WITH_OFFSETS
+        if self.health.takes_no_appends or (self.unsettled is not None and not has_offsets):
+            raise self.health.refusal()
+        if has_offsets:
             return self._append_given_offsets(memoryview(batches), leader_epoch, origin)
         now_ms = self.clock.wall_ms()
         batch, header = ready_batch(bytes(batches), self.config, origin, now_ms, validated)
@@ -211,9 +216,9 @@ class PartitionLog:
         try:
             self._active.file.append(*parts)
         except DiskFullError as error:
-            raise self._no_space(error) from error
+            raise self.health.no_space(error) from error
         except DiskFailure as error:
-            raise self.fail(error) from error
+            raise self.health.fail(error) from error
 
     def _note_stored(
         self, batch: bytes | memoryview, header: BatchHeader, position: int, base_offset: int, leader_epoch: int
@@ -223,9 +228,9 @@ class PartitionLog:
         self._active.note_batch(
             position, header.length + LENGTH_OVERHEAD, base_offset, last_offset, header.max_timestamp, self.config
         )
-        self.log_end_offset = last_offset + 1
+        self.offsets.advance(last_offset + 1)
         if leader_epoch > self.leader_epochs.stored_epoch:
-            self._guard(lambda: self.leader_epochs.assign(leader_epoch, base_offset))
+            self.health.guard(lambda: self.leader_epochs.assign(leader_epoch, base_offset))
         if header.producer_id != NO_PRODUCER_ID:
             self._note_producer(batch, header, base_offset)
         self.producers.end_offset = last_offset + 1
@@ -242,7 +247,7 @@ class PartitionLog:
             aborted = AbortedTransaction(
                 completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
             )
-            self._guard(lambda: self._active.transaction_index.append(aborted))
+            self.health.guard(lambda: self._active.transaction_index.append(aborted))
 
     # Reading
 
@@ -261,7 +266,7 @@ class PartitionLog:
         have to be verified, or waited for, than the budget allows. The first batch may begin below offset.
         """
         if self.failure is not None:
-            raise self._offline()
+            raise self.health.refusal()
         if not self.log_start_offset <= offset <= self.log_end_offset:
             message = f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
@@ -280,9 +285,9 @@ class PartitionLog:
         except NotCachedError:
             return b""
         except DiskFailure as error:
-            raise self.fail(error) from error
+            raise self.health.fail(error) from error
         except CorruptLogError as error:
-            raise self.damaged(error) from error
+            raise self.health.damaged(error) from error
         return b""
 
     def check_stored(self, segment: Segment, position: int, max_bytes: int) -> int:
@@ -290,7 +295,7 @@ class PartitionLog:
 
         Raises CorruptLogError where one is not as it was written; the log is offline then.
         """
-        return self._guard(lambda: segment.check_stored(position, max_bytes))
+        return self.health.guard(lambda: segment.check_stored(position, max_bytes))
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Up to where all transactions are decided and replicated; read_committed consumers stop there."""
@@ -302,15 +307,17 @@ class PartitionLog:
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that a read_committed consumer must know for start_offset..end_offset."""
         entries_of = partial(transaction_check.checked_transactions, self)
-        return self._guard(lambda: lookup.aborted_transactions(self.segments, start_offset, end_offset, entries_of))
+        return self.health.guard(
+            lambda: lookup.aborted_transactions(self.segments, start_offset, end_offset, entries_of)
+        )
 
     def batch_for_timestamp(self, timestamp: int, start_offset: int) -> lookup.Candidate | int | None:
         """Return lookup.batch_for_timestamp; see timestamp_search.py."""
-        return self._guard(lambda: lookup.batch_for_timestamp(self.segments, timestamp, start_offset))
+        return self.health.guard(lambda: lookup.batch_for_timestamp(self.segments, timestamp, start_offset))
 
     def max_timestamp(self) -> tuple[int, int] | None:
         """The largest timestamp, and the last offset of the first batch that holds it."""
-        return self._guard(lambda: lookup.max_timestamp(self.segments, self.log_start_offset))
+        return self.health.guard(lambda: lookup.max_timestamp(self.segments, self.log_start_offset))
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """(largest known epoch <= epoch, where it ends), (-1, -1) if unknown."""
@@ -338,7 +345,7 @@ class PartitionLog:
         base_offset = self.log_end_offset if base_offset is None else base_offset
         if self._active.base_offset == base_offset and self._active.size == 0:
             return
-        self._guard(lambda: rolling.roll(self, base_offset))
+        self.health.guard(lambda: rolling.roll(self, base_offset))
 
     def begin_segment(self, base_offset: int) -> None:
         """Make a new segment the active one."""
@@ -380,19 +387,26 @@ class PartitionLog:
         Raises DiskFullError if the disk is full: all stays as it was, and a later flush may find space.
         """
         if self.failure is not None:
-            raise self._offline()
+            raise self.health.refusal()
         try:
             return flushing.begin(self, pins=pins)
         except DiskFailure as error:
-            raise self.fail(error) from error
+            raise self.health.fail(error) from error
 
     def finish_flush(self, job: FlushJob) -> None:
         """Move the recovery point, or go offline, as a job that has run says. Raises what begin_flush does."""
         job.release()
         if job.failure is not None:
-            raise self.fail(job.failure) from job.failure
-        flushing.finish(self, job)
+            raise self.health.fail(job.failure) from job.failure
+        self._note_durable(job)
         self.last_flush_ms = self.clock.monotonic_ms()
+
+    def _note_durable(self, job: FlushJob) -> None:
+        """Take what has become durable; what was written in the place of what was cut meanwhile is not."""
+        self.unsynced_paths.finish(job.number)
+        if self.offsets.flushed(job.end_offset, job.truncations) and self.producers.is_derived:
+            self.unsettled = None
+        self.leader_epochs.durable_version = max(self.leader_epochs.durable_version, job.epochs_version)
 
     def flush(self) -> None:
         """Make all that was appended durable, here and now."""
@@ -407,8 +421,8 @@ class PartitionLog:
         if offset > self.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is behind {self.log_end_offset}")
         if offset > self.log_start_offset:
-            self.log_start_offset = offset
-            self._guard(lambda: self.leader_epochs.truncate_from_start(offset))
+            self.offsets.raise_start(offset)
+            self.health.guard(lambda: self.leader_epochs.truncate_from_start(offset))
 
     def truncate_to(self, offset: int) -> None:
         """Cut everything from offset on, with the whole batch that holds it, as a follower does after its leader."""
@@ -419,34 +433,61 @@ class PartitionLog:
         """Do the first part of `truncate_to`; `settle_in_steps` and a flush, or `settle`, follow before an append."""
         if offset >= self.log_end_offset:
             # This broker may have led, and noted an epoch that begins at the end, without a record in it.
-            self._guard(lambda: self.leader_epochs.truncate_from_end(offset))
+            self.health.guard(lambda: self.leader_epochs.truncate_from_end(offset))
             return
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        self.unsettled = self._guard(lambda: truncation.cut_to(self, offset))
+        plan = self.health.guard(lambda: truncation.plan(self.segments, offset))
+        logger.info("Truncating %s-%s from %s to %s", self.topic, self.partition, self.log_end_offset, offset)
+        self._lower(plan.end_offset, first_dirty=plan.cleaned_to, start=plan.end_offset)
+        cut = self.health.guard(lambda: truncation.cut(self, offset))
+        self.offsets.cut_to(cut.end_offset)
+        self.unsettled = UnsettledCut(self, cut.files)
+
+    def _lower(self, recovery_point: int, *, first_dirty: int, start: int) -> None:
+        """Before anything is cut: what lies behind the new end is not durable, and no flush under way makes it so.
+
+        What comes in its place has not been compacted either, nor deleted; checkpoints must not say so after a restart.
+        """
+        self.health.guard(self.segments.take_back_compaction)
+        before = self.offsets.lower(recovery_point=recovery_point, first_dirty=first_dirty, start=start)
+        if self.before_truncation is None or self.offsets.bounds == before:
+            return
+        is_start_lowered = self.log_start_offset < before[-1]
+        try:
+            self.health.guard(partial(self.before_truncation, is_start_lowered))
+        except (DiskFailure, KafkaError):  # nothing is cut, and the next attempt has to store it
+            self.offsets.restore(before)
+            raise
 
     def settle_in_steps(self) -> Iterator[None]:
         """Derive what a truncation has left unknown, a few batches at a time; a flush makes it durable."""
-        while self.unsettled is not None and self._guard(self.unsettled.derive_more):
+        while self.unsettled is not None and self.health.guard(self.unsettled.derive_more):
             yield
 
     def settle(self) -> None:
         """Derive it, and make the new end durable, here and now."""
         if self.unsettled is not None:
-            self._guard(self.unsettled.settle)
+            self.health.guard(self.unsettled.settle)
             self.unsettled = None
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Throw everything away; the next append is at offset."""
         logger.info("Truncating %s-%s fully, to start at %s", self.topic, self.partition, offset)
-        self._guard(lambda: truncation.truncate_fully(self, offset))
+        self.health.guard(lambda: truncation.settle_topic_id(self))
+        self._lower(0, first_dirty=0, start=offset)
+        self.health.guard(lambda: truncation.truncate_fully(self, offset))
+        self.offsets.begin_at(offset)
+        self.leader_epochs.clear()
+        self.producers.clear(offset)
+        self.producers.is_derived, self.unsettled = True, None
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
         """Take some whole segments off the front that retention or the log start has passed; what is deleted when."""
         if self.failure is not None or self.unsettled is not None:  # a truncation reads what would go
             return []
-        return self._guard(lambda: retention.apply(self, now_ms, high_watermark))
+        return self.health.guard(lambda: retention.apply(self, now_ms, high_watermark))
 
     # Life
 
@@ -461,7 +502,7 @@ class PartitionLog:
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """Write partition.metadata, durable with the first flush; the caller logs a full disk, and tries again."""
         path = f"{self.directory}/{PARTITION_METADATA_FILE}"
-        self._guard(lambda: self.disk.replace(path, format_partition_metadata(topic_id), sync=False), tells=False)
+        self.health.guard(lambda: self.disk.replace(path, format_partition_metadata(topic_id), sync=False), logs=False)
         self.unsynced_paths.add(path)
         self.topic_id = topic_id
 
@@ -481,60 +522,10 @@ class PartitionLog:
         """Write the producers' state at the log's end, so that a clean start derives nothing."""
         self.settle()
         if self.log_end_offset > self.segments.first.base_offset:
-            self._guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
+            self.health.guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
 
     def moved_to(self, directory: str) -> None:
         """The directory was renamed, for deletion: nothing is written any more."""
         self.directory = directory
         for segment in self.segments:
             segment.close()
-
-    # Failure
-
-    def _guard(self, call: Callable[[], T], *, tells: bool = True) -> T:
-        """Run what uses files besides appends and reads: any failure but a full disk takes the log offline."""
-        if self.failure is not None:
-            raise self._offline()
-        try:
-            return call()
-        except DiskFullError as error:
-            raise self._no_space(error, tells=tells) from error
-        except DiskFailure as error:
-            raise self.fail(error) from error
-        except CorruptLogError as error:
-            raise self.damaged(error) from error
-
-    def damaged(self, error: CorruptLogError) -> CorruptLogError:
-        """A stored batch is not what was written: this replica must neither serve nor take anything any more.
-
-        Its directory's other logs go on: one bad batch says little about the device.
-        """
-        if self.failure is None:
-            self.failure = error
-            logger.critical("The log of %s-%s goes offline, for it is damaged: %s", self.topic, self.partition, error)
-            if self.on_trouble is not None:
-                self.on_trouble()
-        return error
-
-    def fail(self, failure: DiskFailure) -> DiskFailure:
-        """A file could not be used: the log goes offline, unless a later call may succeed."""
-        if self.failure is None and not isinstance(failure, DiskFullError):
-            self.failure = failure
-            logger.error("The log of %s-%s goes offline: %s", self.topic, self.partition, failure)
-            if self.on_failure is not None:
-                self.on_failure(failure)
-        return failure
-
-    def _no_space(self, error: DiskFullError, *, tells: bool = True) -> KafkaError:
-        self.lacks_space = True
-        if self.on_trouble is not None:
-            self.on_trouble()
-        now_ms = self.clock.monotonic_ms()
-        if tells and now_ms >= self._tell_of_no_space_ms:
-            self._tell_of_no_space_ms = now_ms + NO_SPACE_PAUSE_MS
-            logger.error("The disk is full: %s; %s-%s stays as it is", error, self.topic, self.partition)
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
-
-    def _offline(self) -> KafkaError:
-        state = "closed" if self.is_closing else "offline"
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.partition} is {state}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -34,6 +35,7 @@ from kwire.log.files import (
 )
 from kwire.log.index_memory import IndexMemory
 from kwire.log.leader_epochs import LeaderEpochs
+from kwire.log.log_offsets import LogOffsets
 from kwire.log.not_ready import ready_at_once
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
@@ -101,10 +103,7 @@ def open_log(
     leader_epochs.begin_recovery()
     if log_start_offset is None:
         log_start_offset = next((start for _, start in leader_epochs.entries()), 0)
-    now_ms = surroundings.clock.wall_ms()
-    segments = [
-        Segment(disk, directory, base_offset, create=False, created_ms=now_ms) for base_offset in segment_offsets
-    ] or [Segment(disk, directory, log_start_offset, create=True, created_ms=now_ms)]
+    segments = _segments(disk, directory, segment_offsets, log_start_offset, surroundings.clock.wall_ms())
     log = PartitionLog(
         topic=topic,
         partition=partition,
@@ -120,20 +119,22 @@ def open_log(
         leader_epochs=leader_epochs,
         producers=ProducerState(),
         snapshots=snapshots,
-        log_start_offset=max(log_start_offset, segments[0].base_offset),
-        log_end_offset=segments[0].base_offset,
-        recovery_point=recovery_point,
+        offsets=LogOffsets(
+            start=max(log_start_offset, segments[0].base_offset),
+            end=segments[0].base_offset,
+            recovery_point=recovery_point,
+        ),
     )
-    for segment, following in pairwise(segments):
-        segment.stored_end = following.base_offset
     if is_new:
         _note_names(log)
     elif not was_clean_shutdown:
         _note_unsynced(log)
     if was_clean_shutdown:
-        log.recovery_point = max(recovery_point, check_clean_stop(log))
+        durable_to = max(recovery_point, check_clean_stop(log))
     else:
+        durable_to = recovery_point
         _recover(log)
+    log.offsets.recovered(ready_at_once(log.segments.active.next_offset), durable_to)
     _settle(log, was_clean_shutdown=was_clean_shutdown)
     leader_epochs.finish_recovery()
     if topic_id is not None and is_new:
@@ -141,6 +142,16 @@ def open_log(
     if log.unflushed_records >= config.flush_messages:
         log.flush()  # what is read must be durable here, and what was recovered is about to be read
     return log
+
+
+def _segments(disk: Disk, directory: str, found: Sequence[int], start: int, now_ms: int) -> list[Segment]:
+    """The segments that were found, or an empty one at the start."""
+    if not found:
+        return [Segment(disk, directory, start, create=True, created_ms=now_ms)]
+    segments = [Segment(disk, directory, offset, create=False, created_ms=now_ms) for offset in found]
+    for segment, following in pairwise(segments):
+        segment.stored_end = following.base_offset
+    return segments
 
 
 def _note_names(log: PartitionLog) -> None:
@@ -352,12 +363,10 @@ def _replay(segment: Segment, header: BatchHeader, batch: memoryview, producers:
 
 def _settle(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
     """Bring offsets, epochs and producers in line with the batches that are there."""
-    log.log_end_offset = ready_at_once(log.segments.active.next_offset)
     if log.log_start_offset > log.log_end_offset:
         # The checkpoint is ahead of a log that lost its tail: nothing below the start may show up again.
         log.truncate_fully_and_start_at(log.log_start_offset)
         return
-    log.recovery_point = min(log.recovery_point, log.log_end_offset)
     if log.log_start_offset < log.log_end_offset and not log.leader_epochs.cover(log.log_start_offset):
         _recall_epochs(log)
     log.leader_epochs.truncate_from_start(log.log_start_offset)

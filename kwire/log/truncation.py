@@ -7,25 +7,21 @@ appends, and read_committed consumers are told that nothing in it is stable.
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.log.checkpoints import PARTITION_METADATA_FILE
-from kwire.log.disk import DiskFailure, DiskFullError
+from kwire.log.disk import DiskFailure, DiskFile, DiskFullError
 from kwire.log.errors import CorruptLogError
 from kwire.log.not_ready import ready_at_once
 from kwire.log.removal import remove_last_segment
 from kwire.log.replay import replay_producers_in_steps
+from kwire.log.segments import Segments
 from kwire.protocol.error_codes import KafkaError
 
 if TYPE_CHECKING:
-    from kwire.log.disk import DiskFile
     from kwire.log.partition_log import PartitionLog
-
-logger = logging.getLogger(__name__)
-
 
 STEPS_AT_ONCE = 4
 """Steps of settling that a new leader does at once: some milliseconds."""
@@ -71,26 +67,45 @@ def settle_or_wait(log: PartitionLog) -> None:
                 log.settle()
 
 
-def cut_to(log: PartitionLog, offset: int) -> UnsettledCut:
-    """Remove everything from offset on, and the whole batch that holds it; what is left to do.
+class CutPlan(NamedTuple):
+    """What a cut will leave, found before anything is changed."""
 
-    Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
+    end_offset: int
+    cleaned_to: int
+    """Where the dirty part begins at the latest."""
 
-    Raises NotReadyError, before it changes anything, while the indexes that lead there are derived.
+
+class Cut(NamedTuple):
+    """What a cut has left."""
+
+    end_offset: int
+    files: list[DiskFile]
+    """Files whose new end is not durable."""
+
+
+def plan(segments: Segments, offset: int) -> CutPlan:
+    """Find the end of a log without the batch that holds offset, and all behind it.
+
+    Raises NotReadyError while the indexes that lead there are derived.
     """
-    last = log.segments.from_offset(offset - 1)[0]
+    last = segments.from_offset(offset - 1)[0]
     last.position_of(offset)
     end_offset = last.end_below(offset)
-    logger.info("Truncating %s-%s from %s to %s", log.topic, log.partition, log.log_end_offset, offset)
-    cleaned_to = min(end_offset, log.segments.from_offset(offset)[0].base_offset)
-    _note(log, durable_to=end_offset, cleaned_to=cleaned_to, starts_at=end_offset)
+    return CutPlan(end_offset, min(end_offset, segments.from_offset(offset)[0].base_offset))
+
+
+def cut(log: PartitionLog, offset: int) -> Cut:
+    """Remove everything from offset on, and the whole batch that holds it.
+
+    Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
+    """
     try:
         return _cut(log, offset)
     except DiskFullError as full:  # although a part of the log was removed: there is no going back to before
         raise DiskFailure(full.operation, full.path, full.error) from full
 
 
-def _cut(log: PartitionLog, offset: int) -> UnsettledCut:
+def _cut(log: PartitionLog, offset: int) -> Cut:
     newest = log.segments.active
     while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
         remove_last_segment(log)
@@ -102,19 +117,15 @@ def _cut(log: PartitionLog, offset: int) -> UnsettledCut:
         indexes = active.write_indexes()
     except DiskFullError:
         indexes = []  # aborted transactions that found no space before hold up the flush that will write them
-    log.log_end_offset = ready_at_once(active.next_offset)
-    assert log.log_start_offset <= log.log_end_offset, f"{log.directory} was cut below its start"
-    assert log.recovery_point <= log.log_end_offset, f"{log.directory} was cut below what is noted as durable"
-    log.leader_epochs.truncate_from_end(log.log_end_offset)
-    log.snapshots.remove_from(log.log_end_offset)
+    end_offset = ready_at_once(active.next_offset)
+    log.leader_epochs.truncate_from_end(end_offset)
+    log.snapshots.remove_from(end_offset)
     log.unsynced_paths.add(log.directory)  # a snapshot that came back would be of batches that are gone
-    return UnsettledCut(log, [active.file, *indexes])
+    return Cut(end_offset, [active.file, *indexes])
 
 
 def truncate_fully(log: PartitionLog, offset: int) -> None:
-    """Remove everything and begin again at offset."""
-    _settle_topic_id(log)
-    _note(log, durable_to=0, cleaned_to=0, starts_at=offset)
+    """Remove everything; leave an empty segment at offset."""
     while len(log.segments):
         remove_last_segment(log)
     try:
@@ -123,13 +134,9 @@ def truncate_fully(log: PartitionLog, offset: int) -> None:
         log.begin_segment(offset)
     except DiskFullError as full:  # although all of the log was removed: there is nothing to go back to
         raise DiskFailure(full.operation, full.path, full.error) from full
-    log.log_start_offset = log.log_end_offset = log.recovery_point = offset
-    log.leader_epochs.clear()
-    log.producers.clear(offset)
-    log.producers.is_derived, log.unsettled = True, None
 
 
-def _settle_topic_id(log: PartitionLog) -> None:
+def settle_topic_id(log: PartitionLog) -> None:
     """Make partition.metadata durable if no flush has: a recovery point above 0 says that it is.
 
     Else a power cut that tears the file would look like damage to a log that was flushed, and keep it closed.
@@ -142,25 +149,3 @@ def _settle_topic_id(log: PartitionLog) -> None:
 def _settle_names(log: PartitionLog) -> None:
     """Make the removals durable: a segment that came back behind what is appended now would look like its sequel."""
     log.disk.sync_directory(log.directory)
-
-
-def _note(log: PartitionLog, *, durable_to: int, cleaned_to: int, starts_at: int) -> None:
-    """Before anything is cut: what lies behind the new end is no longer durable, and no flush under way makes it so.
-
-    What comes in its place has not been compacted either, nor deleted; the checkpoints must not say so after a restart.
-    """
-    log.truncations += 1
-    log.segments.take_back_compaction()
-    before = log.recovery_point, log.first_dirty_offset, log.log_start_offset
-    after = (
-        min(durable_to, log.recovery_point),
-        min(cleaned_to, log.first_dirty_offset),
-        min(starts_at, log.log_start_offset),
-    )
-    log.recovery_point, log.first_dirty_offset, log.log_start_offset = after
-    if after != before and log.before_truncation is not None:
-        try:
-            log.before_truncation(log.log_start_offset < before[-1])
-        except DiskFailure:  # nothing is cut, and the next attempt has to store it
-            log.recovery_point, log.first_dirty_offset, log.log_start_offset = before
-            raise

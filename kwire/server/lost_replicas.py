@@ -55,7 +55,7 @@ class LostReplicas:
 
     def opened(self, partition: Partition) -> None:
         """A log is open, or has moved."""
-        partition.log.on_trouble = partial(self._in_trouble, partition)
+        partition.log.health.on_trouble = partial(self._in_trouble, partition)
         self._assignments.note(partition)
 
     def _not_opened(self, topic: TopicImage, index: int, is_damaged: bool) -> None:
@@ -65,7 +65,7 @@ class LostReplicas:
     def _updated(self, partition: Partition) -> None:
         """The metadata say something else: who is in trouble may have become somebody that others count on."""
         log = partition.log
-        if log.lacks_space or _is_damaged(log):
+        if log.health.lacks_space or _is_damaged(log):
             self._give_up_open(partition)
         elif log.failure is None:
             self._assignments.look(partition)
@@ -73,7 +73,7 @@ class LostReplicas:
     def _removed(self, partition: Partition) -> None:
         self._full.pop((partition.topic_id, partition.index), None)
         self._assignments.forget(partition)
-        partition.log.on_trouble = None  # without it nothing of the partition is part of a reference cycle
+        partition.log.health.on_trouble = None  # without it nothing of the partition is part of a reference cycle
 
     def _in_trouble(self, partition: Partition) -> None:
         if partition.is_removed:
@@ -117,7 +117,7 @@ class LostReplicas:
                 del self._full[key]
             elif self._has_space(log):
                 del self._full[key]
-                log.lacks_space = False
+                log.health.space_found()
                 logger.info("%s-%d has space again", partition.topic, partition.index)
                 self._assignments.note(partition)
 

@@ -411,7 +411,7 @@ def test_a_leader_whose_log_is_damaged_follows_the_metadata_all_the_same(tmp_pat
     partitions.start(MetadataImage())
     image = wide("t", 1)
     partitions.follow(MetadataImage(), image)
-    partitions.find("t", 0).log.damaged(CorruptLogError("a batch is not what was written"))
+    partitions.find("t", 0).log.health.damaged(CorruptLogError("a batch is not what was written"))
     topic = image.topics["t"]
     later = dataclasses.replace(topic.partitions[0], leader_epoch=topic.partitions[0].leader_epoch + 1)
     after = {"t": dataclasses.replace(topic, partitions=(later,))}

@@ -180,7 +180,7 @@ def test_the_cleaners_checkpoint_does_not_name_what_has_gone(tmp_path: Path) -> 
     partitions = started(tmp_path, image)
     for partition in list(partitions):
         partition.append(bytearray(batch(b"a")), acks=1)
-        partition.log.first_dirty_offset = 1
+        partition.log.offsets.first_dirty = 1
     (directory,) = partitions._logs.directories
     partitions._logs.write_checkpoints(directory, [CLEANER_FILE])
     partitions.follow(image, NOTHING)

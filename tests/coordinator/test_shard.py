@@ -261,7 +261,7 @@ def test_a_log_that_cannot_be_read_closes_its_shard_only(bench: Bench, caplog: p
         shard = await bench.lead()
         shard.write(write("", ("a", 1)))
         bench.runtime.resign(0)
-        bench.partition.log.failure = DiskFailure("read", "file", OSError(5, "I/O error"))
+        bench.partition.log.health.failure = DiskFailure("read", "file", OSError(5, "I/O error"))
         with caplog.at_level(logging.ERROR):
             bench.runtime.lead(bench.partition)
             await bench.runtime.loaded()

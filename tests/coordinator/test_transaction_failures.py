@@ -156,7 +156,7 @@ def test_a_log_that_fails_before_a_write_is_durable_keeps_nobody_waiting(tmp_pat
         waiting = loop.create_task(world.ask(init_producer_id.API, init, 5))
         await settle()
         assert not waiting.done()
-        partition.log.fail(DiskFailure("fsync", "the log", OSError(5, "I/O error")))
+        partition.log.health.fail(DiskFailure("fsync", "the log", OSError(5, "I/O error")))
         partition.wake()  # as the flush does that has failed
         answer = await asyncio.wait_for(waiting, 60)
         assert answer.error_code == ErrorCode.NOT_COORDINATOR
@@ -183,7 +183,7 @@ def test_who_begins_to_wait_for_a_commit_that_never_comes_is_told(
         await world.start()
         partition = world.partition("t-0")
         if how == "failed":
-            partition.log.fail(DiskFailure("fsync", "the log", OSError(5, "I/O error")))
+            partition.log.health.fail(DiskFailure("fsync", "the log", OSError(5, "I/O error")))
         else:
             world.delete_topic("t")
         with pytest.raises(KafkaError) as refused:

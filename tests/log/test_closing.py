@@ -225,7 +225,7 @@ def test_the_log_says_once_why_a_directory_gets_no_marker(disk, opened, caplog):
     manager = filled(opened())
     root = manager.directories[0].path
     for partition in (1, 2):
-        manager.get("t", partition).damaged(CorruptLogError("odd bytes"))
+        manager.get("t", partition).health.damaged(CorruptLogError("odd bytes"))
     manager.close(clean=True)
     (reason,) = reasons(caplog)
     assert reason.startswith(f"{root} gets no clean shutdown marker, and the next start recovers it: t-1 is offline: ")

@@ -118,9 +118,9 @@ def test_a_piece_that_ends_within_a_header_is_damage(tmp_path: Path) -> None:
 def test_a_log_that_is_damaged_keeps_the_first_reason(tmp_path: Path) -> None:
     log = open_at(tmp_path)
     troubles: list[str] = []
-    log.on_trouble = lambda: troubles.append("trouble")
+    log.health.on_trouble = lambda: troubles.append("trouble")
     errors = [CorruptLogError("first"), CorruptLogError("second")]
-    assert [log.damaged(error) for error in errors] == errors
+    assert [log.health.damaged(error) for error in errors] == errors
     assert (log.failure, troubles) == (errors[0], ["trouble"])
     assert log.apply_retention(NOW_MS, 0) == []
 
@@ -131,7 +131,7 @@ def test_a_scrub_leaves_a_log_that_went_offline_meanwhile(tmp_path: Path) -> Non
     other = filled(tmp_path / "b")
     steps = one_pass([log, other], lambda _: True)
     next(steps)
-    log.damaged(CorruptLogError("by a reader"))
+    log.health.damaged(CorruptLogError("by a reader"))
     assert sum(steps) == sum(segment.size for segment in list(other.segments)[:-1])
     assert values(other) == [b"%02d" % index for index in range(20)]
 

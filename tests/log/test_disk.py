@@ -325,7 +325,7 @@ def test_any_other_failure_takes_the_log_offline_for_good(tmp_path, operation):
     log = open_at(tmp_path, world=surroundings(disk))
     log.append(batch(b"a"), leader_epoch=0)
     told: list[DiskFailure] = []
-    log.on_failure = told.append
+    log.health.on_failure = told.append
     disk.fail = lambda found, path: broken(found, path) if found == operation else None
     with pytest.raises(DiskFailure):
         if operation == "append":

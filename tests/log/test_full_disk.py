@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kwire.log import truncation
 from kwire.log.batch_validation import AppendOrigin, check_frame
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.index_memory import IndexMemory
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
+from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.refused_batches import PRODUCERS_MAX, RefusedBatches
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import with_offsets
@@ -101,7 +101,7 @@ def test_what_follows_a_batch_without_space_is_refused_until_that_one_has_come(s
     assert code_of(lambda: scene.log.append(batches[0], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert code_of(lambda: scene.log.append(batches[1], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     scene.make_space()
-    scene.log.lacks_space = False  # as who finds out that there is space again
+    scene.log.health.space_found()  # as who finds out that there is space again
     assert code_of(lambda: scene.log.append(batches[2], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     repeated = batch(b"3", producer_id=1, producer_epoch=0, sequence=3)
     assert scene.log.append(repeated, leader_epoch=0).is_duplicate
@@ -293,10 +293,10 @@ def test_a_cut_is_whole_although_aborted_transactions_cannot_be_written(scene):
 
 @replaces_methods
 def test_a_cut_that_finds_no_space_half_way_takes_the_log_offline(scene, monkeypatch):
-    def fails(log, files):
-        raise full("create", f"{log.directory}/x")
+    def fails(snapshots, offset):
+        raise full("create", f"{scene.log.directory}/x")
 
-    monkeypatch.setattr(truncation, "UnsettledCut", fails)
+    monkeypatch.setattr(ProducerSnapshots, "remove_from", fails)
     with pytest.raises(DiskFailure):
         scene.log.truncate_to(2)
     assert isinstance(scene.log.failure, DiskFailure)

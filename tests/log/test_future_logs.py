@@ -98,7 +98,7 @@ def test_a_log_whose_end_was_compacted_away_ends_where_it_did(manager: LogManage
     append(log, (b"k0", None), (b"k1", None))
     log.roll()
     assert compact(log) is not None
-    log.first_dirty_offset = 0
+    log.offsets.first_dirty = 0
     assert compact(log, now_ms=NOW_MS + 1000) is not None
     assert everything(log) == []
     moved = move(manager, log, 1)
@@ -109,7 +109,7 @@ def test_a_log_whose_end_was_compacted_away_ends_where_it_did(manager: LogManage
 def test_how_far_a_log_is_compacted_moves_with_it(manager: LogManager, paths: list[str]) -> None:
     """The cleaner's checkpoint of each directory tells of the logs that are in it, as soon as they have moved."""
     log = filled(manager, config=COMPACTED)
-    log.first_dirty_offset = 4
+    log.offsets.first_dirty = 4
     manager.write_checkpoints(manager.directories[0], (CLEANER_FILE,))
     move(manager, log, 1)
     noted = [read_offsets(manager._disk, f"{path}/{CLEANER_FILE}") for path in paths]
@@ -125,7 +125,7 @@ def test_what_was_copied_before_it_was_compacted_counts_as_dirty(manager: LogMan
         pass
     end = compact(log)
     assert end is not None
-    log.first_dirty_offset = end.end_offset
+    log.offsets.first_dirty = end.end_offset
     moved = manager.futures.replace(log)
     assert moved.first_dirty_offset == 0
     assert len(everything(moved)) == 12

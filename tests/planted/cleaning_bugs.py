@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.log import retention, truncation
+from kwire.log import retention
 from kwire.log.compaction import candidates, filtering, swap
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.transactions import CleanedTransactions
@@ -117,11 +117,11 @@ def compaction_takes_what_is_not_durable(patch: pytest.MonkeyPatch) -> None:
     upper_bound = candidates._upper_bound
 
     def above_the_recovery_point(log: PartitionLog, *arguments: Any) -> int:
-        durable, log.recovery_point = log.recovery_point, log.log_end_offset
+        durable, log.offsets.recovery_point = log.recovery_point, log.log_end_offset
         try:
             return upper_bound(log, *arguments)
         finally:
-            log.recovery_point = durable
+            log.offsets.recovery_point = durable
 
     patch.setattr(candidates, "_upper_bound", above_the_recovery_point)
 
@@ -151,9 +151,9 @@ def a_swap_settles_before_its_sources_are_gone(patch: pytest.MonkeyPatch) -> Non
 )
 def what_comes_where_a_log_was_cut_counts_as_compacted(patch: pytest.MonkeyPatch) -> None:
     """Keys that were deleted come back."""
-    note = truncation._note
+    lower = PartitionLog._lower
 
-    def note_nothing_of_cleaning(log: PartitionLog, *, cleaned_to: int, **others: int) -> None:
-        note(log, cleaned_to=max(cleaned_to, log.first_dirty_offset), **others)
+    def lower_all_but_the_cleaned(log: PartitionLog, *bounds: int, first_dirty: int, **others: int) -> None:
+        lower(log, *bounds, first_dirty=max(first_dirty, log.first_dirty_offset), **others)
 
-    patch.setattr(truncation, "_note", note_nothing_of_cleaning)
+    patch.setattr(PartitionLog, "_lower", lower_all_but_the_cleaned)

@@ -24,7 +24,7 @@ FOUND_BY: Final = "tests/crash/test_planted_bugs.py::test_a_planted_bug_is_found
 
 
 def _forgets_paths_at_the_end(log: PartitionLog, job: flushing.FlushJob) -> None:
-    log.recovery_point = max(log.recovery_point, min(job.end_offset, log.log_end_offset))
+    log.offsets.recovery_point = max(log.recovery_point, min(job.end_offset, log.log_end_offset))
     log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)
     log.unsynced_paths = flushing.UnsyncedPaths()
 
@@ -133,8 +133,8 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "A segment that begins while a flush runs is not synced by the next.",
         "S4",
         "appends",
-        flushing,
-        "finish",
+        PartitionLog,
+        "_note_durable",
         _forgets_paths_at_the_end,
     ),
     (

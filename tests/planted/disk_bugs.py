@@ -9,7 +9,6 @@ from typing import Any, Final
 import pytest
 
 from kwire.cluster.group_commit import GroupCommit
-from kwire.log import flushing, truncation
 from kwire.log.checkpoints import CheckpointJob
 from kwire.log.closing import LogClosing
 from kwire.log.disk import DiskFailure, DiskFullError, RealFile
@@ -17,6 +16,7 @@ from kwire.log.flushing import FlushJob
 from kwire.log.jobs import Stage
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.log_directory import LogDirectory
+from kwire.log.log_health import LogHealth
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from tests.planted.bug import Catalogue, nothing
@@ -42,10 +42,10 @@ def what_came_during_a_flush_counts_as_flushed(patch: pytest.MonkeyPatch) -> Non
     """The recovery point moves to the log's end, past what the flush began with."""
 
     def finish(log: PartitionLog, job: FlushJob) -> None:
-        log.recovery_point = log.log_end_offset
+        log.offsets.recovery_point = log.log_end_offset
         log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)
 
-    patch.setattr(flushing, "finish", finish)
+    patch.setattr(PartitionLog, "_note_durable", finish)
 
 
 @_bug("S11", "log/test_disk.py::test_a_failed_fsync_is_not_tried_again")
@@ -66,10 +66,10 @@ def a_failed_fsync_is_tried_again(patch: pytest.MonkeyPatch) -> None:
 def a_log_goes_on_after_its_disk_failed(patch: pytest.MonkeyPatch) -> None:
     """The failure is reported and forgotten."""
 
-    def fail(log: PartitionLog, failure: DiskFailure) -> DiskFailure:
+    def fail(health: LogHealth, failure: DiskFailure) -> DiskFailure:
         return failure
 
-    patch.setattr(PartitionLog, "fail", fail)
+    patch.setattr(LogHealth, "fail", fail)
 
 
 @_bug("S11", "log/test_log_manager.py::test_a_failing_directory_goes_offline_as_a_whole")
@@ -112,13 +112,13 @@ def a_full_disk_leaves_half_a_batch(patch: pytest.MonkeyPatch) -> None:
 @_bug("S16", "log/test_full_disk.py::test_an_append_is_refused_and_repeated_when_there_is_space")
 def a_full_disk_takes_the_log_offline(patch: pytest.MonkeyPatch) -> None:
     """Space that comes back is of no use until a restart."""
-    no_space = PartitionLog._no_space
+    no_space = LogHealth.no_space
 
-    def give_up(log: PartitionLog, error: Any) -> Any:
-        log.fail(DiskFailure(error.operation, error.path, error.error))
-        return no_space(log, error)
+    def give_up(health: LogHealth, error: Any) -> Any:
+        health.fail(DiskFailure(error.operation, error.path, error.error))
+        return no_space(health, error)
 
-    patch.setattr(PartitionLog, "_no_space", give_up)
+    patch.setattr(LogHealth, "no_space", give_up)
 
 
 @_bug("S16", "log/test_full_disk.py::test_epochs_that_cannot_be_written_hold_the_flush_up_and_nothing_else")
@@ -160,7 +160,7 @@ def an_overtaken_checkpoint_is_put_in_place(patch: pytest.MonkeyPatch) -> None:
 @_bug("S10", "log/test_recovery_points.py::test_a_truncation_is_checkpointed_before_it_happens")
 def a_truncation_leaves_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
     """What is appended after a cut counts as durable; a crash makes the shorter log look damaged."""
-    patch.setattr(truncation, "_note", nothing)
+    patch.setattr(PartitionLog, "_lower", nothing)
 
 
 @_bug("S1", "log/test_log_manager.py::test_checkpoints_say_what_kafka_expects")

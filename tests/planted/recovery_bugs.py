@@ -53,11 +53,11 @@ def damage_of_what_was_durable_is_cut_away(patch: pytest.MonkeyPatch) -> None:
     recover = recovery.recover_segment
 
     def recover_from_nothing(segment: Segment, log: PartitionLog, producers: ProducerState) -> bool:
-        durable, log.recovery_point = log.recovery_point, 0
+        durable, log.offsets.recovery_point = log.recovery_point, 0
         try:
             return recover(segment, log, producers)
         finally:
-            log.recovery_point = durable
+            log.offsets.recovery_point = durable
 
     patch.setattr(recovery, "recover_segment", recover_from_nothing)
 

@@ -29,7 +29,7 @@ def test_a_leader_that_finds_its_log_damaged_is_followed_by_another() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         damaged, others = scene.leader_id, scene.followers
-        scene.leader.log.damaged(CorruptLogError("a batch is not what was written"))
+        scene.leader.log.health.damaged(CorruptLogError("a batch is not what was written"))
         await scene.until(lambda: any(scene.partition(broker).is_led for broker in others))
         (heir,) = [broker for broker in others if scene.partition(broker).is_led]
         await scene.until(lambda: set(scene.partition(heir).image.isr) == set(others))
@@ -206,7 +206,7 @@ def test_a_damaged_follower_is_left_out() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         damaged = scene.followers[0]
-        scene.partition(damaged).log.damaged(CorruptLogError("a batch is not what was written"))
+        scene.partition(damaged).log.health.damaged(CorruptLogError("a batch is not what was written"))
         await scene.until(lambda: damaged not in scene.leader.image.isr)
         await asyncio.sleep(10)
         assert set(scene.leader.image.isr) == {1, 2, 3} - {damaged}
@@ -220,7 +220,7 @@ def test_a_damaged_replica_that_nobody_can_follow_keeps_its_place() -> None:
         await scene.produce(b"a", acks=1)
         await scene.until(lambda: len(scene.leader.image.isr) == 1)
         before = scene.leader.image
-        scene.leader.log.damaged(CorruptLogError("a batch is not what was written"))
+        scene.leader.log.health.damaged(CorruptLogError("a batch is not what was written"))
         scene.heal()
         await asyncio.sleep(10)
         assert scene.leader.image == before
@@ -235,7 +235,7 @@ def test_whoever_is_eligible_leads_in_place_of_a_damaged_replica_that_is_alone_i
         scene.cut_off(*others)
         await scene.produce(b"b", acks=1)
         await scene.until(lambda: set(scene.leader.image.eligible_leader_replicas) == set(others))
-        scene.leader.log.damaged(CorruptLogError("a batch is not what was written"))
+        scene.leader.log.health.damaged(CorruptLogError("a batch is not what was written"))
         scene.heal()
         await scene.until(lambda: any(scene.partition(broker).is_led for broker in others))
         await scene.until(lambda: set(scene.partition(others[0]).image.isr) == set(others))
@@ -252,7 +252,7 @@ def test_a_damaged_replica_that_is_eligible_does_not_lead() -> None:
         await scene.produce(b"b", acks=1)
         await scene.until(lambda: set(scene.leader.image.eligible_leader_replicas) == set(others))
         damaged, heir = sorted(others, key=scene.leader.image.replicas.index)
-        scene.partition(damaged).log.damaged(CorruptLogError("a batch is not what was written"))
+        scene.partition(damaged).log.health.damaged(CorruptLogError("a batch is not what was written"))
         await asyncio.sleep(2)
         scene.cluster.brokers[leader - 1].kill()
         await scene.until(lambda: scene.partition(heir).is_led, seconds=120)
@@ -268,7 +268,7 @@ def test_a_replica_is_found_again_after_a_request_that_came_late() -> None:
         await scene.produce(b"a")
         (follower, _), leader = scene.followers, scene.leader
         before = leader.image.partition_epoch
-        assignments = scene.partition(follower).log.on_trouble.func.__self__._assignments  # type: ignore[union-attr]
+        assignments = scene.partition(follower).log.health.on_trouble.func.__self__._assignments  # type: ignore[union-attr]
         assignments._untold[scene.topic_id, 0] = LOST
         assignments._woken.set()
         await scene.until(lambda: leader.image.partition_epoch > before)

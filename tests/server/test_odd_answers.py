@@ -81,7 +81,8 @@ async def settle() -> None:
 
 def replica(directory: str = "/here/t-0", *, said: UUID = HERE) -> Any:
     image = PartitionImage(replicas=(1,), directories=(said,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
-    log = SimpleNamespace(directory=directory, failure=None, lacks_space=False)
+    health = SimpleNamespace(lacks_space=False, space_found=lambda: None)
+    log = SimpleNamespace(directory=directory, failure=None, health=health)
     return SimpleNamespace(topic="t", topic_id=TOPIC_ID, index=0, image=image, log=log, is_removed=False)
 
 

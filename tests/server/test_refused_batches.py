@@ -63,9 +63,9 @@ def test_answers_that_come_late_do_not_let_a_batch_pass_the_refused_one(is_known
         await scene.until(lambda: scene.leader.log.log_end_offset > 0)
         broker.host.device.fill(free_bytes=0)
         pipeline.send(numbered(first))
-        await scene.until(lambda: partition.log.lacks_space)
+        await scene.until(lambda: partition.log.health.lacks_space)
         broker.host.device.empty()
-        await scene.until(lambda: not partition.log.lacks_space)
+        await scene.until(lambda: not partition.log.health.lacks_space)
         for sequence in (first + 1, first, first + 1):
             pipeline.send(numbered(sequence))
         full = ErrorCode.KAFKA_STORAGE_ERROR

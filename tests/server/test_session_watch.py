@@ -358,7 +358,7 @@ def test_a_session_hears_of_a_log_that_is_damaged(
     consumer = two[0]
     opened(consumer, topic)
     partition = broker.server.services.partitions.find(topic, 3)
-    broker.call(lambda: partition.log.damaged(CorruptLogError("a bit")))
+    broker.call(lambda: partition.log.health.damaged(CorruptLogError("a bit")))
     answer = eventually(lambda: consumer.fetch({}), "the session is told")
     assert {key: data.error_code for key, data in answer.items()} == {(topic, 3): ErrorCode.KAFKA_STORAGE_ERROR}
 

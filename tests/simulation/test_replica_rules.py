@@ -195,8 +195,8 @@ def test_where_replicas_begin_when_records_were_deleted(
 ) -> None:
     """A leader that was deposed before its followers heard of the deletion begins later than they do."""
     first, second = stage.followers
-    first.log.log_start_offset, second.log.log_start_offset = 1, 0
-    stage.leading.log.log_start_offset = leader_start
+    first.log.offsets.start, second.log.offsets.start = 1, 0
+    stage.leading.log.offsets.start = leader_start
     with pytest.raises(AssertionError, match=r"R6: .* begin and end differently"):
         stage.rules.of_replicas_at_rest(frozenset())
     stage.ledger.trimmed[stage.leading.topic_id, 0] = asked

@@ -17,7 +17,9 @@ class EpochEnd(NamedTuple):
 class Epochs(Protocol):
     """A log, as far as its leader epochs go."""
 
-    log_end_offset: int
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next append."""
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """(largest known epoch <= epoch, where it ends), (-1, -1) if unknown."""

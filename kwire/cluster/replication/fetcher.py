@@ -129,7 +129,7 @@ class ReplicaFetcher:
             if partition.log.failure is None:
                 self._settling[key] = self._broker.clock.monotonic_ms()
             return
-        if partition.log.lacks_space or self._broker.throttle.holds(partition, self._broker.broker_id):
+        if partition.log.health.lacks_space or self._broker.throttle.holds(partition, self._broker.broker_id):
             self._rest(partition)
             return
         log = partition.log

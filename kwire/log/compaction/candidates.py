@@ -100,9 +100,9 @@ def _sound_candidate(log: PartitionLog, last_stable_offset: int, now_ms: int) ->
     try:
         return _candidate(log, last_stable_offset, now_ms)
     except CorruptLogError as error:
-        log.damaged(error)
+        log.health.damaged(error)
     except DiskFailure as failure:
-        log.fail(failure)
+        log.health.fail(failure)
     return None
 
 
@@ -142,7 +142,7 @@ def _first_dirty_offset(log: PartitionLog) -> int:
             log.log_start_offset,
             log.first_dirty_offset,
         )
-        log.first_dirty_offset = 0
+        log.offsets.cleaned(0)
     return max(log.first_dirty_offset, log.log_start_offset)
 
 

@@ -140,10 +140,10 @@ class LogCleaner:
             return False
         except CorruptLogError as error:
             if self._parts.logs.holds(log):
-                log.damaged(error)
+                log.health.damaged(error)
         except DiskFailure as failure:
             if self._parts.logs.holds(log):
-                log.fail(failure)
+                log.health.fail(failure)
         except KafkaError as error:
             logger.warning("%s-%s is not cleaned: %s", log.topic, log.partition, error)  # it is offline
         except RoundFailedError as error:
@@ -228,7 +228,7 @@ class LogCleaner:
         log = candidate.log
         if self._is_overtaken(candidate):  # since its last group
             raise _OvertakenError
-        log.first_dirty_offset = max(log.first_dirty_offset, end.end_offset)
+        log.offsets.cleaned(max(log.first_dirty_offset, end.end_offset))
         logger.info(
             "Log cleaner thread 0 cleaned log %s-%s (dirty section = [%s, %s]): %s keys, %s of %s records and %s of %s "
             "bytes are left",

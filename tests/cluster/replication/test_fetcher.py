@@ -362,7 +362,7 @@ def test_damaged_records_are_not_stored(scene: Scene) -> None:
 def test_a_log_that_has_failed_is_followed_no_more(scene: Scene) -> None:
     scene.fetcher.add(scene.follower)
     scene.run()
-    scene.follower.log.failure = OSError("the disk")  # type: ignore[assignment]
+    scene.follower.log.health.failure = OSError("the disk")  # type: ignore[assignment]
     append(scene.leader.partition, b"d")
     scene.run()
     before = scene.leader.requests
@@ -372,7 +372,7 @@ def test_a_log_that_has_failed_is_followed_no_more(scene: Scene) -> None:
 
 def test_a_log_that_had_failed_before_asks_for_nothing(scene: Scene) -> None:
     """It would seem to keep up, having all but what comes next."""
-    scene.follower.log.failure = OSError("the disk")  # type: ignore[assignment]
+    scene.follower.log.health.failure = OSError("the disk")  # type: ignore[assignment]
     scene.fetcher.add(scene.follower)
     scene.run(20)
     assert scene.leader.requests == 0
@@ -381,11 +381,11 @@ def test_a_log_that_had_failed_before_asks_for_nothing(scene: Scene) -> None:
 @pytest.mark.parametrize("reason", ["space", "throttle"])
 def test_an_idle_fetcher_follows_what_had_to_wait_when_it_was_added(scene: Scene, reason: str) -> None:
     scene.run()
-    scene.follower.log.lacks_space, scene.is_held = reason == "space", reason == "throttle"
+    scene.follower.log.health.lacks_space, scene.is_held = reason == "space", reason == "throttle"
     scene.fetcher.add(scene.follower)
     scene.run()
     assert scene.leader.requests == 0
-    scene.follower.log.lacks_space = scene.is_held = False
+    scene.follower.log.health.lacks_space = scene.is_held = False
     scene.run()
     assert values_of(scene.follower) == [b"a", b"b", b"c"]
 

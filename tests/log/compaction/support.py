@@ -61,7 +61,7 @@ def compact(
         if isinstance(report, CleanedGroup):
             swap_in(log, disk, report, now_ms)
         elif isinstance(report, RoundEnd):
-            log.first_dirty_offset = report.end_offset
+            log.offsets.first_dirty = report.end_offset
             return report
     raise AssertionError("a round ends with its RoundEnd")
 

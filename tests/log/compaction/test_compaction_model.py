@@ -112,7 +112,7 @@ class CompactionModel(RuleBasedStateMachine):
         clean_to = self.log.first_dirty_offset
         self.log.close(clean=False)
         self.log = self.opened()
-        self.log.first_dirty_offset = clean_to
+        self.log.offsets.first_dirty = clean_to
 
     @rule(map_bytes=st.sampled_from([300, MAP_BYTES, MAP_BYTES]))
     def compact(self, map_bytes: int) -> None:

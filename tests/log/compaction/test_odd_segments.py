@@ -197,7 +197,7 @@ def test_a_thinned_batch_may_have_nothing_behind_the_first_dirty_offset(tmp_path
     append(log, (b"e", b"5"))
     assert compact(log) is not None
     assert stored(log)[0] == (2, 1)
-    log.first_dirty_offset = 1
+    log.offsets.first_dirty = 1
     log.roll()
     end = compact(log)
     assert end is not None
@@ -235,7 +235,7 @@ def test_a_producer_of_which_only_a_marker_is_left_keeps_it_as_an_empty_batch(tm
     for number in range(4):
         append(log, (b"c%d" % number, b"1"))
         log.roll()
-        log.first_dirty_offset = 0
+        log.offsets.first_dirty = 0
         assert compact(log, now_ms=NOW_MS + 2000 * number) is not None
     assert stored(log)[:2] == [(1, 0), (2, 1)]
     log.close(clean=False)
@@ -252,7 +252,7 @@ def test_a_control_batch_of_another_kind_stays(tmp_path: Path) -> None:
     append(log, (b"a", b"1"))
     log.roll()
     for number in range(3):
-        log.first_dirty_offset = 0
+        log.offsets.first_dirty = 0
         compact(log, now_ms=NOW_MS + 2000 * number)
     assert stored(log) == [(0, 1), (1, 1)]
 

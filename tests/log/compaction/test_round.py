@@ -174,7 +174,7 @@ def test_segments_are_joined_up_to_the_size_of_one(tmp_path: Path) -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 2, 4, 6, 8, 10]
     assert [offset for offset, _, _ in survivors(log)] == [6, 7, 8, 9, 10, 11]
     append(log, (b"0", b"x"), (b"1", b"x"))
-    log.first_dirty_offset = 0
+    log.offsets.first_dirty = 0
     compact(log)
     assert [segment.base_offset for segment in log.segments] == [0, 4, 6, 8, 10, 12]
     assert sorted(path.name for path in Path(log.directory).glob("*.log")) == [
@@ -234,7 +234,7 @@ def test_the_dirty_share_decides_unless_a_record_waited_too_long(log: PartitionL
 def test_a_first_dirty_offset_behind_the_end_is_not_believed(log: PartitionLog) -> None:
     append(log, (b"a", b"1"))
     log.roll()
-    log.first_dirty_offset = 99
+    log.offsets.first_dirty = 99
     found = candidate_of(log)
     assert found is not None
     assert found.first_dirty_offset == 0

@@ -430,7 +430,7 @@ def test_a_log_that_fails_while_a_swap_is_synced_is_left_as_it_is(tmp_path: Path
         task = loop.create_task(world.cleaner.clean_dirtiest())
         while world.workers.calls < SYNC:
             loop.run_until_complete(asyncio.sleep(0))
-        log.damaged(CorruptLogError("found meanwhile"))
+        log.health.damaged(CorruptLogError("found meanwhile"))
         world.workers.release()
         assert loop.run_until_complete(task)
     assert not world.logs.directories[0].is_offline

@@ -53,7 +53,7 @@ def test_a_checkpoint_is_written_again_when_a_log_was_cut_meanwhile(tmp_path: Pa
         nonlocal runs
         runs += 1
         if runs == 1:
-            log.first_dirty_offset = 1
+            log.offsets.first_dirty = 1
             directory.checkpoints_written += 1
         return await run(call)
 
