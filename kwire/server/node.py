@@ -20,7 +20,7 @@ from kwire.server.network.node_channel import NodeChannel
 from kwire.server.network.node_connection import RESPONSE_BYTES_MAX
 from kwire.server.network.turns import Turns
 from kwire.server.quorum_settings import open_metadata, quorum_config, refuse_other_voters, snapshot_config
-from kwire.server.settings.config import BrokerConfig
+from kwire.server.settings.config import BrokerConfig, SettingError
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 from kwire.server.storage import Storage, open_storage
 from kwire.server.tracked_workers import TrackedWorkers
@@ -42,7 +42,11 @@ class Node:
         disk: Disk | None,
         workers: Workers | None,
     ) -> None:
-        """`what` is the node's name in the log."""
+        """`what` is the node's name in the log. Raises SettingError where Python leaves assertions out."""
+        if not __debug__:
+            raise SettingError(
+                "python -O leaves out the assertions that protect what is stored; start without -O and PYTHONOPTIMIZE"
+            )
         self.config = config
         self.clock = clock or SystemClock()
         self.chance = chance or SystemChance()
