@@ -61,7 +61,6 @@ class Partition:
         "leader_id",
         "log",
         "on_settled",
-        "refused_sequences",
         "topic",
         "topic_id",
         "verifications",
@@ -114,9 +113,6 @@ class Partition:
         """Told when a follower's log is durable to its end again: it may be fetched for."""
         self.verifications: dict[tuple[int, int], Verification] = {}
         """By producer id and epoch, what waits to become part of a transaction."""
-        self.refused_sequences: dict[int, tuple[int, int]] = {}
-        """By producer id, (epoch, lowest sequence) of what was not let in: it will come again, and before what
-        follows it."""
         if is_led:
             self._lead(image)
 
@@ -161,7 +157,6 @@ class Partition:
             origin=AppendOrigin.COORDINATOR,
             transaction_version=transaction_version,
         )
-        self.refused_sequences.pop(producer_id, None)
         for (waiting_id, epoch), verification in self.verifications.items():
             # With an epoch per transaction the marker has the next one, which the next transaction may wait with.
             is_over = epoch < producer_epoch or (epoch == producer_epoch and transaction_version < EPOCH_BUMP_SINCE)

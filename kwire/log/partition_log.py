@@ -175,7 +175,7 @@ class PartitionLog:
             else:
                 self._write(offsets_head(base_offset, header.length, leader_epoch), memoryview(batch)[MAGIC_POSITION:])
         except KafkaError:
-            self.producers.refused.note(header)
+            self.producers.refused.found_no_space(header)
             raise
         self._note_stored(batch, header, position, base_offset, leader_epoch)
         log_append_time_ms = now_ms if self.config.is_log_append_time else -1

@@ -1,8 +1,10 @@
-"""Which batches of idempotent producers found no space: each comes again, and nothing behind it may come before.
+"""Which batches of idempotent producers were refused: each comes again, and nothing behind it may come before.
 
-A client that sends several at once may hear of the refusal long after there is space again, for answers come in order.
-A later batch that is stored before would take the place of the refused one where nothing is known of the producer. Told
-of a gap, librdkafka begins a new epoch, and stores again what it knows no answer to.
+A batch is refused because there was no space for it, or because its transaction's coordinator did not know of the
+partition (kwire.coordinator.transaction.gate). A client that sends several at once may hear of the refusal long after
+the reason is gone, for answers come in order. A later batch that is stored before would take the place of the refused
+one where nothing is known of the producer. Told of a gap, librdkafka begins a new epoch, and stores again what it knows
+no answer to.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from kwire.protocol.records import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
 from kwire.protocol.wrapping import SEQUENCE_MAX
 
 PRODUCERS_MAX: Final = 1_000
-"""The one whose first refusal is the longest ago is forgotten for another."""
+"""For each reason; the one whose first refusal is the longest ago is forgotten for another."""
 BEHIND_MAX: Final = 4
 """With five requests on their way, so many follow a batch before its client hears of it."""
 
@@ -53,24 +55,28 @@ class RefusedBatches:
     """Those of one log's producers."""
 
     def __init__(self) -> None:
-        self._refused: dict[int, _Refused] = {}
+        self._without_space: dict[int, _Refused] = {}
+        self._not_admitted: dict[int, tuple[int, int]] = {}
+        """By producer id, epoch and lowest sequence of the batches that the transaction gate has refused."""
 
-    def note(self, header: BatchHeader) -> None:
+    # Batches that found no space
+
+    def found_no_space(self, header: BatchHeader) -> None:
         """A batch was judged to be the next one, and found no space."""
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID or header.base_sequence == NO_SEQUENCE:
             return
-        self._refused[producer_id] = _Refused(header.producer_epoch, header.base_sequence)
-        if len(self._refused) > PRODUCERS_MAX:
-            del self._refused[next(iter(self._refused))]
+        self._without_space[producer_id] = _Refused(header.producer_epoch, header.base_sequence)
+        if len(self._without_space) > PRODUCERS_MAX:
+            del self._without_space[next(iter(self._without_space))]
 
     def check(self, header: BatchHeader) -> None:
-        """Refuse what is behind a refused batch as that was: KafkaError KAFKA_STORAGE_ERROR."""
-        refused = self._refused.get(header.producer_id)
+        """Refuse what is behind a batch without space as that was: KafkaError KAFKA_STORAGE_ERROR."""
+        refused = self._without_space.get(header.producer_id)
         if refused is None or not refused.is_behind(header):
             return
         if refused.is_given_up(header):
-            del self._refused[header.producer_id]
+            del self._without_space[header.producer_id]
             return
         refused.held_back.append(header.base_sequence)
         raise KafkaError(
@@ -81,10 +87,43 @@ class RefusedBatches:
 
     def settle(self, header: BatchHeader) -> None:
         """A batch was stored, here or by another leader."""
-        refused = self._refused.get(header.producer_id)
+        refused = self._without_space.get(header.producer_id)
         if refused is not None and refused.is_settled_by(header):
-            del self._refused[header.producer_id]
+            del self._without_space[header.producer_id]
+
+    # Batches that the transaction gate has refused
+
+    def not_admitted(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """A batch with this sequence, -1 if sequences do not count, was refused for whatever reason but space.
+
+        Apache Kafka, too, keeps the lowest sequence until an append succeeds.
+        """
+        known_epoch, lowest = self._not_admitted.get(producer_id, (epoch, sequence))
+        if sequence < 0 or known_epoch > epoch:
+            return
+        self._not_admitted.pop(producer_id, None)  # the newest stands last
+        self._not_admitted[producer_id] = epoch, min(lowest, sequence) if known_epoch == epoch else sequence
+        if len(self._not_admitted) > PRODUCERS_MAX:
+            del self._not_admitted[next(iter(self._not_admitted))]
+
+    def admit(self, producer_id: int, epoch: int, sequence: int, *, has_batches: bool) -> KafkaError | None:
+        """Return the error of a batch before which a refused one has to come; None admits it.
+
+        A log that has batches of the epoch (`has_batches`) knows better which one is next: what was refused here may
+        have been a late repetition, or has been admitted by another leader meanwhile. (Apache Kafka forgets what it
+        refused when its log, be it a follower's, takes in anything of the producer's transactions.)
+        """
+        known_epoch, lowest = self._not_admitted.get(producer_id, (-1, 0))
+        if known_epoch == epoch and sequence > lowest and not has_batches:
+            return KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id}: sequence {sequence} comes before {lowest}, which was refused",
+            )
+        if known_epoch <= epoch:
+            self._not_admitted.pop(producer_id, None)
+        return None
 
     def forget(self, producer_id: int) -> None:
         """A producer's transaction has ended: what was not stored is not part of it."""
-        self._refused.pop(producer_id, None)
+        self._without_space.pop(producer_id, None)
+        self._not_admitted.pop(producer_id, None)

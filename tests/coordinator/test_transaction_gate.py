@@ -14,9 +14,10 @@ from kwire.cluster.partition import Partition
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.markers import Marker, append_marker
 from kwire.coordinator.transaction.config import TransactionConfig
-from kwire.coordinator.transaction.gate import REFUSED_MAX, Entry, TransactionGate, Visa
+from kwire.coordinator.transaction.gate import Entry, TransactionGate, Visa
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION, TopicPartition
+from kwire.log.refused_batches import PRODUCERS_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.coordinator.transaction_script import settle
 from tests.coordinator.world import no_group_commit, topic_image
@@ -449,8 +450,8 @@ def test_what_another_leader_let_in_is_not_waited_for(door: Door) -> None:
 
 def test_so_many_refusals_are_remembered(door: Door) -> None:
     visa = Visa(transactional_id="x", adds=True, knows_abortable=True)
-    for number in range(REFUSED_MAX + 5):
+    for number in range(PRODUCERS_MAX + 5):
         door.coordinator.now = [KafkaError(ErrorCode.NOT_COORDINATOR)]
         producer = Producer(number, 0)
         door.gate.enter(visa, [door.entry("a", producer, sequence=0)])
-    assert len(door.partitions[0].refused_sequences) == REFUSED_MAX
+    assert len(door.partitions[0].log.producers.refused._not_admitted) == PRODUCERS_MAX

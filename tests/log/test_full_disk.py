@@ -183,7 +183,7 @@ def test_sequences_begin_again_behind_a_refused_batch(scene: Scene) -> None:
 def test_no_more_producers_are_waited_for_than_the_most() -> None:
     refused = RefusedBatches()
     for producer_id in range(PRODUCERS_MAX + 1):
-        refused.note(check_frame(numbered(producer_id, 0, 0)))
+        refused.found_no_space(check_frame(numbered(producer_id, 0, 0)))
     refused.check(check_frame(numbered(0, 0, 1)))
     for producer_id in (1, PRODUCERS_MAX):
         following = check_frame(numbered(producer_id, 0, 1))

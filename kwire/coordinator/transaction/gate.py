@@ -24,8 +24,6 @@ from kwire.coordinator.transaction.transaction import EPOCH_PER_TRANSACTION, Top
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
 
-REFUSED_MAX = 1_000
-"""Producers of which a partition remembers what it did not let in."""
 NOT_ADDED = "Partition was not added to the transaction"
 _NOT_KNOWN_YET = frozenset(
     {
@@ -212,37 +210,16 @@ def _settle(
                 _remember(partition, producer, sequence)
 
 
-def _remember(partition: Partition, producer: Producer, lowest: int) -> None:
-    """Remember the sequence of a refused batch, which comes again: a later one must not be taken for the first.
-
-    Kafka, too, keeps the lowest sequence until an append succeeds, whatever refused the earlier ones.
-    """
-    refused = partition.refused_sequences
-    epoch, before = refused.get(producer.producer_id, (producer.epoch, lowest))
-    if lowest < 0 or epoch > producer.epoch:
-        return
-    refused.pop(producer.producer_id, None)  # the newest stands last
-    refused[producer.producer_id] = producer.epoch, min(before, lowest) if epoch == producer.epoch else lowest
-    if len(refused) > REFUSED_MAX:
-        del refused[next(iter(refused))]
+def _remember(partition: Partition, producer: Producer, sequence: int) -> None:
+    """Remember the sequence of a refused batch, which comes again: a later one must not be taken for the first."""
+    partition.log.producers.refused.not_admitted(producer.producer_id, producer.epoch, sequence)
 
 
 def _out_of_order(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
-    """The error of a batch before which a refused one has to come; None lets it in.
-
-    A log that has batches of the epoch knows better which one is next: what was refused here may have been a late
-    repetition, or has been let in by another leader meanwhile. (Kafka forgets what it refused when its log, be it a
-    follower's, takes in anything of the producer's transactions.)
-    """
-    epoch, lowest = partition.refused_sequences.get(producer.producer_id, (-1, 0))
-    if epoch == producer.epoch and sequence > lowest and not partition.log.producers.has_batches(*producer):
-        return KafkaError(
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"producer {producer.producer_id}: sequence {sequence} comes before {lowest}, which was refused",
-        )
-    if epoch <= producer.epoch:
-        partition.refused_sequences.pop(producer.producer_id, None)
-    return None
+    """The error of a batch before which a refused one has to come."""
+    producers = partition.log.producers
+    has_batches = producers.has_batches(*producer)
+    return producers.refused.admit(producer.producer_id, producer.epoch, sequence, has_batches=has_batches)
 
 
 def _refusal(code: ErrorCode, visa: Visa) -> KafkaError:
