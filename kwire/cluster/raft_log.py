@@ -276,7 +276,7 @@ class RaftLog:
         """Tell the next start what was written, unless the log was cut or an epoch began meanwhile."""
         noted, self._noted = self._noted, None
         staged = self._path(STAGED_RECOVERY_POINT)
-        if noted == (self._begun_epoch, self._log.truncations):
+        if noted == (self._begun_epoch, self._log.offsets.truncations):
             with suppress(DiskFullError):
                 self._disk.rename(staged, self._path(RECOVERY_POINT_FILE))
         elif noted is not None:

@@ -127,4 +127,4 @@ def begin(log: PartitionLog, *, pins: bool) -> FlushJob:
     if not pins:
         paths = [*(file.path for file in files), *paths]
         files = []
-    return FlushJob(log.disk, files, paths, number, log.log_end_offset, epochs.version, log.truncations)
+    return FlushJob(log.disk, files, paths, number, log.log_end_offset, epochs.version, log.offsets.truncations)

@@ -55,13 +55,13 @@ class Copying:
     def __init__(self, log: PartitionLog, future: PartitionLog, *, is_start_known: bool) -> None:
         self.log = log
         self.future = future
-        self._truncations = log.truncations if is_start_known else -1
+        self._truncations = log.offsets.truncations if is_start_known else -1
         """Those that the future log knows of."""
 
     def step(self, max_bytes: int) -> int:
         """Copy the next batches; their bytes, 0 if there are none. Raises NotReadyError, KafkaError, DiskFailure."""
         log, future = self.log, self.future
-        if future.log_end_offset < log.log_start_offset or self._truncations != log.truncations:
+        if future.log_end_offset < log.log_start_offset or self._truncations != log.offsets.truncations:
             self._begin_again()
         future.update_config(log.config)
         if future.log_end_offset >= log.log_end_offset:
@@ -74,9 +74,9 @@ class Copying:
     def _begin_again(self) -> None:
         """The log was cut off below what was copied, or has lost at its start what would be copied next."""
         offset = _begin_offset(self.log)
-        self._truncations = self.log.truncations
+        self._truncations = self.log.offsets.truncations
         self.future.truncate_fully_and_start_at(offset)
-        self.future.offsets.cleaned(self.log.first_dirty_offset)
+        self.future.offsets.cleaned(self.log.offsets.first_dirty)
 
 
 class FutureLogs:
@@ -126,7 +126,7 @@ class FutureLogs:
         except DiskFailure:
             self._manager.remove_later(PendingDeletion(0, [path]))
             raise
-        future.offsets.cleaned(log.first_dirty_offset)  # all that is copied below it was compacted by now
+        future.offsets.cleaned(log.offsets.first_dirty)  # all that is copied below it was compacted by now
         directory.futures[log.topic, log.partition] = future
         with suppress(DiskFailure):  # a later start removes them
             self._manager.guard(directory, partial(self._disk.sync_directory, directory.path))
@@ -208,7 +208,7 @@ class FutureLogs:
         del new.futures[key]
         new.logs[key] = moved
         with suppress(DiskFailure):
-            if moved.first_dirty_offset > 0:
+            if moved.offsets.first_dirty > 0:
                 manager.guard(new, partial(manager.write_checkpoints, new, (CLEANER_FILE,)))
         if self._remove(log, old, delay_ms=log.config.file_delete_delay_ms):
             with suppress(DiskFailure):
@@ -218,7 +218,7 @@ class FutureLogs:
     def _put_in_place(self, log: PartitionLog, future: PartitionLog, directory: LogDirectory) -> PartitionLog:
         guard, disk, key = self._manager.guard, self._disk, (log.topic, log.partition)
         _adopt(log, future)
-        end, first_dirty = future.log_end_offset, future.first_dirty_offset
+        end, first_dirty = future.log_end_offset, future.offsets.first_dirty
         mark = f"{future.directory}/{MOVED_FILE}"
         guard(directory, lambda: disk.replace(mark, b"", sync=False))
         future.unsynced_paths.add(mark, future.directory)
@@ -320,7 +320,7 @@ def _adopt(log: PartitionLog, future: PartitionLog) -> None:
     future.offsets.advance(end)
     future.delete_records_before(log.log_start_offset)
     future.leader_epochs.derive(log.leader_epochs.entries())
-    future.offsets.cleaned(min(future.first_dirty_offset, end))
+    future.offsets.cleaned(min(future.offsets.first_dirty, end))
 
 
 def _end_offset(disk: Disk, path: str) -> int:

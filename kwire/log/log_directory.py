@@ -137,7 +137,7 @@ class LogDirectory:
         if log is not None:
             self.recovery_points[key] = log.recovery_point
             self.log_starts[key] = log.log_start_offset
-            self.cleaned[key] = log.first_dirty_offset
+            self.cleaned[key] = log.offsets.first_dirty
 
     def opening(
         self, key: TopicPartition, config: LogConfig, surroundings: Surroundings, topic_id: uuid.UUID | None = None
@@ -172,7 +172,7 @@ class LogDirectory:
 
     def cleaned_now(self) -> dict[TopicPartition, int]:
         """Up to where logs were compacted; those that were not are not named."""
-        opened = {key: log.first_dirty_offset for key, log in self.logs.items()}
+        opened = {key: log.offsets.first_dirty for key, log in self.logs.items()}
         return {key: offset for key, offset in (self.cleaned | opened).items() if offset > 0}
 
     @property

@@ -28,7 +28,8 @@ from kwire.log.log_health import LogHealth
 from kwire.log.log_offsets import LogOffsets
 from kwire.log.not_ready import ready_at_once
 from kwire.log.producer_snapshots import ProducerSnapshots
-from kwire.log.producer_state import ProducerEntry, ProducerState
+from kwire.log.producer_state import ProducerState
+from kwire.log.replay import take_in
 from kwire.log.segment import Segment
 from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
@@ -123,14 +124,6 @@ class PartitionLog:
     @property
     def recovery_point(self) -> int:
         return self.offsets.recovery_point
-
-    @property
-    def first_dirty_offset(self) -> int:
-        return self.offsets.first_dirty
-
-    @property
-    def truncations(self) -> int:
-        return self.offsets.truncations
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
@@ -236,17 +229,8 @@ class PartitionLog:
         self.producers.end_offset = last_offset + 1
 
     def _note_producer(self, batch: bytes | memoryview, header: BatchHeader, base_offset: int) -> None:
-        if not header.attributes & CONTROL_FLAG:
-            self.producers.update(header, base_offset)
-            return
-        marker = decode_marker(batch)
-        if marker is None:
-            return
-        completed = self.producers.update_marker(header, marker, base_offset)
-        if completed is not None and completed.is_aborted:
-            aborted = AbortedTransaction(
-                completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
-            )
+        aborted = take_in(header, batch, self.producers, base_offset)
+        if aborted is not None:
             self.health.guard(lambda: self._active.transaction_index.append(aborted))
 
     # Reading
@@ -267,28 +251,18 @@ class PartitionLog:
         """
         if self.failure is not None:
             raise self.health.refusal()
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            message = f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
-        limit = min(limit_offset, self.log_end_offset)
-        index = self.segments.index_of(offset)
+        end = self.log_end_offset
+        if not self.log_start_offset <= offset <= end:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in {self.log_start_offset}..{end}")
+        limit = min(limit_offset, end)
         try:
-            while offset < limit and index < len(self.segments):
-                upper = self.segments.upper_bound(index, self.log_end_offset)
-                below = None if limit >= upper else limit
-                data = self.segments[index].read(offset, max_bytes, below, budget, min_one_batch=min_one_batch)
-                if data or upper > limit:
-                    return data
-                if self.segments[index].position_of(offset) < self.segments[index].size:
-                    return data  # there is a batch, and it is too large for max_bytes
-                offset, index = upper, index + 1
+            return self.segments.read(offset, limit, max_bytes, end, budget, min_one_batch=min_one_batch)
         except NotCachedError:
             return b""
         except DiskFailure as error:
             raise self.health.fail(error) from error
         except CorruptLogError as error:
             raise self.health.damaged(error) from error
-        return b""
 
     def check_stored(self, segment: Segment, position: int, max_bytes: int) -> int:
         """Check the CRCs of whole batches from position on; their size in bytes, 0 at the segment's end.
@@ -322,14 +296,6 @@ class PartitionLog:
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """(largest known epoch <= epoch, where it ends), (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
-
-    def leader_epoch_of(self, offset: int) -> int:
-        """The leader epoch of the record at offset, -1 if unknown."""
-        return self.leader_epochs.epoch_of(offset)
-
-    def active_producers(self) -> list[ProducerEntry]:
-        """What DescribeProducers reports."""
-        return list(self.producers.entries.values())
 
     @property
     def size_in_bytes(self) -> int:

@@ -107,6 +107,10 @@ class ProducerState:
         self.refused = RefusedBatches()
         """Not derived from the log, and left alone when all else is derived anew."""
 
+    def active(self) -> list[ProducerEntry]:
+        """What DescribeProducers reports."""
+        return list(self.entries.values())
+
     def clear(self, end_offset: int) -> None:
         self.entries.clear()
         self._ongoing.clear()

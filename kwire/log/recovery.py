@@ -47,7 +47,6 @@ from kwire.log.replay import recall_recent_batches, replay_batch, replay_produce
 from kwire.log.scanning import scan
 from kwire.log.segment import Segment, segment_name
 from kwire.log.segments import Segments
-from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.records import (
     NO_PRODUCER_ID,
     BatchHeader,
@@ -349,15 +348,11 @@ def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerStat
 def _replay(segment: Segment, header: BatchHeader, batch: memoryview, producers: ProducerState) -> bool:
     """False if it is a control batch that cannot be read."""
     try:
-        completed = replay_batch(header, batch, producers)
+        aborted = replay_batch(header, batch, producers)
     except InvalidRecordsError:
         return False
-    if completed is not None and completed.is_aborted:
-        segment.transaction_index.append(
-            AbortedTransaction(
-                completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
-            )
-        )
+    if aborted is not None:
+        segment.transaction_index.append(aborted)
     return True
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kwire.log.not_ready import ready_at_once, ready_in_steps
-from kwire.log.producer_state import BATCHES_KEPT, CompletedTransaction, ProducerState, StoredBatch
+from kwire.log.producer_state import BATCHES_KEPT, ProducerState, StoredBatch
 from kwire.log.segment import Segment
+from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.records import CONTROL_FLAG, NO_PRODUCER_ID, BatchHeader
 
@@ -56,13 +57,25 @@ def replay_in_steps(segment: Segment, producers: ProducerState, start_offset: in
     producers.end_offset = max(producers.end_offset, end_offset)
 
 
-def replay_batch(header: BatchHeader, batch: Batch, producers: ProducerState) -> CompletedTransaction | None:
-    """Take one batch with a producer id; batch is looked into only if it is a control batch."""
+def replay_batch(header: BatchHeader, batch: Batch, producers: ProducerState) -> AbortedTransaction | None:
+    """Take in one batch with a producer id, which is read only if it is a control batch; see `take_in`."""
+    return take_in(header, batch, producers, header.base_offset)
+
+
+def take_in(header: BatchHeader, batch: Batch, producers: ProducerState, base_offset: int) -> AbortedTransaction | None:
+    """Take in one batch that is stored at an offset; return the transaction that it aborts, if it does."""
     if not header.attributes & CONTROL_FLAG:
-        producers.update(header, header.base_offset)
+        producers.update(header, base_offset)
         return None
     marker = decode_marker(batch)
-    return None if marker is None else producers.update_marker(header, marker, header.base_offset)
+    if marker is None:
+        return None
+    completed = producers.update_marker(header, marker, base_offset)
+    if completed is None or not completed.is_aborted:
+        return None
+    return AbortedTransaction(
+        completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
+    )
 
 
 def recall_recent_batches(log: PartitionLog) -> None:

@@ -30,13 +30,13 @@ def one_pass(logs: Iterable[PartitionLog], is_held: Callable[[PartitionLog], boo
 
 def _check(log: PartitionLog, is_held: Callable[[PartitionLog], bool]) -> Iterator[int]:
     checked: Segment | None = None  # a log that has failed may have none
-    position, truncations = 0, log.truncations
+    position, truncations = 0, log.offsets.truncations
     while log.failure is None and is_held(log):
         index = 0 if checked is None else log.segments.index_of(checked.base_offset)
         segment = log.segments[index]
-        if segment is not checked or log.truncations != truncations:
+        if segment is not checked or log.offsets.truncations != truncations:
             # Retention or compaction was here, or the segment was cut and has other batches now.
-            checked, position, truncations = segment, 0, log.truncations
+            checked, position, truncations = segment, 0, log.offsets.truncations
         if segment is log.segments.active:
             return
         try:

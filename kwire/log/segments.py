@@ -9,6 +9,7 @@ from typing import Final
 from kwire.log.errors import NotReadyError
 from kwire.log.index_memory import IndexMemory
 from kwire.log.segment import Segment
+from kwire.log.verify_budget import VerifyBudget
 
 SEGMENTS_AT_ONCE: Final = 16
 """Segments whose timestamps are read in one step, with the ends of their indexes: some milliseconds."""
@@ -119,3 +120,30 @@ class Segments:
 
     def size_in_bytes(self) -> int:
         return sum(segment.size for segment in self._segments)
+
+    def read(
+        self,
+        offset: int,
+        limit: int,
+        max_bytes: int,
+        log_end_offset: int,
+        budget: VerifyBudget | None,
+        *,
+        min_one_batch: bool,
+    ) -> bytes:
+        """Whole batches from the one that holds offset, below limit, out of the first segment that has any.
+
+        See `PartitionLog.read`. Raises what `Segment.read` does.
+        """
+        index = self.index_of(offset)
+        while offset < limit and index < len(self._segments):
+            segment = self._segments[index]
+            upper = self.upper_bound(index, log_end_offset)
+            below = None if limit >= upper else limit
+            data = segment.read(offset, max_bytes, below, budget, min_one_batch=min_one_batch)
+            if data or upper > limit:
+                return data
+            if segment.position_of(offset) < segment.size:
+                return data  # there is a batch, and it is too large for max_bytes
+            offset, index = upper, index + 1
+        return b""

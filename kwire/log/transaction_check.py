@@ -196,16 +196,9 @@ def _derived(log: PartitionLog, segment: Segment) -> Generator[None, None, list[
             count += 1
             if header.producer_id != NO_PRODUCER_ID:
                 batch = segment.read_batch(position, header) if header.attributes & CONTROL_FLAG else b""
-                completed = replay_batch(header, batch, producers)
-                if completed is not None and completed.is_aborted:
-                    found.append(
-                        AbortedTransaction(
-                            completed.producer_id,
-                            completed.first_offset,
-                            completed.last_offset,
-                            completed.last_stable_offset,
-                        )
-                    )
+                aborted = replay_batch(header, batch, producers)
+                if aborted is not None:
+                    found.append(aborted)
             if count % BATCHES_AT_ONCE == 0:
                 yield
     return found

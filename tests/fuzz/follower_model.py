@@ -241,7 +241,7 @@ class FollowerModel:
         assert not missing, f"content: {sorted(missing)} are missing"
         for batch in self._sent:
             if batch.base_offset in found:
-                epoch = log.leader_epoch_of(batch.base_offset)
+                epoch = log.leader_epochs.epoch_of(batch.base_offset)
                 assert epoch == batch.leader_epoch, f"epochs: {epoch} at {batch}"
 
     def _read(self) -> dict[int, tuple[bytes, bytes | None]]:

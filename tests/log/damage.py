@@ -244,7 +244,7 @@ def _committed(log: PartitionLog, start: int, end: int) -> list[int]:
 
 def _epochs(log: PartitionLog) -> dict[int, int]:
     """Those of the records that are in the epoch that starts last, as older ones may be forgotten."""
-    epochs = {record[0]: log.leader_epoch_of(record[0]) for record in _records(log)}
+    epochs = {record[0]: log.leader_epochs.epoch_of(record[0]) for record in _records(log)}
     latest = max(epochs.values(), default=-1)
     return {offset: epoch for offset, epoch in epochs.items() if epoch == latest}
 

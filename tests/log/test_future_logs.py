@@ -127,7 +127,7 @@ def test_what_was_copied_before_it_was_compacted_counts_as_dirty(manager: LogMan
     assert end is not None
     log.offsets.first_dirty = end.end_offset
     moved = manager.futures.replace(log)
-    assert moved.first_dirty_offset == 0
+    assert moved.offsets.first_dirty == 0
     assert len(everything(moved)) == 12
     assert candidate_of(moved) is not None
     compact(moved)

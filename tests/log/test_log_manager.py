@@ -476,7 +476,7 @@ def test_housekeeping_reaches_every_log(tmp_path):
     clock.now_ms = NOW_MS + 1000
     for found in manager.logs():
         manager.expire_producers(found, 1000)
-    assert log.active_producers() == []
+    assert log.producers.active() == []
     retain(manager)
     assert log.log_start_offset == 1
     assert list((tmp_path / "d0" / "t-0").glob("*.deleted"))

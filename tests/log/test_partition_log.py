@@ -116,7 +116,7 @@ def test_a_raft_leader_must_write_its_own_epoch(tmp_path):
     with pytest.raises(KafkaError):
         log.append(replicated(0, b"a", epoch=1), leader_epoch=2, origin=AppendOrigin.RAFT_LEADER)
     log.append(replicated(0, b"a", epoch=2), leader_epoch=2, origin=AppendOrigin.RAFT_LEADER)
-    assert log.leader_epoch_of(0) == 2
+    assert log.leader_epochs.epoch_of(0) == 2
 
 
 # Reading

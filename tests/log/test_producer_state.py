@@ -79,7 +79,7 @@ def test_an_unknown_producer_may_begin_anywhere(tmp_path):
 def test_sequences_wrap(tmp_path):
     log = open_at(tmp_path)
     send(log, SEQUENCE_MAX - 1, count=4)
-    assert log.active_producers()[0].last_sequence == 1
+    assert log.producers.active()[0].last_sequence == 1
     assert send(log, SEQUENCE_MAX - 1, count=4).is_duplicate
     assert send(log, 2).base_offset == 4
     send(log, SEQUENCE_MAX, producer_id=2)
@@ -190,7 +190,7 @@ def test_silent_producers_are_forgotten_but_not_open_transactions(tmp_path):
     send(log, 0, producer_id=2, transactional=True)
     assert log.producers.expire(NOW_MS + DAY_MS - 1, DAY_MS) == 0
     assert log.producers.expire(NOW_MS + DAY_MS, DAY_MS) == 1
-    assert [entry.producer_id for entry in log.active_producers()] == [2]
+    assert [entry.producer_id for entry in log.producers.active()] == [2]
 
 
 def test_truncation_takes_producers_back(tmp_path):
@@ -199,7 +199,7 @@ def test_truncation_takes_producers_back(tmp_path):
         send(log, sequence)
     send(log, 0, producer_id=2, transactional=True)
     log.truncate_to(2)
-    assert [entry.producer_id for entry in log.active_producers()] == [1]
+    assert [entry.producer_id for entry in log.producers.active()] == [1]
     assert send(log, 2).base_offset == 2
     assert log.last_stable_offset(3) == 3
 
@@ -229,7 +229,7 @@ def test_a_snapshot_of_what_was_cut_is_not_believed(tmp_path, clean):
     log.flush()
     log.close(clean=clean)
     again = open_at(tmp_path, clean=clean, recovery_point=log.recovery_point)
-    assert {entry.producer_id: entry.last_sequence for entry in again.active_producers()} == {1: 1, 2: 1}
+    assert {entry.producer_id: entry.last_sequence for entry in again.producers.active()} == {1: 1, 2: 1}
     assert send(again, 2).base_offset == 4
 
 

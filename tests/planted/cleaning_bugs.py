@@ -154,6 +154,6 @@ def what_comes_where_a_log_was_cut_counts_as_compacted(patch: pytest.MonkeyPatch
     lower = PartitionLog._lower
 
     def lower_all_but_the_cleaned(log: PartitionLog, *bounds: int, first_dirty: int, **others: int) -> None:
-        lower(log, *bounds, first_dirty=max(first_dirty, log.first_dirty_offset), **others)
+        lower(log, *bounds, first_dirty=max(first_dirty, log.offsets.first_dirty), **others)
 
     patch.setattr(PartitionLog, "_lower", lower_all_but_the_cleaned)

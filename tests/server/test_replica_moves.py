@@ -208,7 +208,7 @@ def test_producers_transactions_and_epochs_are_the_same_afterwards(
 
     def told() -> tuple[Any, ...]:
         log = broker.server.services.partitions.find(topic, 0).log
-        entries = {entry.producer_id: entry for entry in log.active_producers()}
+        entries = {entry.producer_id: entry for entry in log.producers.active()}
         return (
             aborted_transactions(log, 0, log.log_end_offset),
             [(key, entry.producer_epoch, list(entry.batches)) for key, entry in sorted(entries.items())],

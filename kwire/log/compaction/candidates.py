@@ -54,7 +54,7 @@ class Candidate:
                     producer_epoch=entry.producer_epoch,
                     last_data_offset=entry.last_data_offset,
                 )
-                for entry in log.active_producers()
+                for entry in log.producers.active()
             ),
             now_ms=now_ms,
             delete_retention_ms=config.delete_retention_ms,
@@ -127,23 +127,23 @@ def _candidate(log: PartitionLog, last_stable_offset: int, now_ms: int) -> Candi
         upper_bound_offset=upper_bound,
         dirty_ratio=ratio,
         is_overdue=is_overdue,
-        truncations=log.truncations,
+        truncations=log.offsets.truncations,
     )
 
 
 def _first_dirty_offset(log: PartitionLog) -> int:
     """Where the dirty part begins; the log's start if what was noted cannot be."""
-    if log.first_dirty_offset > log.log_end_offset:
+    if log.offsets.first_dirty > log.log_end_offset:
         logger.warning(
             "Resetting first dirty offset of %s-%s to log start offset %s since the checkpointed offset %s is behind "
             "the end of the log",
             log.topic,
             log.partition,
             log.log_start_offset,
-            log.first_dirty_offset,
+            log.offsets.first_dirty,
         )
         log.offsets.cleaned(0)
-    return max(log.first_dirty_offset, log.log_start_offset)
+    return max(log.offsets.first_dirty, log.log_start_offset)
 
 
 def _upper_bound(log: PartitionLog, first_dirty: int, last_stable_offset: int, now_ms: int) -> int:

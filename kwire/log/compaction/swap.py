@@ -47,7 +47,7 @@ class Swap:
         log = self._log
         if log.failure is not None or log.directory != self._directory or not self._sources:
             return True
-        if self._is_taken_back or log.truncations != self._truncations:
+        if self._is_taken_back or log.offsets.truncations != self._truncations:
             return True  # a source may be the same segment, with other records
         current = log.segments.from_offset(self._base_offset)
         return current[: len(self._sources)] != self._sources or current[-1] in self._sources

@@ -46,7 +46,7 @@ def _partition(topic: str, index: int, context: RequestContext) -> Pieces[Partit
         # Kafka has words for a topic that is not there, and none for one that has no such partition.
         message = error.message or (None if topic in context.services.image.topics else error.code.meaning)
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=message)
-    producers = yield from mapped(partition.log.active_producers(), _producer)
+    producers = yield from mapped(partition.log.producers.active(), _producer)
     return PartitionResponse(partition_index=index, active_producers=producers)
 
 

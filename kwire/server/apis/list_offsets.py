@@ -152,7 +152,7 @@ def _known(partition: Partition, timestamp: int, request: ListOffsetsRequest) ->
             partition.check_end_known()
         return -1, _end_offset(partition, request), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, log.leader_epoch_of(log.log_start_offset)
+        return -1, log.log_start_offset, log.leader_epochs.epoch_of(log.log_start_offset)
     return NOT_FOUND
 
 

@@ -228,7 +228,7 @@ class LogCleaner:
         log = candidate.log
         if self._is_overtaken(candidate):  # since its last group
             raise _OvertakenError
-        log.offsets.cleaned(max(log.first_dirty_offset, end.end_offset))
+        log.offsets.cleaned(max(log.offsets.first_dirty, end.end_offset))
         logger.info(
             "Log cleaner thread 0 cleaned log %s-%s (dirty section = [%s, %s]): %s keys, %s of %s records and %s of %s "
             "bytes are left",
@@ -247,7 +247,7 @@ class LogCleaner:
         await self._write_checkpoint(self._parts.logs.directory_of(log))
 
     def _is_overtaken(self, candidate: Candidate) -> bool:
-        return not self._parts.logs.holds(candidate.log) or candidate.log.truncations != candidate.truncations
+        return not self._parts.logs.holds(candidate.log) or candidate.log.offsets.truncations != candidate.truncations
 
     # Checkpoints
 

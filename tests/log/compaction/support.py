@@ -67,7 +67,7 @@ def compact(
 
 
 def swap_in(log: PartitionLog, disk: Disk, group: CleanedGroup, now_ms: int = NOW_MS) -> PendingDeletion:
-    swap = Swap(log, disk, group, log.truncations)
+    swap = Swap(log, disk, group, log.offsets.truncations)
     swap.decide()
     swap.sync()
     assert not swap.is_overtaken()

@@ -109,7 +109,7 @@ class CompactionModel(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         self.log.flush()
-        clean_to = self.log.first_dirty_offset
+        clean_to = self.log.offsets.first_dirty
         self.log.close(clean=False)
         self.log = self.opened()
         self.log.offsets.first_dirty = clean_to

@@ -332,7 +332,7 @@ def test_a_swap_that_finds_no_space_for_its_last_names_takes_the_log_offline(tmp
         report for report in run_round(disk, candidate.plan(NOW_MS, MAP_BYTES)) if isinstance(report, CleanedGroup)
     )
     before = survivors(log)
-    swap = Swap(log, disk, group, log.truncations)
+    swap = Swap(log, disk, group, log.offsets.truncations)
     swap.decide()
     swap.sync()
     swap.replace(NOW_MS)

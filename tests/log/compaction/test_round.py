@@ -245,11 +245,11 @@ def test_truncation_makes_what_follows_dirty_again(log: PartitionLog) -> None:
     append(log, (b"b", b"1"))
     log.roll()
     compact(log)
-    assert log.first_dirty_offset == 2
+    assert log.offsets.first_dirty == 2
     log.truncate_to(1)
-    assert log.first_dirty_offset == 0, "from the segment on that was cut"
+    assert log.offsets.first_dirty == 0, "from the segment on that was cut"
     log.truncate_fully_and_start_at(5)
-    assert log.first_dirty_offset == 0
+    assert log.offsets.first_dirty == 0
 
 
 def test_a_flipped_bit_ends_the_round_and_leaves_the_log_as_it_was(log: PartitionLog) -> None:

@@ -114,7 +114,7 @@ def test_any_renames_that_a_power_cut_undoes_leave_old_or_new(
     directory, before, work = tmp_path / "orders-0", tmp_path / "before", tmp_path / "work"
     log = fill(directory, disk)
     old = picture(log)
-    swap = Swap(log, disk, group_of(log, disk), log.truncations)
+    swap = Swap(log, disk, group_of(log, disk), log.offsets.truncations)
     shutil.copytree(directory, before)
     disk.since_sync.clear()
     disk.sync_directory = lambda path: None  # type: ignore[method-assign]
@@ -143,7 +143,7 @@ def test_any_renames_that_a_power_cut_undoes_leave_old_or_new(
 def test_what_a_step_renamed_is_durable_before_the_next_one(tmp_path: Path) -> None:
     disk = Renames()
     log = fill(tmp_path / "orders-0", disk)
-    swap = Swap(log, disk, group_of(log, disk), log.truncations)
+    swap = Swap(log, disk, group_of(log, disk), log.offsets.truncations)
     swap.decide()
     assert disk.since_sync != []
     swap.sync()
@@ -185,7 +185,7 @@ def test_a_round_that_was_overtaken_is_discarded(tmp_path: Path, when: str) -> N
     disk = RealDisk()
     log = fill(tmp_path / "orders-0", disk)
     old = picture(log)
-    swap = Swap(log, disk, group_of(log, disk), log.truncations)
+    swap = Swap(log, disk, group_of(log, disk), log.offsets.truncations)
     if when == "after decide":
         swap.decide()
     assert not swap.is_overtaken()
@@ -201,7 +201,7 @@ def decided(tmp_path: Path, disk: RealDisk) -> tuple[PartitionLog, Picture, Swap
     """A log, its records, and a swap whose decision a worker makes durable next."""
     log = fill(tmp_path / "orders-0", disk)
     old = picture(log)
-    swap = Swap(log, disk, group_of(log, disk), log.truncations)
+    swap = Swap(log, disk, group_of(log, disk), log.offsets.truncations)
     swap.decide()
     return log, old, swap
 
@@ -247,7 +247,7 @@ def test_a_segment_that_is_deleted_while_a_swap_becomes_durable_does_not_come_ba
 def test_retention_may_take_a_segment_that_has_not_settled(tmp_path: Path) -> None:
     disk = RealDisk()
     log = fill(tmp_path / "orders-0", disk)
-    swap = Swap(log, disk, group_of(log, disk), log.truncations)
+    swap = Swap(log, disk, group_of(log, disk), log.offsets.truncations)
     swap.decide()
     swap.sync()
     swap.replace(NOW_MS)

@@ -41,7 +41,7 @@ def test_a_topic_is_compacted_and_stays_so(tmp_path: Path) -> None:
     with RunningBroker(tmp_path, SETTINGS) as broker:
         assert offsets(broker, topic) == [8, 9]
         log = broker.call(lambda: broker.server.services.partitions.find(topic, 0).log)
-        eventually(lambda: log.first_dirty_offset == 10, "the checkpoint to be read")
+        eventually(lambda: log.offsets.first_dirty == 10, "the checkpoint to be read")
 
 
 def test_nothing_is_compacted_when_the_cleaner_is_off(tmp_path: Path) -> None:

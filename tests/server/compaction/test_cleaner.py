@@ -130,7 +130,7 @@ def test_a_restart_goes_on_where_the_checkpoint_says(world: World) -> None:
     again = World(world.directory)
     log = again.logs.get("orders", 0)
     assert log is not None
-    assert log.first_dirty_offset == 10
+    assert log.offsets.first_dirty == 10
     assert not again.clean()
 
 
@@ -171,7 +171,7 @@ def test_a_deleted_topic_leaves_the_checkpoint(world: World) -> None:
         assert world.checkpoint() == {("others", 0): 10}
         task.cancel()
         loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
-    assert world.log("orders").first_dirty_offset == 0
+    assert world.log("orders").offsets.first_dirty == 0
 
 
 def test_a_deletion_makes_it_look_at_no_other_log(world: World) -> None:
@@ -263,7 +263,7 @@ def test_a_log_that_moves_to_another_directory_meanwhile_is_compacted_there(tmp_
     assert moved is not None
     assert moved is not log
     assert not world.logs.any_offline
-    assert (moved.failure, moved.first_dirty_offset) == (None, 0)
+    assert (moved.failure, moved.offsets.first_dirty) == (None, 0)
     assert offsets(moved)[-2:] == [8, 9]
     assert world.clean()
     assert offsets(moved) == [8, 9]

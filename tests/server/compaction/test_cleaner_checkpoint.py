@@ -87,7 +87,7 @@ def test_a_log_that_is_cut_before_the_cleaner_begins_is_clean_no_further(world: 
     again = World(world.directory)
     found = again.logs.get("orders", 0)
     assert found is not None
-    assert found.first_dirty_offset <= 9
+    assert found.offsets.first_dirty <= 9
 
 
 def test_a_log_that_comes_back_to_a_directory_is_not_as_clean_as_the_one_that_was_there(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_topic_that_is_made_anew_before_the_cleaner_begins_is_dirty(world: Wor
     logs.delete("orders", 0)
     assert world.checkpoint() == {}
     log = logs.get_or_create("orders", 0, CONFIG, None)
-    assert log.first_dirty_offset == 0
+    assert log.offsets.first_dirty == 0
     logs.close(clean=False)
 
 
@@ -143,5 +143,5 @@ def test_records_that_come_where_a_crash_tore_the_log_are_dirty(world: World) ->
     found = logs.get("orders", 0)
     assert found is not None
     assert found.log_end_offset < 10
-    assert found.first_dirty_offset <= found.log_end_offset
+    assert found.offsets.first_dirty <= found.log_end_offset
     logs.close(clean=False)

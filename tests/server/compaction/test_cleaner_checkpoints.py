@@ -49,4 +49,4 @@ def test_what_comes_where_a_log_was_cut_is_dirty_after_a_restart(tmp_path: Path,
     world.logs.close(clean=is_clean)
     again = World(tmp_path / "d").logs.get("orders", 0)
     assert again is not None
-    assert (again.first_dirty_offset, again.log_end_offset) == (0, log.log_end_offset)
+    assert (again.offsets.first_dirty, again.log_end_offset) == (0, log.log_end_offset)

@@ -88,7 +88,7 @@ class CleanerModel(RuleBasedStateMachine):
 
         Earlier values of a key may be gone with the later ones then.
         """
-        cleaned_to = max(self.cleaned_to, self.log.first_dirty_offset)
+        cleaned_to = max(self.cleaned_to, self.log.offsets.first_dirty)
         self.log.truncate_to(int(self.log.log_end_offset * share))
         end = self.log.log_end_offset
         self.superseded |= {key for offset, key, _ in self.records if end <= offset < cleaned_to}

@@ -36,7 +36,7 @@ def test_a_log_that_is_cut_and_refilled_meanwhile_keeps_its_new_records(world: W
     world.rounds.between = cut
     assert world.clean()
     assert offsets(log) == list(range(13))
-    assert log.first_dirty_offset == 0
+    assert log.offsets.first_dirty == 0
     log.flush()
     assert world.clean()
     assert offsets(log) == list(range(2, 13))

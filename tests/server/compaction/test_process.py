@@ -313,7 +313,7 @@ def test_a_topic_that_is_deleted_during_its_round_harms_no_other(tmp_path: Path,
         while not list(tmp_path.glob("first-0/*.deleted")):
             await asyncio.sleep(0)
         logs.delete("first", 0)
-        while second.first_dirty_offset < 300:
+        while second.offsets.first_dirty < 300:
             assert second.failure is None
             assert not task.done()
             await asyncio.sleep(0)
