@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kwire.log.disk import Disk
 from kwire.log.files import METADATA_DIRECTORY
-from kwire.log.log_manager import LOCK_FILE
+from kwire.log.log_directories import LOCK_FILE
 from kwire.properties_files import escape_value, read_properties
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 

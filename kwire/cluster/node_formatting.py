@@ -17,7 +17,7 @@ from kwire.cluster.initial_features import RELEASE_NAMES
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.scram import ScramMechanism
 from kwire.log.disk import Disk, DiskFailure, DiskLock
-from kwire.log.log_manager import LOCK_FILE
+from kwire.log.log_directories import LOCK_FILE
 from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
 from kwire.seams import Chance, Clock
 

@@ -188,7 +188,7 @@ class Partitions:
             if not self._has_replica(image.topics.get(log.topic), log):
                 self._set_aside(log)
         for topic_image in image.topics.values():
-            self._follow(topic_image, image, may_be_new=not (is_directory_lost or self._logs.any_offline))
+            self._follow(topic_image, image, may_be_new=not (is_directory_lost or self._logs.directories.any_offline))
 
     def loading(self, image: MetadataImage, *, at_once: int = 1) -> Iterator[Stage]:
         """The stages that open the logs on disk, before start(), `at_once` of them at the same time.
@@ -334,7 +334,7 @@ class Partitions:
         """Begin to lead or follow a partition; None if its log stays closed."""
         image = topic.partitions[index]
         is_led = image.leader == self._broker_id
-        may_begin_anew = self._is_directory_lost and not self._logs.any_offline
+        may_begin_anew = self._is_directory_lost and not self._logs.directories.any_offline
         begins_anew = may_begin_anew and not _is_counted_on(image, self._broker_id)
         log = self._open_log(topic, index, config, may_be_new=may_be_new, begins_anew=begins_anew)
         if log is None:
@@ -348,7 +348,7 @@ class Partitions:
             group_commit=self._group_commit,
             peers=self._peers,
             is_led=is_led,
-            high_watermark=self._logs.checkpointed_high_watermark(topic.name, index),
+            high_watermark=self._logs.directories.checkpointed_high_watermark(topic.name, index),
         )
         for watcher in (*self._opening_watchers, *self._role_watchers):
             watcher(partition)

@@ -113,7 +113,7 @@ class Removals:
             self._logs.closed.delete([key])
             return
         self._mark(partition)
-        self._logs.deletions.rename([key])
+        self._logs.rename_deleted([key])
 
     def _mark(self, partition: Partition) -> None:
         """Mark a partition as removed, once; its waiters and the watchers are notified."""

@@ -11,19 +11,18 @@ import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kwire.log.checkpoints import TopicPartition
 from kwire.log.config import LogConfig
+from kwire.log.deletions import Deletions
 from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.errors import CorruptLogError
 from kwire.log.files import PendingDeletion
+from kwire.log.log_directories import LogDirectories
 from kwire.log.log_directory import LogDirectory
+from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, read_topic_id
-
-if TYPE_CHECKING:
-    from kwire.log.log_manager import LogManager
-    from kwire.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +32,9 @@ DIRECTORY_NAME_MAX: Final = 255
 class ClosedLogs:
     """What happens to directories of partitions whose logs are not open."""
 
-    def __init__(self, manager: LogManager, surroundings: Surroundings) -> None:
-        self._manager = manager
+    def __init__(self, directories: LogDirectories, deletions: Deletions, surroundings: Surroundings) -> None:
+        self._directories = directories
+        self._deletions = deletions
         self._surroundings = surroundings
 
     def set_foreign_aside(self, directory: LogDirectory, key: TopicPartition, topic_id: uuid.UUID | None) -> bool:
@@ -74,14 +74,26 @@ class ClosedLogs:
 
     def _set_open_aside(self, log: PartitionLog, why: str) -> None:
         was = log.directory
-        path = self._manager.set_aside(log.topic, log.partition)
+        path = self.set_open_aside(log)
         logger.warning("%s: set aside as %s: %s", was, path, why)
+
+    def set_open_aside(self, log: PartitionLog) -> str:
+        """Close a log that is open, and rename its directory, which stays; returns the new path. Raises DiskFailure."""
+        directory = self._directories.directory_of(log)
+        path = self.take_away(log, directory, "stray")
+        self._directories.settle_names(directory)
+        return path
+
+    def take_away(self, log: PartitionLog, directory: LogDirectory, why: str) -> str:
+        """Close a log that is open, and rename its directory; returns the new path. Raises DiskFailure."""
+        log.close(clean=False)
+        log.health.on_failure = None  # a flush of it may be under way: how that ends says nothing about the directory
+        return self.rename_away(log.directory, directory, (log.topic, log.partition), why, moved=log.moved_to)
 
     def set_aside(self, directory: LogDirectory, key: TopicPartition, why: str) -> None:
         """Rename a partition's directory; it stays under its new name. Raises DiskFailure."""
-        manager = self._manager
         path = self.rename_away(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "stray")
-        manager.guard(directory, partial(self._surroundings.disk.sync_directory, directory.path))
+        self._directories.guard(directory, partial(self._surroundings.disk.sync_directory, directory.path))
         logger.warning("%s-%d: set aside as %s: %s", *key, path, why)
 
     def has_topic_id(self, directory: LogDirectory, key: TopicPartition) -> bool:
@@ -96,26 +108,26 @@ class ClosedLogs:
         path = f"{directory.path}/{key[0]}-{key[1]}"
         was_flushed = directory.was_clean_shutdown or directory.recovery_points.get(key, 0) > 0
         read = partial(read_topic_id, self._surroundings.disk, path, was_flushed=was_flushed)
-        return self._manager.guard(directory, read)
+        return self._directories.guard(directory, read)
 
     def delete(self, partitions: Iterable[TopicPartition]) -> None:
         """Rename the directories of deleted partitions; their files go after file.delete.delay.ms.
 
-        The renames become durable with those of other deletions (LogManager.deletions). What a failing device does not
+        The renames become durable with those of other deletions (deletions.py). What a failing device does not
         let go, a later start leaves alone until the name is used again.
         """
         for key in partitions:
-            for directory in self._manager.directories:
+            for directory in self._directories:
                 with suppress(DiskFailure):
                     self._delete(directory, key)
 
     def _delete(self, directory: LogDirectory, key: TopicPartition) -> None:
-        manager = self._manager
-        if directory.is_offline or not manager.has_directory(directory, f"{key[0]}-{key[1]}"):
+        directories = self._directories
+        if directory.is_offline or not directories.has_directory(directory, f"{key[0]}-{key[1]}"):
             return
         path = self.rename_away(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "delete")
-        manager.remove_later(PendingDeletion(LogConfig().file_delete_delay_ms, [path]))
-        manager.deletions.renamed(directory, key)
+        directories.remove_later(PendingDeletion(LogConfig().file_delete_delay_ms, [path]))
+        self._deletions.renamed(directory, key)
 
     def rename_away(
         self,
@@ -146,10 +158,10 @@ class ClosedLogs:
         return path
 
     def _rename_or_remove(self, directory: LogDirectory, old_path: str, path: str, *, may_remove: bool) -> None:
-        manager, disk = self._manager, self._surroundings.disk
+        guard, disk = self._directories.guard, self._surroundings.disk
         try:
-            manager.guard(directory, partial(disk.rename, old_path, path))
+            guard(directory, partial(disk.rename, old_path, path))
         except DiskFullError:  # there is not even space for a longer name
             if not may_remove:
                 raise
-            manager.guard(directory, partial(disk.remove_directory, old_path))
+            guard(directory, partial(disk.remove_directory, old_path))

@@ -22,8 +22,8 @@ from kwire.log.progress import Progress
 from kwire.protocol.error_codes import KafkaError
 
 if TYPE_CHECKING:
+    from kwire.log.log_directories import LogDirectories
     from kwire.log.log_directory import LogDirectory
-    from kwire.log.log_manager import LogManager
     from kwire.log.partition_log import PartitionLog
     from kwire.seams import Clock
 
@@ -110,8 +110,8 @@ class SyncNamesJob:
 class CheckpointFileJob:
     """Writes one checkpoint file."""
 
-    def __init__(self, manager: LogManager, job: CheckpointJob) -> None:
-        self._manager = manager
+    def __init__(self, directories: LogDirectories, job: CheckpointJob) -> None:
+        self._directories = directories
         self._job = job
 
     def run(self) -> None:
@@ -120,7 +120,7 @@ class CheckpointFileJob:
 
     def finish(self) -> None:
         """Put the file in its place."""
-        self._manager.finish_checkpoint(self._job)
+        self._directories.finish_checkpoint(self._job)
 
 
 class MarkerJob:
@@ -150,11 +150,11 @@ class MarkerJob:
 
 
 class LogClosing:
-    """Closes all logs of a LogManager, in stages."""
+    """Closes all logs of the log directories, in stages."""
 
     def __init__(
         self,
-        manager: LogManager,
+        directories: LogDirectories,
         disk: Disk,
         clock: Clock,
         *,
@@ -162,7 +162,7 @@ class LogClosing:
         broker_epoch: int,
         high_watermarks: Mapping[TopicPartition, int],
     ) -> None:
-        self._manager = manager
+        self._directories = directories
         self._disk = disk
         self._clock = clock
         self._clean = clean
@@ -176,10 +176,10 @@ class LogClosing:
 
     def stages(self) -> Iterator[Stage]:
         """Flushes and closes; if the close is clean, then names, checkpoints and markers."""
-        self._manager.is_closing = True
-        for log in self._manager.logs():
+        self._directories.is_closing = True
+        for log in self._directories.logs():
             log.health.is_closing = True
-        for directory in self._manager.directories:
+        for directory in self._directories:
             for future in directory.futures.values():
                 future.close(clean=False)
             if not self._clean:
@@ -197,7 +197,7 @@ class LogClosing:
     def _logs(self) -> Stage:
         """Logs of several directories in turns, so that all disks are busy."""
         per_directory = []
-        for directory in self._manager.directories:
+        for directory in self._directories:
             logs = list(directory.logs.values())
             per_directory.append([(directory, log) for log in logs])
             if logs:
@@ -237,17 +237,17 @@ class LogClosing:
         self._progress[directory.path].one_more()
 
     def _sync_names(self) -> Stage:
-        for directory in self._manager.directories:
+        for directory in self._directories:
             paths = self._names.get(directory.path)
             if paths and not directory.is_offline:
                 yield SyncNamesJob(self, directory, self._disk, paths)
 
     def _checkpoints(self) -> Stage:
-        for job in self._manager.begin_checkpoints(self._high_watermarks):
-            yield CheckpointFileJob(self._manager, job)
+        for job in self._directories.begin_checkpoints(self._high_watermarks):
+            yield CheckpointFileJob(self._directories, job)
 
     def _mark_clean(self) -> Stage:
-        for directory in self._manager.directories:
+        for directory in self._directories:
             if self.is_clean(directory):
                 yield MarkerJob(directory, self._disk, self._broker_epoch)
             else:

@@ -7,17 +7,13 @@ sets it aside. A new log of the same name waits until the rename is durable: `se
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from kwire.log.checkpoints import TopicPartition
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
-from kwire.log.files import PendingDeletion
-
-if TYPE_CHECKING:
-    from kwire.log.log_directory import LogDirectory
-    from kwire.log.log_manager import LogManager
+from kwire.log.log_directories import LogDirectories
+from kwire.log.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -26,16 +22,16 @@ class SettleJob:
     """Sync of a log directory in which partitions were renamed."""
 
     def __init__(
-        self, manager: LogManager, disk: Disk, directory: LogDirectory, unsettled: dict[TopicPartition, int]
+        self, directories: LogDirectories, disk: Disk, directory: LogDirectory, unsettled: dict[TopicPartition, int]
     ) -> None:
-        self._manager = manager
+        self._directories = directories
         self._disk = disk
         self._directory = directory
         self._unsettled = unsettled
         self._covered = dict(unsettled)
         self.failure: DiskFailure | None = None
         with suppress(DiskFailure):  # the directory is offline, and says why
-            manager.forget_cleaned(directory)
+            directories.forget_cleaned(directory)
         self._is_due = not directory.is_offline  # a failed sync is never tried again
 
     def run(self) -> None:
@@ -59,14 +55,14 @@ class SettleJob:
             if self._unsettled.get(key) == number:  # else its name was used again, and renamed after the sync
                 del self._unsettled[key]
         if self.failure is not None:
-            self._manager.take_offline(self._directory, self.failure)
+            self._directories.take_offline(self._directory, self.failure)
 
 
 class Deletions:
-    """Deleted partitions whose new directory names are not durable; a part of a LogManager."""
+    """Deleted partitions whose new directory names are not durable."""
 
-    def __init__(self, manager: LogManager, disk: Disk) -> None:
-        self._manager = manager
+    def __init__(self, directories: LogDirectories, disk: Disk) -> None:
+        self._directories = directories
         self._disk = disk
         self._unsettled: dict[str, dict[TopicPartition, int]] = {}
         """By log directory, the number of the last rename of each partition."""
@@ -77,22 +73,6 @@ class Deletions:
         """Return True if a directory waits for its sync."""
         return any(self._unsettled.values())
 
-    def rename(self, partitions: Iterable[TopicPartition]) -> None:
-        """Close the logs of partitions and rename their directories.
-
-        What a failing device does not let go, a later start sets aside.
-        """
-        manager = self._manager
-        for key in partitions:
-            log = manager.get(*key)
-            if log is None:
-                continue
-            manager.futures.abandon(*key)
-            directory, delay_ms = manager.directory_of(log), log.config.file_delete_delay_ms
-            with suppress(DiskFailure):  # the directory is offline, and says why
-                manager.remove_later(PendingDeletion(delay_ms, [manager.take_away(log, directory, "delete")]))
-                self.renamed(directory, key)
-
     def renamed(self, directory: LogDirectory, key: TopicPartition) -> None:
         """Note that the directory of a partition was renamed, and is yet to be settled."""
         self._renames += 1
@@ -100,10 +80,10 @@ class Deletions:
 
     def settling(self) -> Iterator[SettleJob]:
         """Return the jobs that make the renames durable, whose run() a worker may call: one for each log directory."""
-        for directory in self._manager.directories:
+        for directory in self._directories:
             unsettled = self._unsettled.get(directory.path)
             if unsettled:
-                yield SettleJob(self._manager, self._disk, directory, unsettled)
+                yield SettleJob(self._directories, self._disk, directory, unsettled)
 
     def settle(self) -> None:
         """Make the renames durable, here and now. Raises DiskFullError if no descriptor is left."""

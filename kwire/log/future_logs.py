@@ -19,25 +19,24 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.checkpoints import CLEANER_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, TopicPartition
+from kwire.log.closed_logs import ClosedLogs
 from kwire.log.disk import Disk, DiskFailure
 from kwire.log.errors import CorruptLogError, NotReadyError
 from kwire.log.files import LOG_SUFFIX, PendingDeletion, base_offsets
+from kwire.log.log_directories import LogDirectories
 from kwire.log.log_directory import LogDirectory
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
 from kwire.log.scanning import scan
 from kwire.log.segment import Segment
 from kwire.protocol.records import iterate_headers
-
-if TYPE_CHECKING:
-    from kwire.log.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
@@ -80,10 +79,11 @@ class Copying:
 
 
 class FutureLogs:
-    """The future logs of a broker; a part of its LogManager."""
+    """The future logs of a broker."""
 
-    def __init__(self, manager: LogManager, surroundings: Surroundings) -> None:
-        self._manager = manager
+    def __init__(self, directories: LogDirectories, closed: ClosedLogs, surroundings: Surroundings) -> None:
+        self._directories = directories
+        self._closed = closed
         self._surroundings = surroundings
         self._disk: Disk = surroundings.disk
         self._preferred: dict[TopicPartition, str] = {}
@@ -101,7 +101,7 @@ class FutureLogs:
         if len(self._preferred) > PREFERRED_MAX:
             del self._preferred[next(iter(self._preferred))]
 
-    def preferred(self, topic: str, partition: int, directories: Sequence[LogDirectory]) -> list[LogDirectory]:
+    def preferred(self, topic: str, partition: int, directories: Iterable[LogDirectory]) -> list[LogDirectory]:
         """The directory that was asked for, if it is one of these; the log is about to be made."""
         path = self._preferred.pop((topic, partition), None)
         return [directory for directory in directories if directory.path == path]
@@ -111,7 +111,7 @@ class FutureLogs:
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """The partition's future log."""
         key = (topic, partition)
-        return next((found.futures[key] for found in self._manager.directories if key in found.futures), None)
+        return next((found.futures[key] for found in self._directories if key in found.futures), None)
 
     def begin(self, log: PartitionLog, directory: LogDirectory) -> Copying:
         """Make an empty future log of this one. Raises KafkaError, CorruptLogError, DiskFailure."""
@@ -124,12 +124,12 @@ class FutureLogs:
         try:
             future = self._open(path, log, directory, start_offset=start)
         except DiskFailure:
-            self._manager.remove_later(PendingDeletion(0, [path]))
+            self._directories.remove_later(PendingDeletion(0, [path]))
             raise
         future.offsets.cleaned(log.offsets.first_dirty)  # all that is copied below it was compacted by now
         directory.futures[log.topic, log.partition] = future
         with suppress(DiskFailure):  # a later start removes them
-            self._manager.guard(directory, partial(self._disk.sync_directory, directory.path))
+            self._directories.guard(directory, partial(self._disk.sync_directory, directory.path))
             self._remove_left_over(log.topic, log.partition)
         return Copying(log, future, is_start_known=is_start_known)
 
@@ -142,7 +142,7 @@ class FutureLogs:
         start_offset: int,
         durable_end: int | None = None,
     ) -> PartitionLog:
-        opened = self._manager.guard(
+        opened = self._directories.guard(
             directory,
             lambda: open_log(
                 path,
@@ -156,16 +156,14 @@ class FutureLogs:
                 was_clean_shutdown=durable_end is not None,
             ),
         )
-        opened.health.on_failure, opened.before_truncation = self._manager.callbacks[directory.path]
+        self._directories.connect(directory, opened)
         if durable_end is None:
-            opened.before_truncation = None  # no checkpoint names it
-        else:
-            opened.remove_later = self._manager.remove_later
+            opened.before_truncation = opened.remove_later = None  # no checkpoint names it, and nobody reads it
         return opened
 
     def abandon(self, topic: str, partition: int) -> None:
         """Take a partition's future log away, if there is one. What cannot be renamed, a later start removes."""
-        for directory in self._manager.directories:
+        for directory in self._directories:
             future = directory.futures.pop((topic, partition), None)
             if future is not None:
                 self._remove(future, directory, delay_ms=0)
@@ -176,13 +174,13 @@ class FutureLogs:
         for directory, name in self._left_over.pop((topic, partition), ()):
             renamed = name.removesuffix("future") + "delete"
             self._rename(directory, name, renamed)
-            self._manager.remove_later(PendingDeletion(0, [f"{directory.path}/{renamed}"]))
+            self._directories.remove_later(PendingDeletion(0, [f"{directory.path}/{renamed}"]))
 
     def _remove(self, log: PartitionLog, directory: LogDirectory, *, delay_ms: int) -> bool:
         try:
-            path = self._manager.take_away(log, directory, "delete")
-            self._manager.remove_later(PendingDeletion(delay_ms, [path]))
-            self._manager.settle_names(directory)
+            path = self._closed.take_away(log, directory, "delete")
+            self._directories.remove_later(PendingDeletion(delay_ms, [path]))
+            self._directories.settle_names(directory)
         except DiskFailure:  # the directory is offline or full, and says why
             return False
         return True
@@ -195,9 +193,9 @@ class FutureLogs:
         Raises KafkaError, CorruptLogError, DiskFailure; the log is still the partition's then, and the future log of no
         use.
         """
-        manager, key = self._manager, (log.topic, log.partition)
-        old = manager.directory_of(log)
-        new = next(directory for directory in manager.directories if key in directory.futures)
+        directories, key = self._directories, (log.topic, log.partition)
+        old = directories.directory_of(log)
+        new = next(directory for directory in directories if key in directory.futures)
         future = new.futures[key]
         assert future.log_end_offset <= log.log_end_offset
         try:
@@ -209,14 +207,14 @@ class FutureLogs:
         new.logs[key] = moved
         with suppress(DiskFailure):
             if moved.offsets.first_dirty > 0:
-                manager.guard(new, partial(manager.write_checkpoints, new, (CLEANER_FILE,)))
+                directories.guard(new, partial(directories.write_checkpoints, new, (CLEANER_FILE,)))
         if self._remove(log, old, delay_ms=log.config.file_delete_delay_ms):
             with suppress(DiskFailure):
-                manager.guard(new, partial(self._disk.unlink, f"{moved.directory}/{MOVED_FILE}"))
+                directories.guard(new, partial(self._disk.unlink, f"{moved.directory}/{MOVED_FILE}"))
         return moved
 
     def _put_in_place(self, log: PartitionLog, future: PartitionLog, directory: LogDirectory) -> PartitionLog:
-        guard, disk, key = self._manager.guard, self._disk, (log.topic, log.partition)
+        guard, disk, key = self._directories.guard, self._disk, (log.topic, log.partition)
         _adopt(log, future)
         end, first_dirty = future.log_end_offset, future.offsets.first_dirty
         mark = f"{future.directory}/{MOVED_FILE}"
@@ -244,25 +242,25 @@ class FutureLogs:
         if start > 0:
             directory.log_starts[key] = start
             changing.add(LOG_START_FILE)
-        self._manager.guard(directory, lambda: self._manager.write_checkpoints(directory, sorted(changing)))
+        self._directories.guard(directory, lambda: self._directories.write_checkpoints(directory, sorted(changing)))
 
     # At start
 
     def settle(self) -> None:
         """Before any log is opened: find the moves that a stop interrupted, and leave each partition one log."""
-        names = {found.path: self._names_in(found) for found in self._manager.directories if not found.is_offline}
+        names = {found.path: self._names_in(found) for found in self._directories if not found.is_offline}
         everywhere = set().union(*names.values())
-        for directory in self._manager.directories:
+        for directory in self._directories:
             self._find_interrupted(directory, names.get(directory.path, frozenset()), everywhere)
         for name in sorted(everywhere):
-            holders = [found for found in self._manager.directories if name in names.get(found.path, ())]
+            holders = [found for found in self._directories if name in names.get(found.path, ())]
             if len(holders) > 1 and any(self._disk.exists(f"{each.path}/{name}/{MOVED_FILE}") for each in holders):
                 with suppress(DiskFailure):
                     self._choose(name, holders)
 
     def _names_in(self, directory: LogDirectory) -> frozenset[str]:
         try:
-            return frozenset(self._manager.guard(directory, lambda: self._disk.list(directory.path)))
+            return frozenset(self._directories.guard(directory, lambda: self._disk.list(directory.path)))
         except DiskFailure:
             return frozenset()
 
@@ -281,7 +279,7 @@ class FutureLogs:
 
         def rank(directory: LogDirectory) -> tuple[int, bool]:
             path = f"{directory.path}/{name}"
-            end = self._manager.guard(directory, lambda: _end_offset(self._disk, path))
+            end = self._directories.guard(directory, lambda: _end_offset(self._disk, path))
             return end, self._disk.exists(f"{path}/{MOVED_FILE}")
 
         kept = max(holders, key=rank)
@@ -289,10 +287,10 @@ class FutureLogs:
             if directory is not kept:
                 logger.warning("%s was being moved: taking the one in %s, not %s", name, kept.path, directory.path)
                 self._rename(directory, name, f"{name}.{self._surroundings.chance.uuid().hex}-delete")
-        self._manager.guard(kept, lambda: self._disk.unlink(f"{kept.path}/{name}/{MOVED_FILE}"))
+        self._directories.guard(kept, lambda: self._disk.unlink(f"{kept.path}/{name}/{MOVED_FILE}"))
 
     def _rename(self, directory: LogDirectory, old: str, new: str) -> None:
-        guard, path = self._manager.guard, directory.path
+        guard, path = self._directories.guard, directory.path
         guard(directory, lambda: self._disk.rename(f"{path}/{old}", f"{path}/{new}"))
         guard(directory, lambda: self._disk.sync_directory(path))
 

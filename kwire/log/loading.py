@@ -13,23 +13,23 @@ import uuid
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kwire.log import leftovers
 from kwire.log.checkpoints import TopicPartition
+from kwire.log.closed_logs import ClosedLogs
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.log.files import METADATA_DIRECTORY, PendingDeletion
+from kwire.log.future_logs import FutureLogs
 from kwire.log.index_memory import INDEX_BYTES_MAX, IndexMemory
 from kwire.log.jobs import Stage
+from kwire.log.log_directories import LogDirectories
 from kwire.log.log_directory import LogDirectory, LogDirectoryError
+from kwire.log.partition_log import PartitionLog
 from kwire.log.progress import Progress
 from kwire.log.recovery import Surroundings
 from kwire.protocol.error_codes import KafkaError
-
-if TYPE_CHECKING:
-    from kwire.log.log_manager import LogManager
-    from kwire.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -73,17 +73,21 @@ class OpenJob:
 
 
 class LogLoading:
-    """Opens all logs of a LogManager, in stages."""
+    """Opens all logs of the log directories, in stages."""
 
     def __init__(
         self,
-        manager: LogManager,
+        directories: LogDirectories,
+        futures: FutureLogs,
+        closed: ClosedLogs,
         surroundings: Surroundings,
         config_of: Callable[[str], LogConfig],
         topic_id_of: TopicIdOf | None,
         at_once: int,
     ) -> None:
-        self._manager = manager
+        self._directories = directories
+        self._futures = futures
+        self._closed = closed
         self.at_once = at_once
         """How many logs are opened at the same time."""
         self.surroundings = surroundings
@@ -94,15 +98,15 @@ class LogLoading:
 
     def stages(self) -> Iterator[Stage]:
         """One for each log directory that is not loaded. Raises LogDirectoryError."""
-        directories = [directory for directory in self._manager.directories if not directory.is_loaded]
+        directories = [directory for directory in self._directories if not directory.is_loaded]
         if directories:
-            self._manager.futures.settle()
+            self._futures.settle()
         for directory in directories:
             yield self._logs(directory)
             directory.is_loaded = True
             if any(log.recovery_point < directory.recovery_points.get(key, 0) for key, log in directory.logs.items()):
                 with suppress(DiskFailure):  # which took it offline, unless it is full
-                    self._manager.write_lowered(directory)  # what comes where records are missing is not durable
+                    self._directories.write_lowered(directory)  # what comes where records are missing is not durable
 
     def _logs(self, directory: LogDirectory) -> Stage:
         found = self._partitions_in(directory)
@@ -125,13 +129,13 @@ class LogLoading:
 
     def opened_log(self, directory: LogDirectory, log: PartitionLog) -> None:
         """Take a log that is open."""
-        self._manager.take_opened(directory, log)
+        self._directories.take_opened(directory, log)
         self.opened += 1
 
     def failed(self, directory: LogDirectory, key: TopicPartition, failure: Exception | None) -> None:
         """Note that a log cannot be opened: one bad replica does not stop the broker, a bad device its directory."""
         if isinstance(failure, DiskFailure) and not isinstance(failure, DiskFullError):
-            self._manager.take_offline(directory, failure)
+            self._directories.take_offline(directory, failure)
         logger.error("Cannot open the log of %s-%s: %s", *key, failure)
 
     def _partitions_in(self, directory: LogDirectory) -> list[TopicPartition]:
@@ -143,34 +147,34 @@ class LogLoading:
             names = disk.list(directory.path)
             is_directory = {name: disk.is_directory(f"{directory.path}/{name}") for name in names}
         except DiskFailure as failure:
-            self._manager.take_offline(directory, failure)
+            self._directories.take_offline(directory, failure)
             return []
         _forget_missing(directory, set(names))
         candidates = [name for name in names if name != METADATA_DIRECTORY and is_directory[name]]
         return [key for name in candidates if (key := self._recognise(directory, name)) is not None]
 
     def _recognise(self, directory: LogDirectory, name: str) -> TopicPartition | None:
-        manager = self._manager
+        directories = self._directories
         path = f"{directory.path}/{name}"
         if leftovers.DELETED_DIRECTORY.fullmatch(name):
-            manager.remove_later(PendingDeletion(0, [path]))
+            directories.remove_later(PendingDeletion(0, [path]))
             return None
         match = _PARTITION_DIRECTORY.fullmatch(name)
         if match is None or _STRAY_DIRECTORY.fullmatch(name):
             logger.warning("Leaving %s alone: it is no directory of a partition", path)
             return None
         topic_partition = (match[1], int(match[2]))
-        other = manager.get(*topic_partition)
+        other = directories.get(*topic_partition)
         if other is None or other.directory == path:
             return topic_partition
         topic_id_of = self._topic_id_of
         try:
-            is_settled = topic_id_of is not None and manager.closed.settle_pair(directory, other, topic_id_of(match[1]))
+            is_settled = topic_id_of is not None and self._closed.settle_pair(directory, other, topic_id_of(match[1]))
         except DiskFailure as failure:  # which took the directory of one of the two offline, unless it is full
             is_settled = not isinstance(failure, DiskFullError)
         if not is_settled:
             raise LogDirectoryError(f"log.dirs: {path} and {other.directory} are logs of the same partition")
-        return topic_partition if not directory.is_offline and manager.get(*topic_partition) is None else None
+        return topic_partition if not directory.is_offline and directories.get(*topic_partition) is None else None
 
 
 def _forget_missing(directory: LogDirectory, names: AbstractSet[str]) -> None:

@@ -182,7 +182,7 @@ class LogDirectory:
 
     def _cleaned_to(self, key: TopicPartition) -> int:
         log = self.logs.get(key)
-        return self.cleaned.get(key, 0) if log is None else log.first_dirty_offset
+        return self.cleaned.get(key, 0) if log is None else log.offsets.first_dirty
 
     def recovery_points_now(self) -> dict[TopicPartition, int]:
         """A log that is damaged and stays closed keeps its entry: the next start must not take it for unflushed."""

@@ -139,9 +139,9 @@ class Housekeeping:
         """Whether all of them are written: what was taken away meanwhile must not be named again."""
         are_written = True
         async with self._checkpointing:
-            for job in self._logs.begin_checkpoints(high_watermarks, names):
+            for job in self._logs.directories.begin_checkpoints(high_watermarks, names):
                 await self._workers.run(job.run)
-                are_written = self._logs.finish_checkpoint(job) and are_written
+                are_written = self._logs.directories.finish_checkpoint(job) and are_written
         return are_written
 
     async def _remove_files(self) -> None:
@@ -151,9 +151,9 @@ class Housekeeping:
             if all(directory.is_offline for directory in self._logs.directories):
                 raise LogDirectoryError("log.dirs: every log directory is offline; there is nothing left to serve")
             self._partitions.open_closed(self._image())
-            paths = self._logs.take_due_files()
+            paths = self._logs.directories.take_due_files()
             if paths:
-                await self._workers.run(partial(self._logs.remove_files, paths))
+                await self._workers.run(partial(self._logs.directories.remove_files, paths))
 
     async def _scrub(self) -> None:
         """Check all that is stored, again and again, at a pace that nobody notices."""

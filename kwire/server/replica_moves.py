@@ -113,7 +113,7 @@ class ReplicaMoves:
             self._end(under_way, f"it is wanted in {path}")
         if posixpath.dirname(partition.log.directory) == path:
             return
-        if self._logs.any_offline:  # as Kafka: an earlier future log may be in what is offline
+        if self._logs.directories.any_offline:  # as Kafka: an earlier future log may be in what is offline
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         try:
             copying = self._logs.futures.begin(partition.log, directory)
@@ -156,7 +156,8 @@ class ReplicaMoves:
                 self.move(topic, index, path)
             except KafkaError as error:
                 logger.warning("the move of %s-%d to %s does not go on: %s", topic, index, path, error)
-            if (topic, index) not in self._moves and not self._logs.any_offline:  # else a later start may go on
+            goes_on = (topic, index) in self._moves
+            if not goes_on and not self._logs.directories.any_offline:  # else a later start may go on
                 self._logs.futures.abandon(topic, index)
 
     async def run(self) -> None:

@@ -15,7 +15,7 @@ from kwire.cluster.directory import DirectoryRefused, MetaProperties, is_blank, 
 from kwire.cluster.formatting import format_directory, make_durably, write_identity
 from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.files import METADATA_DIRECTORY
-from kwire.log.log_manager import LOCK_FILE
+from kwire.log.log_directories import LOCK_FILE
 from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import Chance, Clock
 from kwire.server.settings.config import BrokerConfig

@@ -161,7 +161,7 @@ def test_after_an_unclean_stop_it_is_sound_as_well(tmp_path):
     log = manager.get_or_create("orders", 0, CONFIG, TOPIC_ID)
     for _ in range(9):
         log.append(batch(b"x" * 300), leader_epoch=0)
-    manager.checkpoint({("orders", 0): 4})
+    manager.directories.checkpoint({("orders", 0): 4})
     manager.close(clean=False)
     assert verify(tmp_path) == []
 

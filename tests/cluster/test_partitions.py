@@ -314,7 +314,7 @@ def damaged_at_start(tmp_path: Path) -> tuple[Partitions, MetadataImage]:
     log = before.get_or_create("t", 0, LogConfig(), UUID(int=1))
     log.append(batch(b"a"), leader_epoch=0)
     log.flush()
-    before.checkpoint({})
+    before.directories.checkpoint({})
     before.close(clean=False)
     path = tmp_path / "t-0" / f"{0:020d}.log"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -468,7 +468,7 @@ def test_a_stray_that_cannot_be_set_aside_keeps_nobody_from_starting(
     assert [directory.is_offline for directory in partitions._logs.directories] == [failure is broken, False]
     assert partitions.get("stray", 0) is None
     disk.fail = lambda operation, path: None
-    partitions._logs.checkpoint({})
+    partitions._logs.directories.checkpoint({})
     assert read_offsets(RealDisk(), f"{paths[0]}/{RECOVERY_POINT_FILE}") == {("stray", 0): 1}
 
 

@@ -165,7 +165,7 @@ def test_a_crash_in_between_leaves_logs_that_the_next_start_sets_aside(tmp_path:
         partition.append(bytearray(batch(b"a")), acks=1)
         partition.log.flush()
     partitions.follow(image, NOTHING)
-    partitions._logs.checkpoint({})
+    partitions._logs.directories.checkpoint({})
     named = read_offsets(RealDisk(), f"{tmp_path}/{RECOVERY_POINT_FILE}")
     assert named == {("t", index): 1 for index in range(REMOVED_AT_ONCE, COUNT)}, "what is still there, and no other"
     partitions._logs.close(clean=False)
@@ -182,7 +182,7 @@ def test_the_cleaners_checkpoint_does_not_name_what_has_gone(tmp_path: Path) -> 
         partition.append(bytearray(batch(b"a")), acks=1)
         partition.log.offsets.first_dirty = 1
     (directory,) = partitions._logs.directories
-    partitions._logs.write_checkpoints(directory, [CLEANER_FILE])
+    partitions._logs.directories.write_checkpoints(directory, [CLEANER_FILE])
     partitions.follow(image, NOTHING)
     settle(partitions)
     left = {("t", index): 1 for index in range(REMOVED_AT_ONCE, COUNT)}
@@ -231,7 +231,7 @@ def test_a_topic_made_again_waits_until_the_logs_of_the_one_before_are_durably_g
     partitions.open_closed(again)
     assert partitions.find("t", 0).log.topic_id == again.topics["t"].topic_id
     assert partitions.removals.is_done
-    assert not partitions._logs.any_offline
+    assert not partitions._logs.directories.any_offline
 
 
 def test_logs_that_are_not_open_go_in_parts_too(tmp_path: Path) -> None:

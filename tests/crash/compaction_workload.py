@@ -131,10 +131,10 @@ class CompactionScript:
         compact(self._log, self._disk, now_ms=self._clock.now_ms)
 
     def _checkpoint(self) -> None:
-        self._manager.checkpoint({KEY: self._log.log_end_offset})
+        self._manager.directories.checkpoint({KEY: self._log.log_end_offset})
 
     def _remove_files(self) -> None:
-        self._manager.remove_files(self._manager.take_due_files())
+        self._manager.directories.remove_files(self._manager.directories.take_due_files())
 
     def _kill(self) -> None:
         self._disk.kill()

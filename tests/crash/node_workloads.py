@@ -220,7 +220,7 @@ class NodeScript:
     async def _checkpoint(self) -> None:
         partition = self._node.partitions.get(TOPIC, 0)
         assert partition is not None
-        self._node.logs.checkpoint({(TOPIC, 0): partition.high_watermark})
+        self._node.logs.directories.checkpoint({(TOPIC, 0): partition.high_watermark})
 
     # --- afterwards
 

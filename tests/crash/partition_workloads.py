@@ -210,14 +210,14 @@ class Script:
         self._ledger.flushed(end)
 
     def _checkpoint(self) -> None:
-        self._manager.checkpoint({KEY: self._log.log_end_offset})
+        self._manager.directories.checkpoint({KEY: self._log.log_end_offset})
         self._ledger.start_is_durable(self._log.log_start_offset)
 
     def _checkpoint_meanwhile(self) -> None:
-        for job in self._manager.begin_checkpoints({KEY: self._log.log_end_offset}):
+        for job in self._manager.directories.begin_checkpoints({KEY: self._log.log_end_offset}):
             job.run()
             self._append()
-            self._manager.finish_checkpoint(job)
+            self._manager.directories.finish_checkpoint(job)
 
     # --- what takes away
 
@@ -254,7 +254,7 @@ class Script:
         retain(self._manager)
 
     def _remove_files(self) -> None:
-        self._manager.remove_files(self._manager.take_due_files())
+        self._manager.directories.remove_files(self._manager.directories.take_due_files())
 
     def _recreate(self) -> None:
         self._ledger.deletes(self._ledger.time)
@@ -267,7 +267,7 @@ class Script:
 
     def _begin_move(self) -> None:
         if self._copying is None:
-            home = self._manager.directory_of(self._log)
+            home = self._manager.directories.directory_of(self._log)
             (away,) = (directory for directory in self._manager.directories if directory is not home)
             self._copying = self._manager.futures.begin(self._log, away)
 

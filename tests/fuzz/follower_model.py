@@ -173,7 +173,7 @@ class FollowerModel:
         self._log.flush()
 
     def checkpoint(self, a: int, b: int, c: int) -> None:
-        self._logs.checkpoint({("t", 0): self._end_offset})
+        self._logs.directories.checkpoint({("t", 0): self._end_offset})
         self._kept_start = self._start_offset
 
     def restart(self, a: int, b: int, c: int) -> None:
@@ -216,7 +216,7 @@ class FollowerModel:
         """Segments below the log start go."""
         for log in list(self._logs.logs()):
             self._logs.apply_retention(log, self._end_offset)
-        self._logs.remove_files(self._logs.take_due_files())
+        self._logs.directories.remove_files(self._logs.directories.take_due_files())
 
     def _cut_and_go_on(self, a: int, b: int) -> None:
         self.cut(a, b, 0)

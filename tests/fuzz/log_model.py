@@ -168,7 +168,7 @@ class LogModel:
             if partition is not None:
                 partition.log.flush()
                 known.kept_start = known.log_start
-        self._logs.checkpoint({(each.topic, each.index): each.high_watermark for each in self._partitions})
+        self._logs.directories.checkpoint({(each.topic, each.index): each.high_watermark for each in self._partitions})
 
     def restart(self, a: int, b: int, c: int) -> None:
         """A clean end, or that of a killed process."""
@@ -197,7 +197,7 @@ class LogModel:
     def remove_due(self, a: int, b: int, c: int) -> None:
         """Deleted files go for good."""
         self._clock.now_ms += 61_000
-        self._logs.remove_files(self._logs.take_due_files())
+        self._logs.directories.remove_files(self._logs.directories.take_due_files())
 
     # --- rules
 

@@ -40,7 +40,7 @@ def test_a_lost_metadata_log_costs_no_records(tmp_path: Path) -> None:
         create_topic(client, name="sound")
         assert values_in(fetch(client, "sound").records) == []
         logs = broker.server._logs
-        broker.call(lambda: logs.remove_files(logs.take_due_files()))
+        broker.call(lambda: logs.directories.remove_files(logs.directories.take_due_files()))
     (stray,) = tmp_path.glob("sound-0.*-stray")
     assert (stray / LOG).read_bytes() == before
     with RunningBroker(tmp_path):

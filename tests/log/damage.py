@@ -64,8 +64,8 @@ class Scene:
             writer = Writer(log, KINDS[topic], clock, chance)
             writer.fill(steps)
             log.flush()
-            manager.remove_files([path for pending in writer.pending for path in pending.paths])
-        manager.checkpoint({})
+            manager.directories.remove_files([path for pending in writer.pending for path in pending.paths])
+        manager.directories.checkpoint({})
         for topic in () if is_clean else TOPICS:
             for _ in range(6):
                 _log(manager, topic).append(batch(b"late", timestamp=clock.now_ms), leader_epoch=LAST_EPOCH)

@@ -92,7 +92,7 @@ def test_what_a_recovery_has_written_is_synced_even_if_all_records_were_durable(
     manager = filled(opened())
     for log in manager.logs():
         log.flush()
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     manager.close(clean=False)
     changes = changes_of_close(disk, opened())
     assert {path for what, path in changes if what == "fsync" and path.startswith("t-0/0")} == {

@@ -19,12 +19,12 @@ def test_a_sync_does_not_settle_a_rename_that_came_after_it(tmp_path):
     deletions = manager.deletions
     for partition in range(2):
         manager.get_or_create("t", partition, LogConfig(), UUID(int=1))
-    deletions.rename([("t", 0), ("t", 1)])
+    manager.rename_deleted([("t", 0), ("t", 1)])
     (job,) = deletions.settling()
     job.run()
     deletions.settle_for("t", 0)
     manager.get_or_create("t", 0, LogConfig(), UUID(int=2))
-    deletions.rename([("t", 0)])
+    manager.rename_deleted([("t", 0)])
     job.finish()
     assert deletions.is_any_unsettled
     disk.operations.clear()
@@ -41,7 +41,7 @@ def test_a_sync_that_finds_no_descriptor_settles_nothing_and_is_tried_again(tmp_
     manager = managed(tmp_path, surroundings(disk))
     deletions = manager.deletions
     manager.get_or_create("t", 0, LogConfig(), UUID(int=1))
-    deletions.rename([("t", 0)])
+    manager.rename_deleted([("t", 0)])
     disk.fail = lambda operation, path: full(operation, path) if operation == "fsync" else None
     (job,) = deletions.settling()
     job.run()

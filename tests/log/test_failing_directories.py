@@ -107,10 +107,10 @@ def test_what_cannot_be_removed_is_left_for_the_next_start(manager, disk, tmp_pa
     for path in paths:
         path.write_bytes(b"x")
     disk.fail = lambda what, path: broken(what, path) if what == "unlink" and path.endswith("/b") else None
-    manager.remove_files(map(str, paths))
+    manager.directories.remove_files(map(str, paths))
     assert [path.exists() for path in paths] == [False, True, False]
     assert f"Leaving {paths[1]} for the next start" in caplog.text
-    assert not manager.any_offline
+    assert not manager.directories.any_offline
 
 
 def test_a_log_of_another_topic_stays_until_there_is_space_for_its_new_name(manager, disk, tmp_path):
@@ -120,7 +120,7 @@ def test_a_log_of_another_topic_stays_until_there_is_space_for_its_new_name(mana
     for _ in range(2):
         with pytest.raises(DiskFullError):
             manager.get_or_create("t", 0, CONFIG, ours)
-        assert (manager.get("t", 0), manager.any_offline) == (None, False)
+        assert (manager.get("t", 0), manager.directories.any_offline) == (None, False)
     disk.fail = lambda what, path: None
     log = manager.get_or_create("t", 0, CONFIG, ours)
     assert (log.topic_id, log.log_end_offset) == (ours, 0)
@@ -138,7 +138,7 @@ def test_of_two_logs_of_a_partition_none_is_taken_while_there_is_no_space_for_a_
     both = LogManager([str(tmp_path / "d0"), str(tmp_path / "d1")], surroundings(disk))
     with pytest.raises(LogDirectoryError, match="logs of the same partition"):
         both.load_all(lambda _: CONFIG, lambda _: uuid.UUID(int=101))
-    assert not both.any_offline
+    assert not both.directories.any_offline
     assert len(list(tmp_path.glob("d?/t-0"))) == 2
     both.close(clean=False)
 

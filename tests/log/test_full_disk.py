@@ -379,7 +379,7 @@ def test_nothing_is_cut_when_the_recovery_point_cannot_be_written(scene):
 
 def test_a_cut_for_which_there_was_no_space_before_is_no_damage_after_a_crash(scene, tmp_path):
     scene.log.flush()
-    scene.manager.checkpoint({})
+    scene.manager.directories.checkpoint({})
     scene.fill("recovery-point")
     assert code_of(lambda: scene.log.truncate_to(2)) is ErrorCode.KAFKA_STORAGE_ERROR
     scene.make_space()
@@ -402,12 +402,12 @@ def test_a_cut_for_which_there_was_no_space_before_is_no_damage_after_a_crash(sc
 def test_a_checkpoint_that_finds_no_space_is_told_of_once(scene, caplog):
     scene.fill("replication-offset")
     for _ in range(3):
-        scene.manager.checkpoint({})
+        scene.manager.directories.checkpoint({})
     assert caplog.text.count("replication-offset-checkpoint stays as it was") == 1
     scene.make_space()
-    scene.manager.checkpoint({})
+    scene.manager.directories.checkpoint({})
     scene.fill("replication-offset")
-    scene.manager.checkpoint({})
+    scene.manager.directories.checkpoint({})
     assert caplog.text.count("replication-offset-checkpoint stays as it was") == 2
 
 
@@ -427,8 +427,8 @@ def test_a_topic_is_deleted_although_there_is_no_space_for_longer_names(scene):
     scene.disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None
     scene.manager.delete("t", 0)
     assert not Path(path).exists()
-    assert not scene.manager.any_offline
-    scene.manager.remove_files(scene.manager.take_due_files())
+    assert not scene.manager.directories.any_offline
+    scene.manager.directories.remove_files(scene.manager.directories.take_due_files())
     assert values(scene.manager.get_or_create("t", 0, CONFIG, None)) == []
 
 
@@ -442,7 +442,7 @@ def test_retention_removes_segments_although_there_is_no_space_for_longer_names(
     assert [path.name for path in Path(scene.log.directory).glob("*.log*")] == [
         Path(scene.log.segments.active.file.path).name
     ]
-    assert not scene.manager.any_offline
+    assert not scene.manager.directories.any_offline
 
 
 def test_deleted_partitions_make_room_for_a_start_on_a_full_disk(scene, monkeypatch, caplog):

@@ -58,7 +58,7 @@ def filled(manager: LogManager, count: int = 10, config: LogConfig = CONFIG) -> 
     log = manager.get_or_create("t", 0, config, None)
     for number in range(count):
         log.append(batch(b"%d" % number), leader_epoch=0)
-    assert manager.directory_of(log) is manager.directories[0]
+    assert manager.directories.directory_of(log) is manager.directories[0]
     return log
 
 
@@ -66,7 +66,7 @@ def test_a_log_that_has_moved_is_the_partitions_log(manager: LogManager, paths: 
     moved = move(manager, filled(manager), 1)
     assert manager.get("t", 0) is moved
     assert values(moved) == [b"%d" % number for number in range(10)]
-    manager.remove_files(manager.take_due_files())
+    manager.directories.remove_files(manager.directories.take_due_files())
     assert moved.directory == f"{paths[1]}/t-0"
     assert [path.name for path in Path(paths[0]).iterdir() if path.is_dir()] == []
     assert not Path(moved.directory, MOVED_FILE).exists()
@@ -110,9 +110,9 @@ def test_how_far_a_log_is_compacted_moves_with_it(manager: LogManager, paths: li
     """The cleaner's checkpoint of each directory tells of the logs that are in it, as soon as they have moved."""
     log = filled(manager, config=COMPACTED)
     log.offsets.first_dirty = 4
-    manager.write_checkpoints(manager.directories[0], (CLEANER_FILE,))
+    manager.directories.write_checkpoints(manager.directories[0], (CLEANER_FILE,))
     move(manager, log, 1)
-    noted = [read_offsets(manager._disk, f"{path}/{CLEANER_FILE}") for path in paths]
+    noted = [read_offsets(manager.directories._disk, f"{path}/{CLEANER_FILE}") for path in paths]
     assert noted == [{}, {("t", 0): 4}]
 
 
@@ -224,7 +224,7 @@ def test_a_move_is_found_again_until_it_has_begun_again(manager: LogManager, pat
     again.futures.begin(log, again.directories[1])
     left = [name.name for name in Path(paths[1]).iterdir() if name.name.startswith("t-0.")]
     assert sorted(name.rpartition("-")[2] for name in left) == ["delete", "future"]
-    again.remove_files(again.take_due_files())
+    again.directories.remove_files(again.directories.take_due_files())
     (future,) = [name.name for name in Path(paths[1]).iterdir() if name.name.startswith("t-0.")]
     assert future.endswith("-future")
     again.close(clean=False)
@@ -234,7 +234,7 @@ def test_with_its_topic_goes_what_a_move_has_left(manager: LogManager, paths: li
     manager.futures.begin(filled(manager), manager.directories[1])
     again = reopened(manager, paths)
     again.delete("t", 0)
-    again.remove_files(again.take_due_files())
+    again.directories.remove_files(again.directories.take_due_files())
     assert not [name for path in paths for name in Path(path).iterdir() if name.name.startswith("t-0")]
     again.close(clean=False)
 

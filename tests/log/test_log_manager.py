@@ -77,10 +77,10 @@ def test_deleted_logs_are_renamed_then_removed(tmp_path):
     (renamed,) = [path.name for path in (tmp_path / "d0").iterdir() if path.is_dir()]
     assert renamed == f"t-0.{uuid.UUID(int=1).hex}-delete"
     assert values(manager.get_or_create("t", 0, CONFIG, None)) == []
-    assert manager.take_due_files() == []
+    assert manager.directories.take_due_files() == []
     clock.now_ms += 60_000
-    manager.remove_files(manager.take_due_files())
-    assert manager.take_due_files() == []
+    manager.directories.remove_files(manager.directories.take_due_files())
+    assert manager.directories.take_due_files() == []
     assert [path.name for path in (tmp_path / "d0").iterdir() if path.is_dir()] == ["t-0"]
 
     manager.close(clean=False)
@@ -93,7 +93,7 @@ def test_interrupted_deletions_are_finished_and_strangers_left_alone(tmp_path, c
         (root / name / "file").write_text("x")
     manager = managed(tmp_path)
     assert manager.load_all(config_of) == 0
-    manager.remove_files(manager.take_due_files())
+    manager.directories.remove_files(manager.directories.take_due_files())
     left = {path.name for path in root.iterdir() if path.is_dir()}
     assert left == {f"t-2.{'b' * 32}-stray", "lost+found", "__cluster_metadata-0", "t-00"}
     assert "lost+found" in caplog.text
@@ -127,7 +127,7 @@ def test_checkpoints_say_what_kafka_expects(tmp_path):
     log.flush()
     log.append(batch(b"later"), leader_epoch=0)
     log.delete_records_before(2)
-    manager.checkpoint({("t", 0): 4, ("other", 0): 9})
+    manager.directories.checkpoint({("t", 0): 4, ("other", 0): 9})
     root = tmp_path / "d0"
     assert (root / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 5\n"
     assert (root / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
@@ -138,8 +138,8 @@ def test_checkpoints_say_what_kafka_expects(tmp_path):
     found = again.get("t", 0)
     assert found is not None
     assert (found.log_start_offset, found.recovery_point, found.log_end_offset) == (2, 5, 6)
-    assert again.checkpointed_high_watermark("t", 0) == 4
-    assert again.checkpointed_high_watermark("t", 1) == 0
+    assert again.directories.checkpointed_high_watermark("t", 0) == 4
+    assert again.directories.checkpointed_high_watermark("t", 1) == 0
     again.close(clean=False)
 
 
@@ -162,11 +162,11 @@ def test_a_checkpoint_that_was_overtaken_is_dropped(tmp_path):
     for index in range(5):
         log.append(batch(b"%d" % index), leader_epoch=0)
     log.flush()
-    jobs = manager.begin_checkpoints({("t", 0): 5})
+    jobs = manager.directories.begin_checkpoints({("t", 0): 5})
     log.truncate_to(2)
     for job in jobs:
         job.run()
-        manager.finish_checkpoint(job)
+        manager.directories.finish_checkpoint(job)
     root = tmp_path / "d0"
     assert (root / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
     assert not (root / "replication-offset-checkpoint").exists(), "it would speak of what is cut off"
@@ -181,7 +181,7 @@ def left_by_an_old_topic(manager):
         log.append(batch(b"old %d" % index), leader_epoch=0)
     log.flush()
     log.delete_records_before(3)
-    manager.checkpoint({("t", 0): 5})
+    manager.directories.checkpoint({("t", 0): 5})
 
 
 def made_again(manager):
@@ -197,7 +197,7 @@ def found_after_a_crash(manager, tmp_path):
     again.load_all(config_of)
     log = again.get("t", 0)
     found = log.log_start_offset, log.recovery_point, values(log)
-    assert again.checkpointed_high_watermark("t", 0) == 0, "nobody has said that any of it is committed"
+    assert again.directories.checkpointed_high_watermark("t", 0) == 0, "nobody has said that any of it is committed"
     again.close(clean=False)
     return found
 
@@ -231,12 +231,12 @@ def test_a_checkpoint_under_way_does_not_bring_a_deleted_log_back(tmp_path):
         log.append(batch(b"old %d" % index), leader_epoch=0)
     log.flush()
     log.delete_records_before(3)
-    jobs = manager.begin_checkpoints({("t", 0): 5})
+    jobs = manager.directories.begin_checkpoints({("t", 0): 5})
     manager.delete("t", 0)
     made_again(manager)
     for job in jobs:
         job.run()
-        manager.finish_checkpoint(job)
+        manager.directories.finish_checkpoint(job)
     assert found_after_a_crash(manager, tmp_path) == ALL_OF_THE_NEW
 
 
@@ -269,12 +269,12 @@ def test_a_log_that_was_deleted_before_its_flush_is_passed_over(tmp_path):
 def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline(tmp_path):
     disk = FaultyDisk()
     manager = managed(tmp_path, surroundings(disk), count=2)
-    jobs = manager.begin_checkpoints({})
+    jobs = manager.directories.begin_checkpoints({})
     bad = str(tmp_path / "d0")
     disk.fail = lambda operation, path: broken(operation, path) if path.startswith(bad) else None
     for job in jobs:
         job.run()
-        manager.finish_checkpoint(job)
+        manager.directories.finish_checkpoint(job)
     assert [directory.failure is not None for directory in manager.directories] == [True, False]
     assert (tmp_path / "d1" / "recovery-point-offset-checkpoint").exists()
     manager.close(clean=False)
@@ -286,16 +286,16 @@ def test_a_full_disk_leaves_the_old_checkpoints_in_place(tmp_path, caplog):
     log = manager.get_or_create("t", 0, CONFIG, None)
     log.append(batch(b"a"), leader_epoch=0)
     log.flush()
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     log.append(batch(b"b"), leader_epoch=0)
     log.flush()
     disk.fail = lambda operation, path: full(operation, path) if operation == "replace" else None
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     assert manager.directories[0].failure is None
     assert "full" in caplog.text
     assert (tmp_path / "d0" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
     disk.fail = lambda operation, path: None
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     assert (tmp_path / "d0" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
     manager.close(clean=False)
 
@@ -306,7 +306,7 @@ def test_a_damaged_log_does_not_stop_the_others(tmp_path):
         log = manager.get_or_create("t", partition, CONFIG, None)
         log.append(batch(b"a"), leader_epoch=0)
         log.flush()
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     manager.close(clean=False)
     path = tmp_path / "d0" / "t-0" / "00000000000000000000.log"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -326,7 +326,7 @@ def test_a_closed_log_keeps_its_recovery_point(tmp_path):
     manager.close(clean=True)
     again = managed(tmp_path)
     again.get_or_create("t", 0, CONFIG, None)
-    again.checkpoint({})
+    again.directories.checkpoint({})
     again.close(clean=False)
     third = managed(tmp_path)
     assert third.directories[0].recovery_points == {("t", 0): 2, ("t", 1): 2}
@@ -345,7 +345,7 @@ def test_a_failing_directory_goes_offline_as_a_whole(tmp_path):
     with pytest.raises(KafkaError):
         logs[2].append(batch(b"a"), leader_epoch=0)
     logs[1].append(batch(b"a"), leader_epoch=0)
-    assert manager.directory_of(manager.get_or_create("t", 9, CONFIG, None)).path == str(tmp_path / "d1")
+    assert manager.directories.directory_of(manager.get_or_create("t", 9, CONFIG, None)).path == str(tmp_path / "d1")
     manager.close(clean=True)
     assert not (tmp_path / "d0" / ".kafka_cleanshutdown").exists()
     assert (tmp_path / "d1" / ".kafka_cleanshutdown").exists()
@@ -365,7 +365,7 @@ def test_a_directory_that_fails_at_start_leaves_the_others(tmp_path, operation):
     again = managed(tmp_path, surroundings(disk), count=2)
     again.load_all(config_of)
     assert [directory.is_offline for directory in again.directories] == [True, False]
-    assert again.any_offline
+    assert again.directories.any_offline
     assert values(again.directories[1].logs["t", 1]) == [b"a"]
     assert again.directories[1].logs.keys() == {("t", 1), ("t", 3)}
     again.close(clean=True)
@@ -390,7 +390,7 @@ def test_a_log_that_stays_closed_is_not_made_anew_in_another_directory(tmp_path)
     log.append(batch(b"a"), leader_epoch=0)
     log.flush()
     manager.get_or_create("t", 1, CONFIG, None)
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     manager.close(clean=False)
     path = tmp_path / "d0" / "t-0" / "00000000000000000000.log"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -409,7 +409,7 @@ def damaged(tmp_path, topic_id):
     log = manager.get_or_create("t", 0, CONFIG, topic_id)
     log.append(batch(b"a"), leader_epoch=0)
     log.flush()
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     manager.close(clean=False)
     path = tmp_path / "d0" / "t-0" / "00000000000000000000.log"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -441,9 +441,9 @@ def test_a_damaged_log_of_this_topic_stays_closed_and_goes_with_its_topic(tmp_pa
     manager.closed.delete([("t", 0), ("u", 7)])
     assert not (tmp_path / "d0" / "t-0").exists()
     manager._surroundings.clock.now_ms += CONFIG.file_delete_delay_ms
-    (path,) = manager.take_due_files()
+    (path,) = manager.directories.take_due_files()
     assert path.endswith("-delete")
-    manager.remove_files([path])
+    manager.directories.remove_files([path])
     assert manager.get_or_create("t", 0, CONFIG, uuid.UUID(int=2)).log_end_offset == 0
     manager.close(clean=False)
 
@@ -480,6 +480,6 @@ def test_housekeeping_reaches_every_log(tmp_path):
     retain(manager)
     assert log.log_start_offset == 1
     assert list((tmp_path / "d0" / "t-0").glob("*.deleted"))
-    manager.remove_files(manager.take_due_files())
+    manager.directories.remove_files(manager.directories.take_due_files())
     assert not list((tmp_path / "d0" / "t-0").glob("*.deleted"))
     manager.close(clean=True)

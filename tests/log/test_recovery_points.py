@@ -15,7 +15,7 @@ def test_a_truncation_is_checkpointed_before_it_happens(tmp_path):
     for index in range(5):
         log.append(batch(b"%d" % index), leader_epoch=0)
     log.flush()
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     log.truncate_to(2)
     assert (tmp_path / "d0" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
     manager.close(clean=False)
@@ -27,7 +27,7 @@ def test_a_truncation_inside_a_batch_is_checkpointed_at_the_start_of_the_batch(t
     log.append(batch(b"a"), leader_epoch=0)
     log.append(batch(b"b", b"c", b"d"), leader_epoch=0)
     log.flush()
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     log.truncate_to(3)
     assert (tmp_path / "d0" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
     assert (log.recovery_point, log.log_end_offset) == (1, 1)
@@ -38,7 +38,7 @@ def test_a_checkpoint_of_more_than_a_start_finds_is_lowered_at_once(tmp_path):
     manager = managed(tmp_path)
     for partition in range(2):
         manager.get_or_create("t", partition, CONFIG, None).append(batch(b"a"), leader_epoch=0)
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     manager.close(clean=False)
     checkpoint = tmp_path / "d0" / "recovery-point-offset-checkpoint"
     checkpoint.write_text("0\n2\nt 0 7\nt 1 0\n")
@@ -91,7 +91,7 @@ def test_a_truncation_below_the_log_start_lowers_what_is_noted_of_it(tmp_path, o
         log.append(batch(*[b"deleted"] * 10), leader_epoch=0)
     log.delete_records_before(25)
     log.flush()
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     if fully:
         log.truncate_fully_and_start_at(offset)
     else:
@@ -116,7 +116,7 @@ def test_a_truncation_above_the_log_start_leaves_what_is_noted_of_it(tmp_path):
         log.append(batch(*[b"v"] * 10), leader_epoch=0)
     log.delete_records_before(15)
     log.flush()
-    manager.checkpoint({})
+    manager.directories.checkpoint({})
     file = tmp_path / "d0" / "log-start-offset-checkpoint"
     written = file.stat().st_ino
     log.truncate_to(30)

@@ -115,11 +115,13 @@ def test_what_has_gone_is_removed_though_there_is_no_space_for_the_rest(tmp_path
     manager.apply_retention(log, log.log_end_offset)
     assert (log.log_start_offset, len(log.segments)) == (3, 2), "the last segment goes when there is space for another"
     assert len(list(tmp_path.glob("d0/t-0/*.log.deleted"))) == 3
-    manager.remove_files(manager.take_due_files())
+    manager.directories.remove_files(manager.directories.take_due_files())
     assert list(tmp_path.glob("d0/t-0/*.deleted")) == []
     disk.fail = lambda operation, path: None
     manager.apply_retention(log, log.log_end_offset)
-    assert len([path for path in manager.take_due_files() if path.endswith(".log.deleted")]) == 2, "each of them once"
+    assert len([path for path in manager.directories.take_due_files() if path.endswith(".log.deleted")]) == 2, (
+        "each of them once"
+    )
 
 
 class TwoClocks(ManualClock):
@@ -140,6 +142,6 @@ def test_what_was_deleted_goes_although_the_wall_clock_is_set_back(tmp_path):
     manager.delete("t", 0)
     clock.now_ms -= 365 * 86_400_000
     clock.since_start_ms = 59_999.0
-    assert manager.take_due_files() == []
+    assert manager.directories.take_due_files() == []
     clock.since_start_ms = 60_000.0
-    assert len(manager.take_due_files()) == 1
+    assert len(manager.directories.take_due_files()) == 1

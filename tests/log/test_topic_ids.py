@@ -17,7 +17,7 @@ def test_a_log_whose_topic_id_a_power_cut_took_begins_anew(tmp_path):
     manager = managed(tmp_path)
     topic_id = uuid.uuid4()
     manager.get_or_create("t", 0, CONFIG, topic_id)
-    manager.checkpoint({("t", 0): 10})
+    manager.directories.checkpoint({("t", 0): 10})
     manager.close(clean=False)
     (tmp_path / "d0" / "t-0" / "partition.metadata").write_bytes(b"")  # the rename was durable, the content was not
     again = managed(tmp_path)
@@ -29,7 +29,9 @@ def test_a_log_whose_topic_id_a_power_cut_took_begins_anew(tmp_path):
     found = third.get("t", 0)
     assert found is not None
     assert found.topic_id == topic_id
-    assert third.checkpointed_high_watermark("t", 0) == 0  # that was of an earlier topic, or of records that are lost
+    assert (
+        third.directories.checkpointed_high_watermark("t", 0) == 0
+    )  # that was of an earlier topic, or of records that are lost
     third.close(clean=False)
 
 
@@ -57,14 +59,14 @@ def test_records_that_are_not_known_to_be_of_the_topic_are_set_aside(tmp_path, c
     topic_id = uuid.uuid4()
     log = manager.get_or_create("t", 0, CONFIG, topic_id)
     log.append(batch(b"a"), leader_epoch=0)
-    manager.checkpoint({("t", 0): 1})
+    manager.directories.checkpoint({("t", 0): 1})
     manager.close(clean=False)
     (tmp_path / "d0" / "t-0" / "partition.metadata").write_bytes(content)
     again = managed(tmp_path)
     if is_loaded:
         again.load_all(config_of)
     assert values(again.get_or_create("t", 0, CONFIG, topic_id)) == []
-    assert again.checkpointed_high_watermark("t", 0) == 0
+    assert again.directories.checkpointed_high_watermark("t", 0) == 0
     (stray,) = (tmp_path / "d0").glob("t-0.*-stray")
     assert (stray / "00000000000000000000.log").stat().st_size > 0
     again.close(clean=False)
@@ -80,7 +82,7 @@ def test_a_flushed_log_with_a_damaged_topic_id_stays_closed(tmp_path, content, c
     log = manager.get_or_create("t", 0, CONFIG, topic_id)
     log.append(batch(b"a"), leader_epoch=0)
     log.flush()
-    manager.checkpoint({("t", 0): 1})
+    manager.directories.checkpoint({("t", 0): 1})
     manager.close(clean=clean)
     path = tmp_path / "d0" / "t-0" / "partition.metadata"
     whole = path.read_bytes()

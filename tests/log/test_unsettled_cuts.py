@@ -121,11 +121,11 @@ def test_segments_that_are_cut_off_go_later_and_off_the_event_loop(tmp_path):
         log.append(batch(value), leader_epoch=0)
         log.roll()
     log.truncate_to(1)
-    due = manager.take_due_files()
+    due = manager.directories.take_due_files()
     names = [path.rpartition("/")[2] for path in due if ".log" in path]
     assert names == [f"{offset:020d}.log.deleted" for offset in (3, 2, 1)]
     assert values(log) == [b"a"]
-    manager.remove_files(due)
+    manager.directories.remove_files(due)
     assert not list(tmp_path.rglob("*.deleted"))
     log.append(batch(b"d"), leader_epoch=0)
     assert values(log) == [b"a", b"d"]

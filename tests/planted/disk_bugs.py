@@ -15,9 +15,9 @@ from kwire.log.disk import DiskFailure, DiskFullError, RealFile
 from kwire.log.flushing import FlushJob
 from kwire.log.jobs import Stage
 from kwire.log.leader_epochs import LeaderEpochs
+from kwire.log.log_directories import LogDirectories
 from kwire.log.log_directory import LogDirectory
 from kwire.log.log_health import LogHealth
-from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from tests.planted.bug import Catalogue, nothing
 
@@ -75,7 +75,7 @@ def a_log_goes_on_after_its_disk_failed(patch: pytest.MonkeyPatch) -> None:
 @_bug("S11", "log/test_log_manager.py::test_a_failing_directory_goes_offline_as_a_whole")
 def a_directory_goes_on_after_its_disk_failed(patch: pytest.MonkeyPatch) -> None:
     """One log is offline; the others on the same device are believed."""
-    patch.setattr(LogManager, "take_offline", nothing)
+    patch.setattr(LogDirectories, "take_offline", nothing)
 
 
 @_bug("S12", "log/test_full_disk.py::test_a_close_that_finds_no_space_is_not_clean")

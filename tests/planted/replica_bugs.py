@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
@@ -16,8 +17,8 @@ from kwire.cluster.quorum import describing
 from kwire.coordinator.loading import Loader
 from kwire.log import rolling, scrubbing
 from kwire.log.closed_logs import ClosedLogs
+from kwire.log.log_directories import LogDirectories
 from kwire.log.log_directory import LogDirectory
-from kwire.log.log_manager import LogManager
 from kwire.log.log_offsets import LogOffsets
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.messages.fetch import FetchPartition
@@ -66,7 +67,7 @@ def the_scrubber_goes_on_where_a_log_was_cut(patch: pytest.MonkeyPatch) -> None:
     class Blind:
         """A log that tells of no truncation."""
 
-        truncations = 0
+        offsets = SimpleNamespace(truncations=0)
 
         def __init__(self, log: PartitionLog) -> None:
             self._log = log
@@ -85,12 +86,12 @@ def the_scrubber_goes_on_where_a_log_was_cut(patch: pytest.MonkeyPatch) -> None:
 @_bug("S1", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
 def a_cut_leaves_what_is_noted_of_the_log_start(patch: pytest.MonkeyPatch) -> None:
     """After a kill what came since the cut counts as deleted."""
-    write = LogManager.write_lowered
+    write = LogDirectories.write_lowered
 
-    def write_others(self: LogManager, directory: LogDirectory, log_starts: bool = False) -> None:
+    def write_others(self: LogDirectories, directory: LogDirectory, log_starts: bool = False) -> None:
         write(self, directory)
 
-    patch.setattr(LogManager, "write_lowered", write_others)
+    patch.setattr(LogDirectories, "write_lowered", write_others)
 
 
 @_bug("M1", "fuzz/test_fuzzers.py::test_seeds_pass[flap]")

@@ -51,7 +51,7 @@ def damage_below_recovery_point(scene: Scene, broker_id: int) -> str:
     node = scene.cluster.brokers[broker_id - 1]
     log = scene.partition(broker_id).log
     log.flush()
-    node.server._logs.checkpoint({})
+    node.server._logs.directories.checkpoint({})
     node.kill()
     node.host.device.flip(f"{log.directory}/{0:020d}.log", 66)
     return log.directory

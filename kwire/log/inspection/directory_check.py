@@ -32,7 +32,7 @@ from kwire.log.inspection.findings import Finding
 from kwire.log.inspection.partition_check import Findings, PartitionCheck, check_metadata_snapshot
 from kwire.log.inspection.payloads import METADATA_TOPIC
 from kwire.log.inspection.reading import InspectionError, read_lines_file, read_whole
-from kwire.log.log_manager import LOCK_FILE
+from kwire.log.log_directories import LOCK_FILE
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 
 SNAPSHOT_NAME = re.compile(r"(\d{20})-\d{10}\.checkpoint")

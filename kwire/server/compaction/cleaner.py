@@ -215,7 +215,7 @@ class LogCleaner:
         if swap.is_overtaken() or self._is_overtaken(candidate):
             swap.discard()
             raise _OvertakenError
-        parts.logs.remove_later(swap.replace(parts.clock.wall_ms()))
+        parts.logs.directories.remove_later(swap.replace(parts.clock.wall_ms()))
         try:
             await parts.workers.run(swap.sync)
         except asyncio.CancelledError:
@@ -244,7 +244,7 @@ class LogCleaner:
         )
         if end.keyless_records:
             logger.warning("%s records of %s-%s had no key", end.keyless_records, log.topic, log.partition)
-        await self._write_checkpoint(self._parts.logs.directory_of(log))
+        await self._write_checkpoint(self._parts.logs.directories.directory_of(log))
 
     def _is_overtaken(self, candidate: Candidate) -> bool:
         return not self._parts.logs.holds(candidate.log) or candidate.log.offsets.truncations != candidate.truncations
@@ -263,6 +263,6 @@ class LogCleaner:
         while not directory.is_offline:
             job = directory.checkpoint_job(self._parts.disk, CLEANER_FILE, {})
             await self._parts.workers.run(job.run)
-            self._parts.logs.finish_checkpoint(job)
+            self._parts.logs.directories.finish_checkpoint(job)
             if job.number == directory.checkpoints_written:  # no log was cut or deleted while a worker wrote
                 return

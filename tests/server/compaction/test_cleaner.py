@@ -150,10 +150,10 @@ def test_a_round_begins_when_the_indexes_are_whole(world: World, number: int) ->
 def test_sources_are_removed_after_their_delay(world: World) -> None:
     log = world.log("orders")
     world.clean()
-    due = world.logs.take_due_files()
+    due = world.logs.directories.take_due_files()
     assert due
     assert all(path.endswith(".deleted") for path in due)
-    world.logs.remove_files(due)
+    world.logs.directories.remove_files(due)
     assert len(list(Path(log.directory).glob("*.log"))) == 2
 
 
@@ -262,7 +262,7 @@ def test_a_log_that_moves_to_another_directory_meanwhile_is_compacted_there(tmp_
     moved = world.logs.get("orders", 0)
     assert moved is not None
     assert moved is not log
-    assert not world.logs.any_offline
+    assert not world.logs.directories.any_offline
     assert (moved.failure, moved.offsets.first_dirty) == (None, 0)
     assert offsets(moved)[-2:] == [8, 9]
     assert world.clean()

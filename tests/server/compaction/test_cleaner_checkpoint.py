@@ -32,7 +32,7 @@ def test_an_offline_directory_gets_no_checkpoint(tmp_path: Path) -> None:
     world.log("orders")
     assert world.clean()
     (directory,) = world.logs.directories
-    world.logs.take_offline(directory, broken("fsync", directory.path))
+    world.logs.directories.take_offline(directory, broken("fsync", directory.path))
     disk.operations.clear()
     with virtual_loop() as loop:
         loop.run_until_complete(world.cleaner._write_checkpoint(directory))
@@ -106,13 +106,13 @@ def test_a_log_that_comes_back_to_a_directory_is_not_as_clean_as_the_one_that_wa
     world.log("orders")
     move_to(second)
     assert world.clean()
-    world.logs.checkpoint({("orders", 0): 10})
+    world.logs.directories.checkpoint({("orders", 0): 10})
     names = (CLEANER_FILE, HIGH_WATERMARK_FILE)
     assert [read_offsets(RealDisk(), f"{second.path}/{name}") for name in names] == [{("orders", 0): 10}] * 2
     move_to(first)
     world.logs.delete("orders", 0)
     log = world.logs.get_or_create("orders", 0, CONFIG, None)
-    assert world.logs.directory_of(log) is first
+    assert world.logs.directories.directory_of(log) is first
     append(log, (b"1", b"x"))
     move_to(second)
     assert [read_offsets(RealDisk(), f"{second.path}/{name}") for name in names] == [{}, {}]

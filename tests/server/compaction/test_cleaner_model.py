@@ -129,7 +129,7 @@ class CleanerModel(RuleBasedStateMachine):
     @rule(is_finished=st.booleans())
     def move(self, is_finished: bool) -> None:
         logs, log = self.world.logs, self.log
-        target = next(found for found in logs.directories if found is not logs.directory_of(log))
+        target = next(found for found in logs.directories if found is not logs.directories.directory_of(log))
         copying = logs.futures.begin(log, target)
         while copying.step(1000):
             pass
@@ -149,7 +149,7 @@ class CleanerModel(RuleBasedStateMachine):
     def a_reader_sees_the_latest_values(self) -> None:
         if not self.topics:
             return
-        assert not self.world.logs.any_offline
+        assert not self.world.logs.directories.any_offline
         read: dict[Any, Any] = {record.key: record.value for record in everything(self.log)}
         wanted = {key: value for _, key, value in self.records}
         assert _present(read).items() <= _present(wanted).items()

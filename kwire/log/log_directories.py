@@ -1,0 +1,271 @@
+"""The log directories of a broker: taken with their .lock files, failing as a whole, with their checkpoints.
+
+A log directory belongs to one process. Beside the partitions it has checkpoints (recovery points, log starts, high
+watermarks) that are written now and then, and .kafka_cleanshutdown, which is written last on a clean close and removed
+before anything else is written: while it is there, no log needs a scan.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Final, TypeVar
+
+from kwire.log import leftovers
+from kwire.log.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    CLEANER_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    RECOVERY_POINT_FILE,
+    CheckpointJob,
+    TopicPartition,
+    write_offsets,
+)
+from kwire.log.disk import Disk, DiskFailure, DiskFullError, DiskLock
+from kwire.log.files import PendingDeletion
+from kwire.log.log_directory import (
+    LOADED_FILES,
+    LogDirectory,
+    LogDirectoryError,
+    clean_shutdown_epoch,
+    offsets_unless_broken,
+)
+from kwire.log.partition_log import PartitionLog
+from kwire.seams import Clock
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+LOCK_FILE: Final = ".lock"
+
+
+class LogDirectories:
+    """The entries of log.dirs, in their order."""
+
+    def __init__(
+        self, paths: Iterable[str], disk: Disk, clock: Clock, *, locks: Mapping[str, DiskLock] | None = None
+    ) -> None:
+        """Open the directories; locks that the caller took already (to format a directory) become this object's.
+
+        One of several whose device fails is offline from the start, and so is one that the caller could not lock.
+        """
+        self._disk = disk
+        self._clock = clock
+        self._pending: list[tuple[float, list[str]]] = []
+        self._directories: list[LogDirectory] = []
+        self.is_closing = False
+        """Whether the broker stops: logs are neither created nor opened."""
+        self._callbacks: dict[str, tuple[Callable[[DiskFailure], None], Callable[[bool], None]]] = {}
+        """By directory, what its logs call when they fail and before they are truncated: one pair for all of them."""
+        try:
+            for path in paths:
+                self._directories.append(self._open_or_offline(path, locks))
+            if self._directories and all(directory.is_offline for directory in self._directories):
+                raise LogDirectoryError("log.dirs: every log directory is offline")
+        except BaseException:
+            self.release()
+            raise
+
+    def __iter__(self) -> Iterator[LogDirectory]:
+        return iter(self._directories)
+
+    def __len__(self) -> int:
+        return len(self._directories)
+
+    def __getitem__(self, index: int) -> LogDirectory:
+        return self._directories[index]
+
+    def _open_or_offline(self, path: str, locks: Mapping[str, DiskLock] | None) -> LogDirectory:
+        lock = None if locks is None else locks.get(path)
+        try:
+            if locks is not None and lock is None:  # whose directory it is was not read: it may be well by now
+                raise DiskFailure("open", path, OSError(errno.EIO, "it failed before"))
+            return self._open_directory(path, lock)
+        except DiskFailure as failure:
+            logger.error("The log directory %s is offline: %s", path, failure)  # noqa: TRY400 the failure says all
+            return LogDirectory(path=path, lock=lock, was_clean_shutdown=False, failure=failure)
+
+    def _open_directory(self, path: str, lock: DiskLock | None) -> LogDirectory:
+        disk = self._disk
+        disk.make_directory(path)
+        lock = lock or disk.lock(f"{path}/{LOCK_FILE}")
+        if lock is None:
+            raise LogDirectoryError(
+                f"log.dirs: {path} is in use by another broker; stop it, or give this one a directory of its own"
+            )
+        was_clean = clean_shutdown_epoch(disk, path) is not None
+        if was_clean:
+            disk.unlink(f"{path}/{CLEAN_SHUTDOWN_FILE}")
+            disk.sync_directory(path)
+        leftovers.make_room(disk, path)
+        found = {name: offsets_unless_broken(disk, f"{path}/{name}") for name in (*LOADED_FILES, CLEANER_FILE)}
+        directory = LogDirectory(
+            path=path,
+            lock=lock,
+            was_clean_shutdown=was_clean,
+            recovery_points=found[RECOVERY_POINT_FILE] or {},
+            log_starts=found[LOG_START_FILE] or {},
+            high_watermarks=found[HIGH_WATERMARK_FILE] or {},
+            cleaned=found[CLEANER_FILE] or {},
+            named={name: frozenset(offsets or ()) for name, offsets in found.items()},
+            has_lost_log_starts=found[LOG_START_FILE] is None,
+        )
+        self._callbacks[path] = (partial(self.take_offline, directory), partial(self.write_lowered, directory))
+        return directory
+
+    def release(self) -> None:
+        """Give the locks back."""
+        for directory in self._directories:
+            if directory.lock is not None:
+                directory.lock.release()
+
+    # Logs in them
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The open log of a partition."""
+        for directory in self._directories:
+            if (log := directory.logs.get((topic, partition))) is not None:
+                return log
+        return None
+
+    def logs(self) -> Iterator[PartitionLog]:
+        """Every log of every directory."""
+        for directory in self._directories:
+            yield from directory.logs.values()
+
+    def directory_of(self, log: PartitionLog) -> LogDirectory:
+        """The directory that an open log is in."""
+        return next(found for found in self._directories if found.logs.get((log.topic, log.partition)) is log)
+
+    def has_directory(self, directory: LogDirectory, name: str) -> bool:
+        """Whether there is a directory of this name. Raises DiskFailure."""
+        return self.guard(directory, partial(self._disk.is_directory, f"{directory.path}/{name}"))
+
+    def take_opened(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """Own a log that was opened."""
+        key = (log.topic, log.partition)
+        cleaned = directory.cleaned.pop(key, 0)
+        # What is appended where a crash tore the log has not been compacted.
+        log.offsets.cleaned(cleaned if cleaned <= log.log_end_offset else log.segments.active.base_offset)
+        self.connect(directory, log)
+        if directory.failure is not None:
+            log.health.end(directory.failure)
+        directory.logs[key] = log
+
+    def connect(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """Have a log report what concerns its directory."""
+        log.health.on_failure, log.before_truncation = self._callbacks[directory.path]
+        log.remove_later = self.remove_later
+
+    # Failures
+
+    @property
+    def any_offline(self) -> bool:
+        """Whether a directory is offline: a partition that is in no other one may be in it."""
+        return any(directory.is_offline for directory in self._directories)
+
+    def guard(self, directory: LogDirectory, call: Callable[[], T]) -> T:
+        """Whatever fails here but for a full disk takes the directory offline."""
+        try:
+            return call()
+        except DiskFullError:
+            raise
+        except DiskFailure as failure:
+            self.take_offline(directory, failure)
+            raise
+
+    def take_offline(self, directory: LogDirectory, failure: DiskFailure) -> None:
+        """What one file of a device did, the others may do: no log of the directory is used any more."""
+        directory.fail(failure)
+
+    # Files that go later
+
+    def remove_later(self, pending: PendingDeletion) -> None:
+        """Schedule the removal of renamed files, by the monotonic clock: the wall clock may be set back."""
+        self._pending.append((self._clock.monotonic_ms() + pending.delay_ms, pending.paths))
+
+    def take_due_files(self) -> list[str]:
+        """Files and directories whose time to go has come; whoever takes them calls remove_files."""
+        now_ms = self._clock.monotonic_ms()
+        due = [paths for due_ms, paths in self._pending if due_ms <= now_ms]
+        self._pending = [(due_ms, paths) for due_ms, paths in self._pending if due_ms > now_ms]
+        return [path for paths in due for path in paths]
+
+    def remove_files(self, paths: Iterable[str]) -> None:
+        """Remove what nobody uses any more. May be called on a worker: the system takes a while for a large file."""
+        leftovers.remove(self._disk, paths)
+
+    # Checkpoints
+
+    def checkpointed_high_watermark(self, topic: str, partition: int) -> int:
+        """The high watermark of the last checkpoint, 0 if there was none."""
+        key = (topic, partition)
+        return next((found.high_watermarks[key] for found in self._directories if key in found.high_watermarks), 0)
+
+    def begin_checkpoints(
+        self, high_watermarks: Mapping[TopicPartition, int], names: Iterable[str] = LOADED_FILES
+    ) -> list[CheckpointJob]:
+        """Every directory's checkpoint files, or some of them. A worker may run a job; finish_checkpoint follows."""
+        return [
+            directory.checkpoint_job(self._disk, name, high_watermarks)
+            for directory in self._directories
+            if not directory.is_offline
+            for name in names
+        ]
+
+    def finish_checkpoint(self, job: CheckpointJob) -> bool:
+        """Put a written file in its place; False if it was overtaken, and is dropped, or if its directory fails."""
+        (directory,) = (directory for directory in self._directories if directory.path == job.directory)
+        if directory.is_offline:
+            return False
+        overtaken = job.number != directory.checkpoints_written
+        try:
+            job.finish(is_overtaken=overtaken)
+            if not overtaken:
+                directory.short_of_space.discard(job.name)
+                directory.named[job.name] = job.offsets.keys()
+                if job.name == HIGH_WATERMARK_FILE:
+                    directory.high_watermarks = dict(job.offsets)
+                return True
+        except DiskFullError:
+            # What stands there is older and as true: a start costs more of a scan. Space may be found.
+            if job.name not in directory.short_of_space:  # a checkpoint is tried every few seconds
+                directory.short_of_space.add(job.name)
+                logger.warning("The disk is full: %s/%s stays as it was", job.directory, job.name)
+        except DiskFailure as failure:
+            self.take_offline(directory, failure)
+        return False
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write all checkpoint files, here and now."""
+        for job in self.begin_checkpoints(high_watermarks):
+            job.run()
+            self.finish_checkpoint(job)
+
+    def write_lowered(self, directory: LogDirectory, log_starts: bool = False) -> None:
+        """At once: what is cut next must not look damaged, or clean, after a crash. Without space, nothing is cut."""
+        if not directory.is_offline:
+            more = {CLEANER_FILE: directory.named.get(CLEANER_FILE), LOG_START_FILE: log_starts}
+            names = [RECOVERY_POINT_FILE, *filter(more.get, more)]
+            self.guard(directory, partial(self.write_checkpoints, directory, names))
+
+    def write_checkpoints(self, directory: LogDirectory, names: Iterable[str]) -> None:
+        """Write some files of a directory as they should be now, here and now. Raises DiskFailure."""
+        directory.checkpoints_written += 1
+        for name in names:
+            offsets = directory.offsets_of(name)
+            write_offsets(self._disk, f"{directory.path}/{name}", offsets)
+            directory.named[name] = offsets.keys()
+
+    def settle_names(self, directory: LogDirectory) -> None:
+        """Make durable that logs have gone; no checkpoint that is written now and then names them any more."""
+        self.forget_cleaned(directory)
+        self.guard(directory, partial(self._disk.sync_directory, directory.path))
+
+    def forget_cleaned(self, directory: LogDirectory) -> None:
+        """Write the cleaner's checkpoint, which no other writes, if it names logs that have gone."""
+        if directory.names_deleted:
+            self.guard(directory, partial(self.write_checkpoints, directory, (CLEANER_FILE,)))
