@@ -20,7 +20,7 @@ from typing import Final
 
 from kwire.repeated_messages import RepeatedMessages
 
-logger = logging.getLogger("kwire.loop_monitor")
+logger = logging.getLogger(__name__)
 
 TICK_MS: Final = 100.0
 LONG_MS: Final = 100.0

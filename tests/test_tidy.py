@@ -146,3 +146,16 @@ def test_tests_assert_something() -> None:
 def checks(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     source = ast.unparse(function)
     return "assert " in source or "assert_" in source or "raises(" in source or "eventually(" in source
+
+
+def test_loggers_are_named_like_their_modules() -> None:
+    odd = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in PRODUCT
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == "logger"
+        and ast.unparse(node.value) != "logging.getLogger(__name__)"
+        and path != ROOT / "kwire/simulation/loop.py"  # an event loop, which asyncio's code expects to log as asyncio's
+    ]
+    assert not odd

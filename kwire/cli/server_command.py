@@ -28,7 +28,7 @@ from kwire.server.settings.config import BrokerConfig, SettingError, load_config
 if TYPE_CHECKING:
     from kwire.server.controller_server import ControllerServer
 
-logger = logging.getLogger("kwire")
+logger = logging.getLogger(__name__)
 
 LOG_FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
 OPEN_FILES_WANTED = 100_000

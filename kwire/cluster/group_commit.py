@@ -19,7 +19,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
 from kwire.seams import Workers
 
-logger = logging.getLogger("kwire.cluster.group_commit")
+logger = logging.getLogger(__name__)
 
 FULL_DISK_PAUSE_SECONDS: Final = 1.0
 """Between two tries to flush while there is no space for a checkpoint of epochs or for aborted transactions."""

@@ -37,7 +37,7 @@ from kwire.protocol.messages.metadata_records import (
     EndTransactionRecord,
 )
 
-logger = logging.getLogger("kwire.cluster.metadata_log")
+logger = logging.getLogger(__name__)
 
 METADATA_TOPIC_ID = UUID(int=1)
 

@@ -31,7 +31,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.records import iterate_headers
 
-logger = logging.getLogger("kwire.cluster.partition")
+logger = logging.getLogger(__name__)
 EPOCH_BUMP_SINCE = 2
 """The transaction version from which each transaction has an epoch of its own (KIP-890)."""
 NO_EPOCH = -1

@@ -26,7 +26,7 @@ from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
-logger = logging.getLogger("kwire.cluster.partitions")
+logger = logging.getLogger(__name__)
 
 OPENED_AT_ONCE: Final = 8
 """New partitions that are opened as soon as the metadata tell of them."""

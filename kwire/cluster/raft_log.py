@@ -32,7 +32,7 @@ from kwire.protocol.primitives import Buffer
 from kwire.protocol.records import InvalidRecordsError, iterate_headers
 from kwire.seams import Clock
 
-logger = logging.getLogger("kwire.cluster.metadata_log")
+logger = logging.getLogger(__name__)
 
 PART_SUFFIX = ".part"
 OWN_PREFIX = "own-"

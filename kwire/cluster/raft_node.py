@@ -40,7 +40,7 @@ from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kwire.protocol.records import iterate_headers
 from kwire.seams import Chance, Clock, Workers
 
-logger = logging.getLogger("kwire.cluster.quorum")
+logger = logging.getLogger(__name__)
 
 READ_BYTES = 1024 * 1024
 TIMER_LEAST_MS = 0.1

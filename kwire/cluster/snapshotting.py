@@ -21,7 +21,7 @@ from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import KafkaError
 from kwire.seams import Clock
 
-logger = logging.getLogger("kwire.cluster.metadata_log")
+logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 FLUSH_LOOK_SECONDS = 0.01

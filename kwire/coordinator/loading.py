@@ -18,7 +18,7 @@ from kwire.protocol.error_codes import UnknownRecordTypeError
 from kwire.protocol.records import NO_PRODUCER_ID, BatchHeader, Record, decode_batch, iterate_headers
 from kwire.seams import Clock
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 READ_BYTES = 256 * 1024
 """Read at once: a few milliseconds of decoding. A larger batch is still read whole."""

@@ -21,7 +21,7 @@ from kwire.protocol.control_records import EndTransactionMarker, encode_marker_b
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 TopicPartition = tuple[str, int]
 Outcomes = Mapping[TopicPartition, ErrorCode]

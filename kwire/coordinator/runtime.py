@@ -20,7 +20,7 @@ from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 START_PATIENCE_S = 0.2
 """How long the start waits for loading, so that clients of a small broker are not sent away."""

@@ -36,7 +36,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import BATCH_HEADER_BYTES, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record, encode_batch
 from kwire.seams import Clock
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -56,7 +56,7 @@ from kwire.seams import Clock
 
 __all__ = ["TransactionConfig", "TransactionCoordinator"]
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 NOBODY = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)

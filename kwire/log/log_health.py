@@ -15,7 +15,7 @@ from kwire.log.errors import CorruptLogError, LogClosedError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
 
-logger = logging.getLogger("kwire.log.partition_log")
+logger = logging.getLogger(__name__)
 
 NO_SPACE_PAUSE_MS: Final = 10_000.0
 """Between two lines that say that the disk is full: every append would write one."""

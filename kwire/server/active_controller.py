@@ -25,7 +25,7 @@ from kwire.seams import Clock
 from kwire.server.context import Client
 from kwire.server.envelopes import encode_principal, says_not_controller
 
-logger = logging.getLogger("kwire.server.active_controller")
+logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.1
 SIZE_BYTES = 4

@@ -11,7 +11,7 @@ from kwire.invariants import threatens_durable_data
 from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectoryError
 
-logger = logging.getLogger("kwire.server")
+logger = logging.getLogger(__name__)
 
 
 class Background:

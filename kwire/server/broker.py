@@ -59,7 +59,7 @@ from kwire.server.services import Services
 from kwire.server.settings.config import BrokerConfig, ListenerAddress
 from kwire.server.settings.config_entries import ConfigEntries
 
-logger = logging.getLogger("kwire.server")
+logger = logging.getLogger(__name__)
 
 LOOKS_IN_LAG_TIME = 10
 """How often in replica.lag.time.max.ms each partition of a follower's fetch session is looked at, moved or not."""

@@ -30,7 +30,7 @@ from kwire.seams import Clock
 from kwire.server.active_controller import ActiveController, NoController
 from kwire.server.settings.config import BrokerConfig, SettingError
 
-logger = logging.getLogger("kwire.server.broker_lifecycle")
+logger = logging.getLogger(__name__)
 
 TELL_MS = 15_000
 """After which a broker that waits to be registered says why. The session of one that was killed is over by then."""

@@ -15,7 +15,7 @@ from kwire.cluster.config_keys import broker_id_of
 from kwire.cluster.controller.configs import AlterOperation, Change
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
-logger = logging.getLogger("kwire.server")
+logger = logging.getLogger(__name__)
 
 ROOT: Final = "root"
 _OWN: Final = "kwire"
@@ -62,11 +62,10 @@ def check_node(node_id: int, name: str) -> None:
 
 
 def _loggers() -> dict[str, logging.Logger]:
-    known = logging.root.manager.loggerDict
-    own = {name: each for name, each in list(known.items()) if name.startswith(f"{_OWN}.")}
-    return {ROOT: logging.getLogger(_OWN)} | {
-        name: each for name, each in own.items() if isinstance(each, logging.Logger)
-    }
+    """Return one for each module that logs, named like it, and for each package above."""
+    modules = [name for name in list(logging.root.manager.loggerDict) if name.startswith(f"{_OWN}.")]
+    packages = [name.rsplit(".", levels)[0] for name in modules for levels in range(1, name.count("."))]
+    return {ROOT: logging.getLogger(_OWN)} | {name: logging.getLogger(name) for name in (*modules, *packages)}
 
 
 def _level_name(of: logging.Logger) -> str:

@@ -17,7 +17,7 @@ from kwire.protocol.messages.controller_registration import (
 )
 from kwire.server.active_controller import ActiveController, NoController
 
-logger = logging.getLogger("kwire.server.controller")
+logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
 LOOK_SECONDS = 1.0

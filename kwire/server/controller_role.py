@@ -44,7 +44,7 @@ SERVED = (
 )
 ANONYMOUS = "User:ANONYMOUS"
 
-logger = logging.getLogger("kwire.server")
+logger = logging.getLogger(__name__)
 
 
 class ControllerRole:

@@ -28,7 +28,7 @@ from kwire.protocol.messages.assign_replicas_to_dirs import (
 )
 from kwire.server.active_controller import ActiveController
 
-logger = logging.getLogger("kwire.server.directory_assignments")
+logger = logging.getLogger(__name__)
 
 AT_ONCE = 2000
 """Replicas in one request; Kafka's brokers send as many."""

@@ -23,7 +23,7 @@ from kwire.seams import Workers
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.settings.config import BrokerConfig
 
-logger = logging.getLogger("kwire.server.housekeeping")
+logger = logging.getLogger(__name__)
 
 STEP_MS = 1000
 """How often flushes and delayed deletions that are due are looked for."""

@@ -25,7 +25,7 @@ from kwire.protocol.messages.alter_partition import (
 )
 from kwire.server.active_controller import ActiveController, NoController
 
-logger = logging.getLogger("kwire.server.in_sync_changes")
+logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 0.05
 _WAIT_FOR_METADATA: Final = frozenset(

@@ -22,7 +22,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.server.directory_assignments import DirectoryAssignments, Replica
 from kwire.server.replication import Replication
 
-logger = logging.getLogger("kwire.server.lost_replicas")
+logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
 ENOUGH_SPACE_BYTES: Final = 1 << 20

@@ -31,7 +31,7 @@ from kwire.server.directory_assignments import DirectoryAssignments
 from kwire.server.readable import readable
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 
-logger = logging.getLogger("kwire.server.replica_moves")
+logger = logging.getLogger(__name__)
 
 RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 STEP_BYTES: Final = 64 * 1024

@@ -20,7 +20,7 @@ from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import Chance, Clock
 from kwire.server.settings.config import BrokerConfig
 
-logger = logging.getLogger("kwire.server.storage")
+logger = logging.getLogger(__name__)
 
 DEFAULT_CONTROLLER_PORT = 9093
 

@@ -240,7 +240,7 @@ def _close(task: asyncio.Task[Any]) -> None:
                 warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
                 coroutine.close()
         except BaseException as error:  # noqa: BLE001 a dead process has nobody to tell
-            logging.getLogger("kwire.simulation").debug("a killed task ended with %r", error)
+            logging.getLogger(__name__).debug("a killed task ended with %r", error)
 
 
 def _innermost(task: asyncio.Task[Any]) -> Coroutine[Any, Any, Any] | None:

@@ -66,7 +66,7 @@ from kwire.protocol.messages.controller_registration import ControllerRegistrati
 from kwire.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kwire.seams import Clock
 
-logger = logging.getLogger("kwire.cluster.controller")
+logger = logging.getLogger(__name__)
 
 PLAN_BYTES_MAX = 64 * 1024 * 1024
 """Maximum size of a batch that a broker's start or stop causes: it has a record for each partition of the broker."""

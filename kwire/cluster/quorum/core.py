@@ -23,7 +23,7 @@ from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.seams import Chance
 
-logger = logging.getLogger("kwire.cluster.quorum")
+logger = logging.getLogger(__name__)
 
 
 class Incoming(NamedTuple):

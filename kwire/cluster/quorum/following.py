@@ -17,7 +17,7 @@ from kwire.protocol.messages.fetch_snapshot import (
     FetchSnapshotResponsePartitionSnapshot,
 )
 
-logger = logging.getLogger("kwire.cluster.quorum")
+logger = logging.getLogger(__name__)
 
 FIRST_BOOTSTRAP_ID = -2
 """Bootstrap servers have made-up ids from here down; -1 means nobody in every message."""

@@ -14,7 +14,7 @@ from kwire.cluster.quorum.transitions import become_follower, become_unattached
 from kwire.cluster.quorum.voters import Endpoints, Listener
 from kwire.protocol.error_codes import ErrorCode
 
-logger = logging.getLogger("kwire.cluster.quorum")
+logger = logging.getLogger(__name__)
 
 
 class NodeEndpoint(Protocol):

@@ -51,7 +51,7 @@ from kwire.protocol.messages.vote import VoteRequest, VoteResponse
 from kwire.protocol.primitives import Buffer
 from kwire.seams import Chance
 
-logger = logging.getLogger("kwire.cluster.quorum")
+logger = logging.getLogger(__name__)
 
 REQUESTS: dict[type, tuple[type, Callable[[Core, Incoming], None]]] = {
     VoteRequest: (VoteResponse, voting.handle_vote),

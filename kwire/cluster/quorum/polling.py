@@ -20,7 +20,7 @@ from kwire.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftV
 from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kwire.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 
-logger = logging.getLogger("kwire.cluster.quorum")
+logger = logging.getLogger(__name__)
 
 ROUNDS_MAX = 10
 """Roles that a replica may pass through at one moment: a lone voter needs four."""

@@ -38,7 +38,7 @@ from kwire.protocol.messages.control_records import (
     LeaderChangeVoter,
 )
 
-logger = logging.getLogger("kwire.cluster.quorum")
+logger = logging.getLogger(__name__)
 
 
 def become_unattached(core: Core, epoch: int, leader_id: int = NOBODY) -> None:

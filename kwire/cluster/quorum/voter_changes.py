@@ -24,7 +24,7 @@ from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, Re
 from kwire.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from kwire.protocol.primitives import ZERO_UUID
 
-logger = logging.getLogger("kwire.cluster.quorum")
+logger = logging.getLogger(__name__)
 
 KRAFT_VERSION = "kraft.version"
 Refusal = tuple[ErrorCode, str]

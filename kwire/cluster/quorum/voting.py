@@ -23,7 +23,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.vote import VoteRequest, VoteRequestPartitionData, VoteResponse
 from kwire.protocol.primitives import ZERO_UUID
 
-logger = logging.getLogger("kwire.cluster.quorum")
+logger = logging.getLogger(__name__)
 
 
 def handle_vote(core: Core, incoming: Incoming) -> None:

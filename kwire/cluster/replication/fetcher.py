@@ -42,7 +42,7 @@ from kwire.protocol.messages.list_offsets import (
 )
 from kwire.seams import Clock
 
-logger = logging.getLogger("kwire.cluster.replication")
+logger = logging.getLogger(__name__)
 
 FIRST_REST_MS: Final = 25.0
 FIRST_SETTLING_WAIT_MS: Final = 2.0

@@ -26,7 +26,7 @@ from kwire.protocol.messages.consumer_protocol import ConsumerProtocolSubscripti
 from kwire.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kwire.protocol.messages.sync_group import SyncGroupResponse
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 

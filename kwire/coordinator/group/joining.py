@@ -22,7 +22,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.seams import Chance, Clock
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 UNKNOWN_MEMBER_ID = ""
 REASON_LENGTH_MAX = 255

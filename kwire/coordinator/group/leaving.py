@@ -10,7 +10,7 @@ from kwire.coordinator.group.rebalance import Change, Rebalance
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.leave_group import MemberIdentity, MemberResponse
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 
 class Leaving:

@@ -37,7 +37,7 @@ from kwire.protocol.messages.group_records import (
 )
 from kwire.seams import Chance, Clock
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 EXPIRED_AT_ONCE: Final = 1000
 """Groups and offsets that are looked at for expiration in one step of the event loop."""

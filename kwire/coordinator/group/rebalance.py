@@ -22,7 +22,7 @@ from kwire.protocol.messages.join_group import JoinGroupResponse
 from kwire.protocol.messages.sync_group import SyncGroupResponse
 from kwire.seams import Clock
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 AWAY_MS_MIN = 1000
 """How long a group waits for static members that are away before it looks again, whatever their rebalance timeout."""

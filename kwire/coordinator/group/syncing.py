@@ -12,7 +12,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 
 class Syncing:

@@ -22,7 +22,7 @@ from kwire.coordinator.transaction.states import TransactionState
 from kwire.coordinator.transaction.transaction import TopicPartition, Transaction
 from kwire.protocol.error_codes import ErrorCode
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 RETRY_PAUSE_S = 0.1
 

@@ -23,7 +23,7 @@ from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.records import NO_PRODUCER_ID
 from kwire.seams import Clock
 
-logger = logging.getLogger("kwire.coordinator")
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from kwire.server.cordoned_directories import has_cordoned_directories
 from kwire.server.dispatch import Api
 from kwire.server.readable import readable
 
-logger = logging.getLogger("kwire.server.describe_log_dirs")
+logger = logging.getLogger(__name__)
 
 
 def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Generator[None, None, DescribeLogDirsResponse]:

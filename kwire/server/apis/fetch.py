@@ -42,7 +42,7 @@ from kwire.server.network.pending import after
 from kwire.server.session_watch import Key
 from kwire.server.unready_logs import UnreadyLogs
 
-logger = logging.getLogger("kwire.server.fetch")
+logger = logging.getLogger(__name__)
 
 TOPIC_IDS_SINCE = 13
 DIVERGING_EPOCH_SINCE = 12

@@ -45,7 +45,7 @@ from kwire.server.dispatch import Api, HandWrittenCodec
 from kwire.server.durable_answers import Admission, Append, DurableAnswer
 from kwire.server.network.pending import CloseConnection
 
-logger = logging.getLogger("kwire.server.produce")
+logger = logging.getLogger(__name__)
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client that may write to internal topics."""

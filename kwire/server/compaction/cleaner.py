@@ -31,7 +31,7 @@ from kwire.seams import Clock, Workers
 from kwire.server.compaction.rounds import RoundFailedError, Rounds
 from kwire.server.settings.config import BrokerConfig
 
-logger = logging.getLogger("kwire.server.compaction.cleaner")
+logger = logging.getLogger(__name__)
 
 MAP_BYTES_MAX: Final = 2**31 - 1
 ROUNDS_TRIED: Final = 3

@@ -33,7 +33,7 @@ from kwire.server.network.why_closed import bad_size, why_not_answered
 if TYPE_CHECKING:
     from kwire.server.network.listener import Listener
 
-logger = logging.getLogger("kwire.server.network.connection")
+logger = logging.getLogger(__name__)
 _read_size = struct.Struct(">i").unpack_from
 PRODUCE: Final = bytes(2)
 """What a Produce request begins with: its API key."""

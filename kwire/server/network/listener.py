@@ -20,7 +20,7 @@ from kwire.server.network.request_memory import RequestMemory
 from kwire.server.network.stream_protocol import StreamProtocol
 from kwire.server.network.turns import Turns
 
-logger = logging.getLogger("kwire.server.network.listener")
+logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
 STALLED_WRITE_SECONDS = 30.0

@@ -16,7 +16,7 @@ from kwire.cluster.raft_node import Unreachable
 from kwire.protocol.error_codes import EncodeError, ProtocolError
 from kwire.server.network.node_connection import RESPONSE_BYTES_MAX, NodeConnection
 
-logger = logging.getLogger("kwire.server.network.node_channel")
+logger = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 4096
 """More than a large cluster needs; beyond, those that are idle are closed."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kwire.server.network.connection import Connection
     from kwire.server.network.listener import Listener
 
-logger = logging.getLogger("kwire.server.network.connection")
+logger = logging.getLogger(__name__)
 
 _TLS_HANDSHAKES = (0x160301, 0x160302, 0x160303)
 """First three bytes of a TLS connection: a handshake record of version 1.0 to 1.2, which TLS 1.3 claims to be, too."""

@@ -21,7 +21,7 @@ from kwire.server.settings.setting_rules import RuleBrokenError, check_rules
 
 __all__ = ["BrokerConfig", "ListenerAddress", "SettingError", "load_config", "make_config", "parse_override"]
 
-logger = logging.getLogger("kwire.server.settings.config")
+logger = logging.getLogger(__name__)
 
 STRING_BYTES_MAX = 2**15 - 1
 _PATHS = frozenset({"log.dir", "log.dirs", "metadata.log.dir", "cordoned.log.dirs"})

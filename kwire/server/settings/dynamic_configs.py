@@ -18,7 +18,7 @@ from kwire.cluster.image import MetadataImage
 from kwire.server.settings.config import BrokerConfig
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, connection_overrides
 
-logger = logging.getLogger("kwire.server.settings.dynamic_configs")
+logger = logging.getLogger(__name__)
 
 Values = Mapping[str, str]
 NOTHING: Final[Values] = {}
