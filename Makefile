@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ROW ?=
 SHORT ?=
 
-.PHONY: run test test-compiled wheel compat spark docker bench campaign clean distclean
+.PHONY: run test test-long test-compiled wheel compat spark docker bench campaign clean distclean
 
 run: $(VENV)/.run
 	@exec $(BIN)/kwire server
@@ -15,7 +15,11 @@ test: $(VENV)/.test
 	$(BIN)/ruff format --check kwire tests compat_tests spark_jobs benchmarks docker
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile -m "not long"
+
+# The longest searches: seeds of simulated clusters and quorums, planted bugs, kills, power cuts.
+test-long: $(VENV)/.test
+	$(BIN)/pytest -n 2 --dist loadfile -m long
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

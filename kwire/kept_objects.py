@@ -30,8 +30,10 @@ REQUEST_BYTES_FEW: Final = 64 * 1024
 LOOKS_MAX: Final = 60
 """After so many looks, ten minutes, a full collection that is due is made whatever is in memory."""
 GROWN_BYTES: Final = 512 * 1024 * 1024
-"""With so much more memory than after the last full collection, one that is due is made at once: what takes it may be
-in reference cycles."""
+"""With so much more memory than after the last full collection, besides what long requests take, one that is due is
+made at once: what takes it may be in reference cycles."""
+BYTES_FOR_EACH: Final = 20
+"""What the objects made of a byte of a long request take, and those of its answer, at most."""
 PARTIAL_COLLECTIONS: Final = 100
 """Full collections that leave out what was alive at the one before, until one looks at everything again: what was
 alive then, and is part of a reference cycle when it is dropped, waits for that one."""
@@ -102,8 +104,9 @@ class FullCollections:
             self._looks = 0
             return
         self._looks += 1
-        has_grown = self._resident_bytes() - self._bytes_before >= GROWN_BYTES
-        if has_grown or self._request_bytes() <= REQUEST_BYTES_FEW or self._looks >= LOOKS_MAX:
+        request_bytes = self._request_bytes()
+        has_grown = self._resident_bytes() - self._bytes_before >= GROWN_BYTES + BYTES_FOR_EACH * request_bytes
+        if has_grown or request_bytes <= REQUEST_BYTES_FEW or self._looks >= LOOKS_MAX:
             self._looks = 0
             self._collect()
             self._bytes_before = self._resident_bytes()

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.campaign.kills import Ledger, problems
 
 
+@pytest.mark.long
 def test_kills_lose_nothing_acknowledged_and_double_nothing(tmp_path: Path) -> None:
     campaign = [sys.executable, "-m", "tests.campaign.kills", "--kills", "8", "--seed", "20", "--no-evidence"]
     ended = subprocess.run(

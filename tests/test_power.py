@@ -13,6 +13,7 @@ from tests.campaign.ext4 import why_not
 from tests.campaign.power_load import KEPT, PartitionLedger
 
 
+@pytest.mark.long
 def test_power_cuts_lose_nothing_acknowledged_and_double_nothing(tmp_path: Path) -> None:
     if (reason := why_not(tmp_path / "try")) is not None:
         pytest.skip(f"power cannot be cut here: {reason}")

@@ -18,7 +18,7 @@ from tests.cluster_processes.same_logs import compare_replicas
 from tests.cluster_processes.verifiable import Verified, judge
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_brokers_lose_nothing_through_a_kill_and_a_cut(tmp_path: Path) -> None:
     if (reason := why_not()) is not None:
         pytest.skip(f"brokers cannot be cut off here: {reason}")

@@ -37,7 +37,7 @@ def namespaces() -> None:
         pytest.skip(f"controllers cannot be cut off here: {reason}")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("namespaces")
 def test_a_quorum_loses_nothing_through_a_kill_a_cut_a_pause_and_a_lost_disk(tmp_path: Path) -> None:
     faults = (kill_the_leader, isolate_the_leader, pause_the_leader, wipe_a_disk)

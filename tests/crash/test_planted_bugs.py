@@ -11,6 +11,7 @@ STATES_MAX = 20_000
 """By when a planted bug must show."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CRASH_BUGS)
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bug = CRASH_BUGS[name]

@@ -28,8 +28,8 @@ knows nothing. Each must be found.
     pytest --planted-bug "an older value wins" tests/log    any run of the suite, with that bug in the code
     python -m tests.planted.run                             every bug against the tests that should find it
 
-`tests/planted/test_planted_bugs.py` does the latter in `make test`: each test that the table names must fail with its
-bug and pass without it. Bugs that need a power cut to show are planted by `tests/crash/test_planted_bugs.py`, in
+`tests/planted/test_planted_bugs.py` does the latter in `make test-long`: each test that the table names must fail with
+its bug and pass without it. Bugs that need a power cut to show are planted by `tests/crash/test_planted_bugs.py`, in
 [states after a power cut](crash-states.md); those of the quorum and of the cluster in
 [the simulation](simulation.md). This page is made by `python -m tests.planted.page`, and a test compares.
 
@@ -43,8 +43,8 @@ _SEEDS: Final = """\
 Each was planted into the simulated {scenario} (`python -m tests.simulation.{scenario}`), and one seed after the other
 was run until one failed: from {starts} starting seeds, of whose counts the table has the median and the largest. What a
 seed failed by is a rule of the simulation (the invariant that it looks after), an assertion of kwire's own, or a node
-that refuses to start. `python -m tests.planted.{scenario}_seeds` measures anew; `make test` finds again what few seeds
-find.
+that refuses to start. `python -m tests.planted.{scenario}_seeds` measures anew; `make test-long` finds again what few
+seeds find.
 
 | bug | what is wrong | breaks | seeds, median | largest | found by |
 |---|---|---|---|---|---|

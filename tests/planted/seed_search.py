@@ -1,7 +1,7 @@
 """How many seeds of a simulated scenario it takes to find each planted bug.
 
 From each of several starting seeds on, one seed after the other is run until one fails. The page of planted bugs is
-made from what is written down, and `make test` runs one seed of each bug that is known to find it.
+made from what is written down, and `make test-long` runs one seed of each bug that is known to find it.
 """
 
 from __future__ import annotations

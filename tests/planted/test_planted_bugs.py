@@ -31,6 +31,7 @@ def outcomes() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 @replaces_methods
 def test_without_a_bug_all_of_them_pass(outcomes: dict[str, Any]) -> None:
     assert (outcomes[NO_BUG]["code"], outcomes[NO_BUG]["failed"]) == (pytest.ExitCode.OK, {})
@@ -40,6 +41,7 @@ def test_without_a_bug_all_of_them_pass(outcomes: dict[str, Any]) -> None:
             assert any(name.startswith(test) for name in passed)
 
 
+@pytest.mark.long
 @replaces_methods
 @pytest.mark.parametrize("name", LOG_BUGS)
 def test_a_planted_bug_is_found(name: str, outcomes: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from tests.simulation.cluster import run_seed
 from tests.simulation.many import Result, run_many
 from tests.simulation.promise import NEVER_FLUSH, Promise
 from tests.simulation.regressions import regressions
+from tests.simulation.short_seeds import asked, by_length
 from tests.support.requests import create_request
 
 ROOT = Path(__file__).parents[2]
@@ -32,12 +33,11 @@ EVENTS_MAX = 50_000
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[int, Result]:
-    seeds = {*SEEDS, *(each.seed for each in REGRESSIONS)}
-    return {result.seed: result for result in run_many("cluster", sorted(seeds))}
+def results(request: pytest.FixtureRequest) -> dict[int, Result]:
+    return {result.seed: result for result in run_many("cluster", asked(request))}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", by_length(SEEDS))
 def test_what_a_cluster_said_holds(seed: int, results: dict[int, Result]) -> None:
     outcome = results[seed].outcome
     assert outcome is not None, results[seed].failure
@@ -46,6 +46,7 @@ def test_what_a_cluster_said_holds(seed: int, results: dict[int, Result]) -> Non
     assert min(outcome.sends, outcome.transactions, outcome.topics) > 0
 
 
+@pytest.mark.long
 def test_seeds_are_of_all_kinds(results: dict[int, Result]) -> None:
     outcomes = [result.outcome for result in results.values() if result.outcome is not None]
     assert {outcome.promise for outcome in outcomes} == {"flushed", "written", "bounded", "beyond"}
@@ -57,6 +58,7 @@ def test_seeds_are_of_all_kinds(results: dict[int, Result]) -> None:
     assert transactions / 4 < classic < 3 * transactions / 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [each.seed for each in REGRESSIONS])
 def test_what_failed_once_does_no_more(seed: int, results: dict[int, Result]) -> None:
     assert results[seed].outcome is not None, results[seed].failure

@@ -14,6 +14,7 @@ AT_ONCE = [name for name, found in RESULTS.items() if found.most == 1]
 TRIES_MAX = 30
 
 
+@pytest.mark.long
 @replaces_methods
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

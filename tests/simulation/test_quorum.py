@@ -7,18 +7,18 @@ import pytest
 from tests.simulation.many import Result, run_many
 from tests.simulation.quorum import run_seed
 from tests.simulation.regressions import regressions
+from tests.simulation.short_seeds import asked, by_length
 
 SEEDS = range(1, 51)
 REGRESSIONS = regressions("quorum")
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[int, Result]:
-    seeds = {*SEEDS, *(each.seed for each in REGRESSIONS)}
-    return {result.seed: result for result in run_many("quorum", sorted(seeds))}
+def results(request: pytest.FixtureRequest) -> dict[int, Result]:
+    return {result.seed: result for result in run_many("quorum", asked(request))}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", by_length(SEEDS))
 def test_nothing_that_a_quorum_acknowledged_is_lost(seed: int, results: dict[int, Result]) -> None:
     outcome = results[seed].outcome
     assert outcome is not None, results[seed].failure
@@ -28,6 +28,7 @@ def test_nothing_that_a_quorum_acknowledged_is_lost(seed: int, results: dict[int
     assert outcome.elections >= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [each.seed for each in REGRESSIONS])
 def test_what_failed_once_does_no_more(seed: int, results: dict[int, Result]) -> None:
     assert results[seed].outcome is not None, results[seed].failure

@@ -14,6 +14,7 @@ OFTEN = [name for name, found in RESULTS.items() if found.median <= 3]
 TRIES_MAX = 60
 
 
+@pytest.mark.long
 @replaces_methods
 @pytest.mark.parametrize("name", OFTEN)
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
