@@ -29,7 +29,7 @@ class ColdStretch(NamedTuple):
 class ColdReads:
     """The stretches of one fetch."""
 
-    __slots__ = ("_held", "_noted", "_room", "_taken")
+    __slots__ = ("_cached", "_held", "_noted", "_room", "_taken")
 
     def __init__(self) -> None:
         self._noted: dict[tuple[DiskFile, int], int] = {}
@@ -39,6 +39,8 @@ class ColdReads:
         self._held: dict[ColdStretch, bytes] = {}
         """What it has read."""
         self._room = COLD_BYTES_MAX
+        self._cached: tuple[DiskFile, int, int] | None = None
+        """The last stretch that was found in the page cache, with its end: the records behind a header are in it."""
 
     def __bool__(self) -> bool:
         """Whether there is something for a worker."""
@@ -52,7 +54,11 @@ class ColdReads:
         key = file, position
         if length <= 0 or key in self._noted:
             return 0
+        end = position + length
+        if (known := self._cached) is not None and known[0] is file and known[1] <= position and end <= known[2]:
+            return length
         if file.is_cached(position, length):
+            self._cached = file, position, end
             return length
         if self._room > 0:
             self._noted[key] = min(length, self._room)
@@ -89,6 +95,7 @@ class ColdReads:
         """Give the memory back: all was read. Who reads again asks again."""
         self._taken.clear()
         self._held.clear()
+        self._cached = None
         self._room = COLD_BYTES_MAX
 
     def _stretch_with(self, file: DiskFile, position: int) -> ColdStretch | None:

@@ -223,6 +223,23 @@ def test_a_client_that_has_left_is_read_for_no_more() -> None:
     assert file.read_at == [0, 1000, 2000], "what was not read by a worker is read by the fetch"
 
 
+def test_what_was_found_in_the_page_cache_is_not_asked_about_twice() -> None:
+    asked: list[int] = []
+    file = cold_file(bytes(10_000))
+
+    def is_cached(position: int, length: int) -> bool:
+        asked.append(position)
+        return True
+
+    file.is_cached = is_cached
+    cold = cold_reads.ColdReads()
+    assert [cold.readable(file, *stretch) for stretch in ((0, 5000), (100, 4900), (101, 4900))] == [5000, 4900, 4900]
+    assert asked == [0, 101]
+    cold.release()
+    assert cold.readable(file, 0, 5000) == 5000
+    assert asked == [0, 101, 0]
+
+
 def test_what_a_file_has_gained_since_is_read_as_well() -> None:
     file = cold_file(b"0123456789")
     cold = cold_reads.ColdReads()
