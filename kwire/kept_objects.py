@@ -33,7 +33,7 @@ GROWN_BYTES: Final = 512 * 1024 * 1024
 """With so much more memory than after the last full collection, besides what long requests take, one that is due is
 made at once: what takes it may be in reference cycles."""
 BYTES_FOR_EACH: Final = 20
-"""What the objects made of a byte of a long request take, and those of its answer, at most."""
+"""Maximum bytes of memory for each byte of a long request, for its objects and those of its answer."""
 PARTIAL_COLLECTIONS: Final = 100
 """Full collections that leave out what was alive at the one before, until one looks at everything again: what was
 alive then, and is part of a reference cycle when it is dropped, waits for that one."""

@@ -33,11 +33,11 @@ class ColdReads:
 
     def __init__(self) -> None:
         self._noted: dict[tuple[DiskFile, int], int] = {}
-        """What a worker is to read: by file and position, the length."""
+        """Lengths of the stretches to ask a worker for, by file and position."""
         self._taken: dict[DiskFile, list[ColdStretch]] = {}
-        """What a worker was asked for."""
+        """Stretches that a worker was asked for, by file."""
         self._held: dict[ColdStretch, bytes] = {}
-        """What it has read."""
+        """Bytes that the worker has read, by stretch."""
         self._room = COLD_BYTES_MAX
         self._cached: tuple[DiskFile, int, int] | None = None
         """The last stretch that was found in the page cache, with its end: the records behind a header are in it."""

@@ -20,7 +20,7 @@ class NotReadyError(Exception):
 
 
 class NotCachedError(Exception):
-    """What a fetch reads is not in the page cache: a worker reads it, for this fetch or the next (cold_reads.py)."""
+    """A fetch needs bytes that are not in the page cache; a worker reads them, for it or the next (cold_reads.py)."""
 
 
 class LogClosedError(KafkaError):

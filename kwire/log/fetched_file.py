@@ -19,10 +19,10 @@ class FetchedFile:
         self._budget = budget
         self._hot_from = hot_from
         self._ahead = bytes_wanted + WALK_CHUNK_BYTES
-        """What lies behind the headers of a search: the records, and the headers that tell where they end."""
+        """Bytes to read together with a header: the records after it, and the headers where these end."""
 
     def expect_no_records(self) -> None:
-        """What is searched from now on is not where the records are that the fetch wants."""
+        """From now on headers are read alone: the search is for an end, not for the first record."""
         self._ahead = 0
 
     def read(self, position: int, length: int) -> bytes:

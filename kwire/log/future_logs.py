@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.checkpoints import CLEANER_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, TopicPartition
@@ -44,8 +44,6 @@ MOVED_FILE: Final = ".moved"
 PREFERRED_MAX: Final = 10_000
 """Partitions that do not exist yet of which is kept where they shall be; more are forgotten, oldest first."""
 _FUTURE_DIRECTORY: Final = re.compile(r"(?P<name>.+-(0|[1-9][0-9]{0,9}))\.[0-9a-f]{32}-future")
-
-T = TypeVar("T")
 
 
 class Copying:
@@ -158,7 +156,7 @@ class FutureLogs:
         )
         self._directories.connect(directory, opened)
         if durable_end is None:
-            opened.before_truncation = opened.remove_later = None  # no checkpoint names it, and nobody reads it
+            opened.before_truncation = opened.remove_later = None  # no checkpoint has it, and its files have no readers
         return opened
 
     def abandon(self, topic: str, partition: int) -> None:

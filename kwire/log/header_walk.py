@@ -11,12 +11,12 @@ from kwire.log.scanning import LENGTH_MIN
 from kwire.protocol.records import BATCH_HEADER_BYTES, BatchHeader, parse_header
 
 WALK_CHUNK_BYTES: Final = 4096 + BATCH_HEADER_BYTES
-"""What a search reads at once: one index interval."""
+"""Bytes that a search reads at once: one index interval."""
 NO_LIMIT: Final = 2**63 - 1
 
 
 class Readable(Protocol):
-    """What headers are read from."""
+    """A source of batch headers."""
 
     def read(self, position: int, length: int) -> bytes:
         """Up to length bytes; fewer only at the end."""

@@ -12,7 +12,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from kwire.log import closing, flushing, lookup, retention, rolling, transaction_check, truncation
 from kwire.log.append_result import AppendResult
@@ -54,8 +54,6 @@ NO_LIMIT: Final = 2**63 - 1
 GATHERED_BYTES_LEAST: Final = 64 * 1024
 """From here on it costs less to write a batch in two parts than to copy it into one."""
 _WITH_OFFSETS: Final = (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
-
-T = TypeVar("T")
 
 
 class PartitionLog:

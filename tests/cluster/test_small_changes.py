@@ -13,6 +13,7 @@ from kwire.chunks import CHUNK, at_once
 from kwire.cluster.config_keys import ConfigError, ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.controller.configs import AlterOperation, Change
+from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.features import FeatureUpdate, UpgradeType
 from kwire.cluster.controller.topics import NewTopic
 from kwire.cluster.directory_ids import MIGRATING, UNASSIGNED, default_directory
@@ -62,22 +63,29 @@ def test_a_topic_that_is_named_twice_is_deleted_once(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+TOPIC = (int(ConfigResourceType.TOPIC), "t")
+DELETED: list[Change] = [(f"x{number}", AlterOperation.DELETE, None) for number in range(3 * CHUNK)]
+"""So many that the change is made in steps."""
+
+
+async def created(controller: Controller, name: str) -> None:
+    wish = NewTopic(name=name, num_partitions=1, replication_factor=1, configs={})
+    await controller.create_topics([wish], validate_only=False)
+
+
 def test_a_long_change_of_a_configuration_starts_again_if_a_short_one_comes_between(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
-            wish = NewTopic(name="t", num_partitions=1, replication_factor=1, configs={})
-            await controller.create_topics([wish], validate_only=False)
-            resource = (int(ConfigResourceType.TOPIC), "t")
-            deleted: list[Change] = [(f"x{number}", AlterOperation.DELETE, None) for number in range(3 * CHUNK)]
-            long = [*deleted, ("cleanup.policy", AlterOperation.APPEND, "compact")]
+            await created(controller, "t")
+            long = [*DELETED, ("cleanup.policy", AlterOperation.APPEND, "compact")]
             short = [("cleanup.policy", AlterOperation.SET, "compact")]
             outcomes = await asyncio.gather(
-                controller.alter_configs([(resource, long)], validate_only=False),
-                controller.alter_configs([(resource, short)], validate_only=False),
+                controller.alter_configs([(TOPIC, long)], validate_only=False),
+                controller.alter_configs([(TOPIC, short)], validate_only=False),
             )
             assert list(outcomes) == [[None], [None]]
-            assert dict(log.image.config_of(*resource)) == {"cleanup.policy": "compact"}
+            assert dict(log.image.config_of(*TOPIC)) == {"cleanup.policy": "compact"}
 
     asyncio.run(main())
 
@@ -86,12 +94,9 @@ def test_a_long_change_of_a_configuration_is_made_however_often_others_come_betw
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
-            wish = NewTopic(name="t", num_partitions=1, replication_factor=1, configs={})
-            await controller.create_topics([wish], validate_only=False)
-            resource = (int(ConfigResourceType.TOPIC), "t")
-            deleted: list[Change] = [(f"x{number}", AlterOperation.DELETE, None) for number in range(3 * CHUNK)]
-            long = [*deleted, ("cleanup.policy", AlterOperation.SET, "compact")]
-            changing = asyncio.ensure_future(controller.alter_configs([(resource, long)], validate_only=False))
+            await created(controller, "t")
+            long = [*DELETED, ("cleanup.policy", AlterOperation.SET, "compact")]
+            changing = asyncio.ensure_future(controller.alter_configs([(TOPIC, long)], validate_only=False))
             number = 0
             while not changing.done():
                 number += 1
@@ -100,7 +105,7 @@ def test_a_long_change_of_a_configuration_is_made_however_often_others_come_betw
                 await asyncio.sleep(0)
                 assert number < 1000
             assert await changing == [None]
-            settings = dict(log.newest_image.config_of(*resource))
+            settings = dict(log.newest_image.config_of(*TOPIC))
             assert settings == {"cleanup.policy": "compact", "segment.ms": str(1000 + number)}
 
     asyncio.run(main())

@@ -59,6 +59,17 @@ def broker(tmp_path: Path, disk: FaultyDisk, cache: Cache) -> Iterator[RunningBr
         yield running
 
 
+VALUES = [bytes([letter]) * 1000 for letter in b"abcdefgh"]
+
+
+def filled_with_values(client: Any) -> str:
+    """A topic with a batch for each of VALUES."""
+    topic, _ = create_topic(client)
+    for value in VALUES:
+        produce(client, topic, batch(value))
+    return topic
+
+
 def filled(client: Any) -> str:
     topic, _ = create_topic(client)
     for value in (b"a", b"b", b"c"):
@@ -108,11 +119,8 @@ def test_a_fetch_has_a_worker_read_so_much_and_the_next_one_more(
     broker: RunningBroker, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much it asks for: what is not read by a worker is not read."""
-    values = [bytes([letter]) * 1000 for letter in b"abcdefgh"]
     with broker.client() as client:
-        topic, _ = create_topic(client)
-        for value in values:
-            produce(client, topic, batch(value))
+        topic = filled_with_values(client)
         monkeypatch.setattr(cold_reads, "COLD_BYTES_MAX", 2200)
         monkeypatch.setattr(WatchedFile, "is_cached", lambda *_: False)
         lengths: list[int] = []
@@ -126,9 +134,9 @@ def test_a_fetch_has_a_worker_read_so_much_and_the_next_one_more(
 
         monkeypatch.setattr(WatchedFile, "read", noted)
         found: list[bytes | None] = []
-        while len(found) < len(values):
+        while len(found) < len(VALUES):
             found += values_in(fetch(client, topic, len(found), max_wait_ms=60_000).records)
-    assert found == values
+    assert found == VALUES
     assert lengths == [2200, 2200, 2200, 2142], "each 2,200 bytes, or what is left"
 
 
@@ -136,11 +144,8 @@ def test_the_search_for_an_offset_waits_for_no_device(
     broker: RunningBroker, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Headers, and the records behind them, are read by a worker in one go; the fetch reads nothing besides."""
-    values = [bytes([letter]) * 1000 for letter in b"abcdefgh"]
     with broker.client() as client:
-        topic, _ = create_topic(client)
-        for value in values:
-            produce(client, topic, batch(value))
+        topic = filled_with_values(client)
         monkeypatch.setattr(WatchedFile, "is_cached", lambda *_: False)
         monkeypatch.setattr(Segment, "known_position", lambda *_: -1)
         read = WatchedFile.read
@@ -153,7 +158,7 @@ def test_the_search_for_an_offset_waits_for_no_device(
             return read(file, position, length)
 
         monkeypatch.setattr(WatchedFile, "read", noted)
-        assert values_in(fetch(client, topic, 5, max_wait_ms=60_000).records) == values[5:]
+        assert values_in(fetch(client, topic, 5, max_wait_ms=60_000).records) == VALUES[5:]
     assert read_by_worker == [True]
 
 
