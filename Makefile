@@ -15,6 +15,7 @@ test: $(VENV)/.test
 	$(BIN)/ruff format --check kwire tests compat_tests spark_jobs benchmarks docker
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file compat_tests/mypy.ini compat_tests spark_jobs benchmarks docker
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long"
 
 # The longest searches: seeds of simulated clusters and quorums, planted bugs, kills, power cuts.

@@ -36,8 +36,8 @@ def parse(content: bytes) -> ClassFile:
             at += _SIZES[tag]
         index += 2 if tag in (5, 6) else 1
     flags, this, superclass = struct.unpack_from(">HHH", content, at)
-    names = [strings[classes[each]] if each else "" for each in (this, superclass)]
-    return ClassFile(*names, not flags & (INTERFACE | ABSTRACT), content)
+    name, super_name = (strings[classes[each]] if each else "" for each in (this, superclass))
+    return ClassFile(name, super_name, not flags & (INTERFACE | ABSTRACT), content)
 
 
 @cache

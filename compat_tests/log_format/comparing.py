@@ -2,6 +2,7 @@
 
 from collections.abc import Container
 from pathlib import Path
+from typing import Any
 
 from compat_tests.log_format.observing import LATEST, Questions
 from compat_tests.log_format.random_data import Partition
@@ -10,7 +11,7 @@ from kwire.protocol.records import BatchHeader, decode_all, iterate_headers
 
 SHOWN_MAX = 12
 NOTHING = (-1, -1)
-Observations = dict[Partition, dict[str, object]]
+Observations = dict[Partition, dict[str, Any]]
 
 
 def questions_about(bytes_of: dict[Partition, bytes], last_epoch: int | None = None) -> dict[Partition, Questions]:

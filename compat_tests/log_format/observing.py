@@ -7,6 +7,7 @@ answers come in order.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from compat_tests.harness.process import BrokerProcess
 from compat_tests.harness.waiting import eventually
@@ -61,7 +62,7 @@ class Observer:
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
 
-    def ask_all(self, requests: Iterable[object], version: int) -> Iterator[object]:
+    def ask_all(self, requests: Iterable[object], version: int) -> Iterator[Any]:
         waiting = []
         for request in requests:
             self.peer.send(request, version)
@@ -86,7 +87,7 @@ class Observer:
             data += part
             offset = max(header.next_offset for _, header in iterate_headers(part))
 
-    def fetches(self, partition: Partition, offsets: list[int], isolation: int, size: int) -> Iterator[object]:
+    def fetches(self, partition: Partition, offsets: list[int], isolation: int, size: int) -> Iterator[Any]:
         wanted = (
             FetchTopic(
                 topic=partition.topic,

@@ -109,9 +109,9 @@ def fill(data: Path, partitions: list[Partition], *, seed: int, steps: int, clea
         log.update_config(random_config(KINDS[partition.topic], chance))
         writer = Writer(log, KINDS[partition.topic], clock, chance)
         writer.fill(steps)
-        manager.remove_files([path for each in writer.pending for path in each.paths])
+        manager.directories.remove_files([path for each in writer.pending for path in each.paths])
         if not clean and chance.random() < 0.3:
             # What is noted may be older than what is there, never newer.
-            manager.checkpoint({})
+            manager.directories.checkpoint({})
     high_watermarks = {(log.topic, log.partition): log.log_end_offset for log in manager.logs()}
     manager.close(clean=clean, broker_epoch=broker_epoch, high_watermarks=high_watermarks)

@@ -24,8 +24,9 @@ def is_kafkas_own(finding):
     return "/cut-0/" in finding["path"] and "does not know the start" in finding["what"]
 
 
-def check(tested, data, questions, expected, home):
+def check(tested, data, seen, home):
     """The directory is sound, and the tested broker serves from it what Kafka did."""
+    questions, expected = seen
     command = [sys.executable, "-m", "kwire", "log", "verify", "--format", "json", str(data)]
     ran = subprocess.run(command, check=False, capture_output=True, text=True)
     found = [json.loads(line) for line in ran.stdout.splitlines()]
@@ -52,5 +53,5 @@ def test_directories_of_a_killed_and_of_a_stopped_kafka(tested, tmp_path):
             after_more = observe_as_it_is(observer)
     finally:
         kafka.kill()
-    check(tested, tmp_path / "killed", *after_the_kill, tmp_path / "on-killed")
-    check(tested, kafka.directory / "data", *after_more, tmp_path / "on-stopped")
+    check(tested, tmp_path / "killed", after_the_kill, tmp_path / "on-killed")
+    check(tested, kafka.directory / "data", after_more, tmp_path / "on-stopped")
