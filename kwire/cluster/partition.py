@@ -26,7 +26,6 @@ from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin, Validated
 from kwire.log.lookup import appended_bytes
 from kwire.log.partition_log import PartitionLog
-from kwire.log.truncation import settle_or_wait
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.records import iterate_headers
@@ -465,7 +464,7 @@ class Partition:
 
     def _lead(self, image: PartitionImage) -> None:
         self.is_led = True
-        settle_or_wait(self.log)
+        self.log.settle_or_wait()
         self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
         self.in_sync = None
         self._follow_in_sync(image)

@@ -6,23 +6,19 @@ say different things is not opened: to believe the wrong one would hide records,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kwire.log.errors import CorruptLogError
+from kwire.log.log_state import LogState
 from kwire.log.not_ready import ready_at_once
 from kwire.log.segment import Segment
 
-if TYPE_CHECKING:
-    from kwire.log.partition_log import PartitionLog
 
-
-def check_clean_stop(log: PartitionLog) -> int:
+def check_clean_stop(log: LogState) -> int:
     """The log's end. Raises CorruptLogError if what was noted does not fit; log is opened but for its end."""
     _check_start(log)
     return _checked_end(log)
 
 
-def _checked_end(log: PartitionLog) -> int:
+def _checked_end(log: LogState) -> int:
     """The recovery point is the end, but for logs whose checkpoint was lost."""
     active = log.segments.active
     end = ready_at_once(active.next_offset)
@@ -44,7 +40,7 @@ def _has_gap_before_last_batch(segment: Segment) -> bool:
     return last_base > before
 
 
-def _check_start(log: PartitionLog) -> None:
+def _check_start(log: LogState) -> None:
     """The first leader epoch begins where the log does, since whatever moves the log's start moves both.
 
     Apache Kafka goes on with epochs that begin later, where a crash took back a move of the start: the batches tell

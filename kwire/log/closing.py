@@ -11,39 +11,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING
 
 from kwire.log.checkpoints import CLEAN_SHUTDOWN_FILE, CheckpointJob, TopicPartition, format_clean_shutdown
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
 from kwire.log.errors import LogClosedError
 from kwire.log.flushing import FlushJob
 from kwire.log.jobs import Stage
+from kwire.log.log_directories import LogDirectories
+from kwire.log.log_directory import LogDirectory
+from kwire.log.partition_log import PartitionLog
 from kwire.log.progress import Progress
 from kwire.protocol.error_codes import KafkaError
-
-if TYPE_CHECKING:
-    from kwire.log.log_directories import LogDirectories
-    from kwire.log.log_directory import LogDirectory
-    from kwire.log.partition_log import PartitionLog
-    from kwire.seams import Clock
+from kwire.seams import Clock
 
 logger = logging.getLogger(__name__)
-
-
-def begin_flush(log: PartitionLog) -> FlushJob | None:
-    """Complete the small files of a log that will not be written to; a flush job if anything is not durable.
-
-    Raises DiskFullError, DiskFailure; KafkaError if a cut cannot be settled.
-    """
-    log.segments.active.finish()
-    log.take_snapshot()
-    return log.begin_flush(pins=False) if log.has_unsynced else None
-
-
-def release_files(log: PartitionLog) -> None:
-    """Give the descriptors back."""
-    for segment in log.segments:
-        segment.close()
 
 
 class CloseJob:
@@ -56,7 +37,7 @@ class CloseJob:
         self._flush: FlushJob | None = None
         if closing.begins(directory, log):
             try:
-                self._flush = begin_flush(log)
+                self._flush = log.begin_last_flush()
             except (DiskFailure, KafkaError) as failure:
                 closing.failed(directory, log, failure)
 
@@ -76,7 +57,7 @@ class CloseJob:
         except DiskFailure as failure:
             closing.failed(self._directory, log, failure)
         finally:
-            release_files(log)
+            log.release_files()
             log.health.end(LogClosedError(f"the log of {log.topic}-{log.partition} is closed"))
             closing.one_more(self._directory)
 

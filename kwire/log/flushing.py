@@ -3,48 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kwire.log.disk import Disk, DiskFailure, DiskFile
-
-if TYPE_CHECKING:
-    from kwire.log.partition_log import PartitionLog
-
-
-class UnsyncedPaths:
-    """Files and directories besides segments that a flush has to make durable.
-
-    Each stays until a flush that began after it was written has ended: a second flush of the same log, which may end
-    before the first one, must not tell of segments whose names only the first one syncs.
-    """
-
-    def __init__(self) -> None:
-        self._flushes = 0
-        self._begun_before: dict[str, int] = {}
-        """How many flushes had begun when a path was written."""
-
-    def add(self, *paths: str) -> None:
-        for path in paths:
-            self._begun_before[path] = self._flushes
-
-    def discard(self, path: str) -> None:
-        """Leave a path to somebody else, who makes it durable before anything says that this log is."""
-        self._begun_before.pop(path, None)
-
-    def __contains__(self, path: str) -> bool:
-        return path in self._begun_before
-
-    def __len__(self) -> int:
-        return len(self._begun_before)
-
-    def begin(self) -> tuple[int, set[str]]:
-        """The number of a flush that begins now, and what it is to make durable."""
-        self._flushes += 1
-        return self._flushes, set(self._begun_before)
-
-    def finish(self, flush: int) -> None:
-        """Forget what that flush has made durable."""
-        self._begun_before = {path: begun for path, begun in self._begun_before.items() if begun >= flush}
+from kwire.log.log_state import LogState
 
 
 class FlushJob:
@@ -97,7 +58,7 @@ class FlushJob:
         self._files = ()
 
 
-def begin(log: PartitionLog, *, pins: bool) -> FlushJob:
+def begin(log: LogState, *, pins: bool) -> FlushJob:
     """Write what is only in memory and name all that must be synced. Raises DiskFullError, DiskFailure.
 
     Files may be renamed or removed during a flush, and are pinned: with several for each segment, they may be many. A

@@ -11,27 +11,25 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Final
 
-from kwire.log import closing, flushing, lookup, retention, rolling, transaction_check, truncation
+from kwire.log import flushing, lookup, retention, rolling, transaction_check, truncation
 from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin, Validated, check_given_offsets, ready_batch
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_metadata
 from kwire.log.config import LogConfig
-from kwire.log.disk import Data, Disk, DiskFailure, DiskFullError
-from kwire.log.errors import CorruptLogError, LogClosedError, NotCachedError
+from kwire.log.disk import Data, DiskFailure, DiskFullError
+from kwire.log.errors import CorruptLogError, NotCachedError
 from kwire.log.files import PendingDeletion
-from kwire.log.flushing import FlushJob, UnsyncedPaths
-from kwire.log.leader_epochs import LeaderEpochs
-from kwire.log.log_health import LogHealth
-from kwire.log.log_offsets import LogOffsets
+from kwire.log.flushing import FlushJob
+from kwire.log.log_state import LogState
 from kwire.log.not_ready import ready_at_once
-from kwire.log.producer_snapshots import ProducerSnapshots
-from kwire.log.producer_state import ProducerState
+from kwire.log.removal import mark_deleted
 from kwire.log.replay import take_in
 from kwire.log.segment import Segment
-from kwire.log.segments import Segments
 from kwire.log.transaction_index import AbortedTransaction
 from kwire.log.truncation import UnsettledCut
 from kwire.log.verify_budget import VerifyBudget
@@ -46,85 +44,29 @@ from kwire.protocol.records import (
     offsets_head,
     with_offsets,
 )
-from kwire.seams import Chance, Clock
 
 logger = logging.getLogger(__name__)
 
+STEPS_AT_ONCE: Final = 4
+"""Steps of settling that a new leader does at once: some milliseconds."""
 NO_LIMIT: Final = 2**63 - 1
 GATHERED_BYTES_LEAST: Final = 64 * 1024
 """From here on it costs less to write a batch in two parts than to copy it into one."""
 _WITH_OFFSETS: Final = (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
 
 
-class PartitionLog:
+class PartitionLog(LogState):
     """The log of one partition; made by kwire.log.recovery.open_log."""
 
-    def __init__(
-        self,
-        *,
-        topic: str,
-        partition: int,
-        topic_id: uuid.UUID | None,
-        directory: str,
-        disk: Disk,
-        clock: Clock,
-        chance: Chance,
-        config: LogConfig,
-        segments: Segments,
-        leader_epochs: LeaderEpochs,
-        producers: ProducerState,
-        snapshots: ProducerSnapshots,
-        offsets: LogOffsets,
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.topic_id = topic_id
-        self.directory = directory
-        self.config = config
-        self.segments = segments
-        self.leader_epochs = leader_epochs
-        self.producers = producers
-        self.snapshots = snapshots
-        self.offsets = offsets
-        self.last_flush_ms = clock.monotonic_ms()
-        self.health = LogHealth(f"{topic}-{partition}", clock)
-        self.before_truncation: Callable[[bool], None] | None = None
-        """Called when offsets were lowered and before files are cut, with whether the log start is one of them: they
-        must become durable first. Else a start after a crash takes the shorter log for damaged, or for all deleted."""
-        self.unsynced_paths = UnsyncedPaths()
-        self.unsettled: UnsettledCut | None = None
-        """What a truncation has left to do before the next append."""
-        self.remove_later: Callable[[PendingDeletion], None] | None = None
-        """Takes files of segments that were cut off; without it they are removed at once."""
-        self.disk = disk
-        self.clock = clock
-        self._chance = chance
+    before_truncation: Callable[[bool], None] | None = None
+    """Called when offsets were lowered and before files are cut, with whether the log start is one of them: they must
+    become durable first. Else a start after a crash takes the shorter log for damaged, or for all deleted."""
+    unsettled: UnsettledCut | None = None
+    """What a truncation has left to do before the next append."""
 
     @property
     def _active(self) -> Segment:
         return self.segments.active
-
-    @property
-    def failure(self) -> DiskFailure | CorruptLogError | LogClosedError | None:
-        """Why the log is offline."""
-        return self.health.failure
-
-    # The offsets of `offsets`, by Kafka's names
-
-    @property
-    def log_start_offset(self) -> int:
-        return self.offsets.start
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.offsets.end
-
-    @property
-    def recovery_point(self) -> int:
-        return self.offsets.recovery_point
-
-    def __repr__(self) -> str:
-        return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
 
     # Appending
 
@@ -311,14 +253,6 @@ class PartitionLog:
             return
         self.health.guard(lambda: rolling.roll(self, base_offset))
 
-    def begin_segment(self, base_offset: int) -> None:
-        """Make a new segment the active one."""
-        segment = Segment(self.disk, self.directory, base_offset, create=True, created_ms=self.clock.wall_ms())
-        if self.config.segment_jitter_ms > 0:
-            segment.jitter_ms = int(self._chance.uniform(0, min(self.config.segment_jitter_ms, self.config.segment_ms)))
-        self.segments.append(segment)
-        self.unsynced_paths.add(self.directory)
-
     # Flushing
 
     @property
@@ -430,6 +364,16 @@ class PartitionLog:
         while self.unsettled is not None and self.health.guard(self.unsettled.derive_more):
             yield
 
+    def settle_or_wait(self) -> None:
+        """Settle if few steps are left; else, and where it fails, no append of a client is taken until a flush ended.
+
+        What fails is logged.
+        """
+        if self.failure is None and self.unsettled is not None:
+            with suppress(KafkaError, DiskFailure, CorruptLogError):
+                if sum(1 for _ in islice(self.settle_in_steps(), STEPS_AT_ONCE)) < STEPS_AT_ONCE:
+                    self.settle()
+
     def settle(self) -> None:
         """Derive it, and make the new end durable, here and now."""
         if self.unsettled is not None:
@@ -448,10 +392,38 @@ class PartitionLog:
         self.producers.is_derived, self.unsettled = True, None
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
-        """Take some whole segments off the front that retention or the log start has passed; what is deleted when."""
+        """Take some whole segments off the front that retention or the log start has passed; what is deleted when.
+
+        If retention.SEGMENTS_AT_ONCE have gone, more may be due: the caller calls again. remove_later is called with
+        each of the results, also when the rest fails; without it the caller removes their files. Raises NotReadyError,
+        before anything is changed, while timestamps are derived.
+        """
         if self.failure is not None or self.unsettled is not None:  # a truncation reads what would go
             return []
-        return self.health.guard(lambda: retention.apply(self, now_ms, high_watermark))
+        return self.health.guard(lambda: self._apply_retention(now_ms, high_watermark))
+
+    def _apply_retention(self, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
+        pending: list[PendingDeletion] = []
+        for rule in retention.rules(self, now_ms):
+            room = retention.SEGMENTS_AT_ONCE - len(pending)
+            count = retention.count_past(self, rule.is_past, high_watermark, room)
+            if count > 0:
+                logger.info(
+                    "Deleting %s segments of %s-%s because of %s", count, self.topic, self.partition, rule.reason
+                )
+                self._remove_oldest(count, pending)
+        return pending
+
+    def _remove_oldest(self, count: int, pending: list[PendingDeletion]) -> None:
+        """Remove the first segments; the log start moves to the first one that stays."""
+        if count == len(self.segments):
+            self.roll()
+        self.delete_records_before(self.segments[count].base_offset)
+        for _ in range(count):
+            removed = mark_deleted(self, self.segments.remove_first(), delay_ms=self.config.file_delete_delay_ms)
+            pending.append(removed)
+            if self.remove_later is not None:
+                self.remove_later(removed)
 
     # Life
 
@@ -476,11 +448,25 @@ class PartitionLog:
         Raises DiskFullError or KafkaError if a full disk keeps it from being clean, DiskFailure; files are given back.
         """
         try:
-            if clean and self.failure is None and (job := closing.begin_flush(self)) is not None:
+            if clean and self.failure is None and (job := self.begin_last_flush()) is not None:
                 job.run()
                 self.finish_flush(job)
         finally:
-            closing.release_files(self)
+            self.release_files()
+
+    def begin_last_flush(self) -> FlushJob | None:
+        """Complete the small files of a log that will not be written to; a flush job if anything is not durable.
+
+        Raises DiskFullError, DiskFailure; KafkaError if a cut cannot be settled.
+        """
+        self._active.finish()
+        self.take_snapshot()
+        return self.begin_flush(pins=False) if self.has_unsynced else None
+
+    def release_files(self) -> None:
+        """Give the descriptors back."""
+        for segment in self.segments:
+            segment.close()
 
     def take_snapshot(self) -> None:
         """Write the producers' state at the log's end, so that a clean start derives nothing."""
@@ -491,5 +477,4 @@ class PartitionLog:
     def moved_to(self, directory: str) -> None:
         """The directory was renamed, for deletion: nothing is written any more."""
         self.directory = directory
-        for segment in self.segments:
-            segment.close()
+        self.release_files()

@@ -36,6 +36,7 @@ from kwire.log.files import (
 from kwire.log.index_memory import IndexMemory
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.log_offsets import LogOffsets
+from kwire.log.log_state import LogState
 from kwire.log.not_ready import ready_at_once
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
@@ -153,12 +154,12 @@ def _segments(disk: Disk, directory: str, found: Sequence[int], start: int, now_
     return segments
 
 
-def _note_names(log: PartitionLog) -> None:
+def _note_names(log: LogState) -> None:
     """The directories that hold the name of the log, and those of its files, are to be synced."""
     log.unsynced_paths.add(log.directory, log.directory.rpartition("/")[0] or "/")
 
 
-def _note_unsynced(log: PartitionLog) -> None:
+def _note_unsynced(log: LogState) -> None:
     """What may be in memory only, as the process was killed: names, and what it had written."""
     _note_names(log)
     written = (f"{log.directory}/{PARTITION_METADATA_FILE}", log.leader_epochs.path)
@@ -248,7 +249,7 @@ def read_topic_id(disk: Disk, directory: str, *, was_flushed: bool) -> uuid.UUID
         return None
 
 
-def _recover(log: PartitionLog) -> None:
+def _recover(log: LogState) -> None:
     """Scan from the recovery point on; cut at the first flaw."""
     segments = log.segments.from_offset(log.recovery_point)
     log.snapshots.remove_strays({segment.base_offset for segment in log.segments})
@@ -296,7 +297,7 @@ def _recover(log: PartitionLog) -> None:
         )
 
 
-def _continues(log: PartitionLog, segment: Segment, following: Segment, end_offset: int) -> bool:
+def _continues(log: LogState, segment: Segment, following: Segment, end_offset: int) -> bool:
     """Whether a segment may follow on one whose batches end at end_offset.
 
     A power cut may take whole batches off the end of a segment, where no flaw shows, and leave the next segment. Only
@@ -310,7 +311,7 @@ def _continues(log: PartitionLog, segment: Segment, following: Segment, end_offs
     return following.base_offset >= end_offset
 
 
-def recover_segment(segment: Segment, log: PartitionLog, producers: ProducerState) -> bool:
+def recover_segment(segment: Segment, log: LogState, producers: ProducerState) -> bool:
     """Read every batch, rebuild what is derived, cut at the first flaw; True if there was none."""
     segment.reset_indexes()
     segment.transaction_index.reset()
@@ -374,7 +375,7 @@ def _settle(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
         recall_recent_batches(log)
 
 
-def _recall_epochs(log: PartitionLog) -> None:
+def _recall_epochs(log: LogState) -> None:
     """The file was lost, or a crash undid a move of the log start that it knew of: the batches tell the epochs, too."""
     log.leader_epochs.derive(
         (header.partition_leader_epoch, header.base_offset) for segment in log.segments for _, header in segment.walk(0)

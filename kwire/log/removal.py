@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kwire.log.files import PendingDeletion, rename_deleted
-
-if TYPE_CHECKING:
-    from kwire.log.partition_log import PartitionLog
-    from kwire.log.segment import Segment
+from kwire.log.log_state import LogState
+from kwire.log.segment import Segment
 
 
-def remove_last_segment(log: PartitionLog) -> None:
+def remove_last_segment(log: LogState) -> None:
     """Delete the newest segment's files, or have them deleted: what they held was never committed."""
     segment = log.segments.remove_last()
     if log.remove_later is not None:
@@ -23,7 +19,7 @@ def remove_last_segment(log: PartitionLog) -> None:
         log.disk.unlink(path)
 
 
-def mark_deleted(log: PartitionLog, segment: Segment, *, delay_ms: int) -> PendingDeletion:
+def mark_deleted(log: LogState, segment: Segment, *, delay_ms: int) -> PendingDeletion:
     """Rename a removed segment's files, which readers may still hold, and say when they may go."""
     segment.close()
     log.snapshots.remove(segment.base_offset)

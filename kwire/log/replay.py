@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kwire.log.log_state import LogState
 from kwire.log.not_ready import ready_at_once, ready_in_steps
 from kwire.log.producer_state import BATCHES_KEPT, ProducerState, StoredBatch
 from kwire.log.segment import Segment
 from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.records import CONTROL_FLAG, NO_PRODUCER_ID, BatchHeader
-
-if TYPE_CHECKING:
-    from kwire.log.partition_log import PartitionLog
 
 Batch = bytes | memoryview
 
@@ -23,13 +21,13 @@ RECALL_BYTES: Final = 64 * 1024
 """How far from the log's end recent batches are looked for: cheap for each of thousands of partitions at start."""
 
 
-def replay_producers(log: PartitionLog) -> None:
+def replay_producers(log: LogState) -> None:
     """The producer state of the whole log: from its newest snapshot, then from the batches after it."""
     for _ in replay_producers_in_steps(log):
         pass
 
 
-def replay_producers_in_steps(log: PartitionLog) -> Iterator[None]:
+def replay_producers_in_steps(log: LogState) -> Iterator[None]:
     """Do what `replay_producers` does, BATCHES_AT_ONCE at a time, while nothing is appended."""
     producers = log.producers
     yield from log.snapshots.load_latest_in_steps(producers, log.log_start_offset, log.log_end_offset)
@@ -78,7 +76,7 @@ def take_in(header: BatchHeader, batch: Batch, producers: ProducerState, base_of
     )
 
 
-def recall_recent_batches(log: PartitionLog) -> None:
+def recall_recent_batches(log: LogState) -> None:
     """Find the batches before a producer's last one, which a snapshot does not hold, near the log's end.
 
     A producer that lost its answers in a restart may repeat any of its last five batches; without this the broker would

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from kwire.log.batch_order import RELATIVE_OFFSET_MAX
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFullError
+from kwire.log.log_state import LogState
 from kwire.log.not_ready import ready_at_once
 from kwire.log.removal import remove_last_segment
 from kwire.log.segment import Segment
-
-if TYPE_CHECKING:
-    from kwire.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +42,7 @@ def base_offset(log_end_offset: int, first_offset: int, last_offset: int) -> int
     return log_end_offset if last_offset - log_end_offset <= RELATIVE_OFFSET_MAX else first_offset
 
 
-def roll(log: PartitionLog, base_offset: int) -> None:
+def roll(log: LogState, base_offset: int) -> None:
     """Close the active segment and begin one at base_offset."""
     active = log.segments.active
     ready_at_once(active.load)
@@ -56,7 +53,16 @@ def roll(log: PartitionLog, base_offset: int) -> None:
         _write_indexes(active)
         log.producers.end_offset = base_offset
         log.snapshots.take(log.producers, base_offset)
-    log.begin_segment(base_offset)
+    begin_segment(log, base_offset)
+
+
+def begin_segment(log: LogState, base_offset: int) -> None:
+    """Make a new segment the active one."""
+    segment = Segment(log.disk, log.directory, base_offset, create=True, created_ms=log.clock.wall_ms())
+    if log.config.segment_jitter_ms > 0:
+        segment.jitter_ms = int(log.chance.uniform(0, min(log.config.segment_jitter_ms, log.config.segment_ms)))
+    log.segments.append(segment)
+    log.unsynced_paths.add(log.directory)
 
 
 def _write_indexes(segment: Segment) -> None:

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from kwire.chunks import Steps
 from kwire.log.batch_opening import OPENED_AT_ONCE_BYTES_MAX
 from kwire.log.config import INT64_MAX
 from kwire.log.large_batches import LargeBatches
 from kwire.log.lookup import Candidate
 from kwire.log.not_ready import ready_in_steps
+from kwire.log.partition_log import PartitionLog
 from kwire.protocol.compression import DecompressedTooLargeError
 from kwire.protocol.records import BatchHeader, InvalidRecordsError, batch_body, read_varint
 from kwire.protocol.wrapping import as_int64
-
-if TYPE_CHECKING:
-    from kwire.chunks import Steps
-    from kwire.log.partition_log import PartitionLog
 
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1

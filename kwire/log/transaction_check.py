@@ -12,12 +12,13 @@ each time that somebody asks, and until it ends all who ask are told to ask agai
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kwire.log.disk import DiskFullError
 from kwire.log.errors import NotReadyError
+from kwire.log.log_state import LogState
 from kwire.log.not_ready import ready_in_steps
 from kwire.log.producer_state import ProducerState
 from kwire.log.replay import BATCHES_AT_ONCE, replay_batch, replay_in_steps
@@ -27,11 +28,6 @@ from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.records import CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from kwire.log.partition_log import PartitionLog
-
 logger = logging.getLogger(__name__)
 
 ENTRIES_AT_ONCE: Final = 8
@@ -40,7 +36,7 @@ WALK_BYTES: Final = 8 * 1024 * 1024
 """How far into a segment each batch is looked at."""
 
 
-def checked_transactions(log: PartitionLog, segment: Segment) -> list[AbortedTransaction]:
+def checked_transactions(log: LogState, segment: Segment) -> list[AbortedTransaction]:
     """Return the aborted transactions whose markers are in segment.
 
     Raises NotReadyError while they are compared with the log; each call does a step of that.
@@ -56,7 +52,7 @@ def checked_transactions(log: PartitionLog, segment: Segment) -> list[AbortedTra
     return entries
 
 
-def _go_on(log: PartitionLog, segment: Segment) -> None:
+def _go_on(log: LogState, segment: Segment) -> None:
     index = segment.transaction_index
     steps = index.check or _check(log, segment)
     index.check = None  # where a step fails, nothing is left to go on with
@@ -65,7 +61,7 @@ def _go_on(log: PartitionLog, segment: Segment) -> None:
         raise NotReadyError
 
 
-def _check(log: PartitionLog, segment: Segment) -> Iterator[None]:
+def _check(log: LogState, segment: Segment) -> Iterator[None]:
     """Compare and, if need be, derive; from the beginning if the log's segments have changed between two steps."""
     while True:
         changes = log.segments.changes
@@ -77,7 +73,7 @@ def _check(log: PartitionLog, segment: Segment) -> Iterator[None]:
             return
 
 
-def _compare(log: PartitionLog, segment: Segment) -> Iterator[None]:
+def _compare(log: LogState, segment: Segment) -> Iterator[None]:
     index = segment.transaction_index
     if not (yield from _are_sound(log, segment)) or index.is_doubted:
         logger.warning("%s does not say what its log does: deriving it again", index.path)
@@ -94,7 +90,7 @@ def _write(segment: Segment, derived: list[AbortedTransaction]) -> None:
         segment.write_rebuilt()
 
 
-def _are_sound(log: PartitionLog, segment: Segment) -> Generator[None, None, bool]:
+def _are_sound(log: LogState, segment: Segment) -> Generator[None, None, bool]:
     yield from ready_in_steps(segment.load)
     if segment.transaction_index.is_doubted:
         return False
@@ -111,7 +107,7 @@ def _are_sound(log: PartitionLog, segment: Segment) -> Generator[None, None, boo
 
 
 def _begin_where_they_say(
-    log: PartitionLog, segment: Segment, entries: list[AbortedTransaction]
+    log: LogState, segment: Segment, entries: list[AbortedTransaction]
 ) -> Generator[None, None, bool]:
     """By the producers at the segment's start, and by walking over its first batches.
 
@@ -143,7 +139,7 @@ def _begin_where_they_say(
     return True
 
 
-def _open_at_start(log: PartitionLog, segment: Segment) -> Generator[None, None, dict[int, int] | None]:
+def _open_at_start(log: LogState, segment: Segment) -> Generator[None, None, dict[int, int] | None]:
     """First offset of the transaction that each producer was in, None if no snapshot tells."""
     producers = ProducerState()
     yield from log.snapshots.load_latest_in_steps(producers, segment.base_offset, segment.base_offset)
@@ -152,7 +148,7 @@ def _open_at_start(log: PartitionLog, segment: Segment) -> Generator[None, None,
     return producers.ongoing_transactions()
 
 
-def _is_in_log(log: PartitionLog, segment: Segment, entry: AbortedTransaction) -> bool:
+def _is_in_log(log: LogState, segment: Segment, entry: AbortedTransaction) -> bool:
     return _ends_at_its_marker(segment, entry) and _begins_at_its_batch(log.segments, entry)
 
 
@@ -181,7 +177,7 @@ def _begins_at_its_batch(segments: Segments, entry: AbortedTransaction) -> bool:
     return is_its_own and header.base_offset == entry.first_offset
 
 
-def _derived(log: PartitionLog, segment: Segment) -> Generator[None, None, list[AbortedTransaction]]:
+def _derived(log: LogState, segment: Segment) -> Generator[None, None, list[AbortedTransaction]]:
     """From the producers at the segment's start, and its markers; those that come meanwhile as well."""
     producers = ProducerState()
     yield from log.snapshots.load_latest_in_steps(producers, log.log_start_offset, segment.base_offset)

@@ -7,30 +7,22 @@ appends, and read_committed consumers are told that nothing in it is stable.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kwire.log.checkpoints import PARTITION_METADATA_FILE
 from kwire.log.disk import DiskFailure, DiskFile, DiskFullError
-from kwire.log.errors import CorruptLogError
+from kwire.log.log_state import LogState
 from kwire.log.not_ready import ready_at_once
 from kwire.log.removal import remove_last_segment
 from kwire.log.replay import replay_producers_in_steps
+from kwire.log.rolling import begin_segment
 from kwire.log.segments import Segments
-from kwire.protocol.error_codes import KafkaError
-
-if TYPE_CHECKING:
-    from kwire.log.partition_log import PartitionLog
-
-STEPS_AT_ONCE = 4
-"""Steps of settling that a new leader does at once: some milliseconds."""
 
 
 class UnsettledCut:
     """The second part of a cut."""
 
-    def __init__(self, log: PartitionLog, files: list[DiskFile]) -> None:
+    def __init__(self, log: LogState, files: list[DiskFile]) -> None:
         self._log = log
         self._files = files
         self._replay = replay_producers_in_steps(log)
@@ -54,17 +46,6 @@ class UnsettledCut:
             pass
         for file in self._files:
             file.sync()  # when it is no longer the active segment no flush will do it
-
-
-def settle_or_wait(log: PartitionLog) -> None:
-    """Settle the log if few steps are left; else, and where it fails, it takes no appends of clients until a flush has.
-
-    What fails is logged.
-    """
-    if log.failure is None and log.unsettled is not None:
-        with suppress(KafkaError, DiskFailure, CorruptLogError):
-            if sum(1 for _ in islice(log.settle_in_steps(), STEPS_AT_ONCE)) < STEPS_AT_ONCE:
-                log.settle()
 
 
 class CutPlan(NamedTuple):
@@ -94,7 +75,7 @@ def plan(segments: Segments, offset: int) -> CutPlan:
     return CutPlan(end_offset, min(end_offset, segments.from_offset(offset)[0].base_offset))
 
 
-def cut(log: PartitionLog, offset: int) -> Cut:
+def cut(log: LogState, offset: int) -> Cut:
     """Remove everything from offset on, and the whole batch that holds it.
 
     Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
@@ -105,7 +86,7 @@ def cut(log: PartitionLog, offset: int) -> Cut:
         raise DiskFailure(full.operation, full.path, full.error) from full
 
 
-def _cut(log: PartitionLog, offset: int) -> Cut:
+def _cut(log: LogState, offset: int) -> Cut:
     newest = log.segments.active
     while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
         remove_last_segment(log)
@@ -124,19 +105,19 @@ def _cut(log: PartitionLog, offset: int) -> Cut:
     return Cut(end_offset, [active.file, *indexes])
 
 
-def truncate_fully(log: PartitionLog, offset: int) -> None:
+def truncate_fully(log: LogState, offset: int) -> None:
     """Remove everything; leave an empty segment at offset."""
     while len(log.segments):
         remove_last_segment(log)
     try:
         _settle_names(log)
         log.snapshots.remove_from(-1)
-        log.begin_segment(offset)
+        begin_segment(log, offset)
     except DiskFullError as full:  # although all of the log was removed: there is nothing to go back to
         raise DiskFailure(full.operation, full.path, full.error) from full
 
 
-def settle_topic_id(log: PartitionLog) -> None:
+def settle_topic_id(log: LogState) -> None:
     """Make partition.metadata durable if no flush has: a recovery point above 0 says that it is.
 
     Else a power cut that tears the file would look like damage to a log that was flushed, and keep it closed.
@@ -146,6 +127,6 @@ def settle_topic_id(log: PartitionLog) -> None:
         log.disk.sync_file(path)
 
 
-def _settle_names(log: PartitionLog) -> None:
+def _settle_names(log: LogState) -> None:
     """Make the removals durable: a segment that came back behind what is appended now would look like its sequel."""
     log.disk.sync_directory(log.directory)

@@ -18,8 +18,8 @@ from kwire.cluster.partition import Partition
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogManager
+from kwire.log.partition_log import STEPS_AT_ONCE
 from kwire.log.replay import BATCHES_AT_ONCE
-from kwire.log.truncation import STEPS_AT_ONCE
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import topic_image

@@ -11,7 +11,7 @@ from kwire.log import retention
 from kwire.log.compaction import candidates, filtering, swap
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.transactions import CleanedTransactions
-from kwire.log.files import PendingDeletion
+from kwire.log.log_state import LogState
 from kwire.log.partition_log import PartitionLog
 from kwire.log.segment import Segment
 from tests.planted.bug import Catalogue, never, nothing
@@ -23,19 +23,19 @@ _bug = CLEANING_BUGS.bug
 @_bug("S14", "log/test_retention.py::test_nothing_above_the_high_watermark_goes")
 def retention_passes_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """Segments go that not every replica has."""
-    apply = retention.apply
+    count_past = retention.count_past
 
-    def apply_to_all(log: PartitionLog, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
-        return apply(log, now_ms, log.log_end_offset)
+    def count_all(log: LogState, is_past: retention.IsPast, high_watermark: int, most: int) -> int:
+        return count_past(log, is_past, log.log_end_offset, most)
 
-    patch.setattr(retention, "apply", apply_to_all)
+    patch.setattr(retention, "count_past", count_all)
 
 
 @_bug("S14", "log/test_retention.py::test_a_young_segment_protects_what_follows_it")
 def a_young_segment_does_not_protect_what_follows_it(patch: pytest.MonkeyPatch) -> None:
     """All up to the last old segment go."""
 
-    def past_before(log: PartitionLog, now_ms: int) -> Callable[[Segment, int], bool]:
+    def past_before(log: LogState, now_ms: int) -> retention.IsPast:
         old = [segment for segment in log.segments if now_ms - segment.max_timestamp > log.config.retention_ms >= 0]
         last = old[-1].base_offset if old else -1
         return lambda segment, _: segment.base_offset <= last

@@ -9,13 +9,15 @@ import pytest
 
 from kwire.cluster import formatting
 from kwire.coordinator.transaction.machine import TransactionMachine
-from kwire.log import flushing, recovery, truncation
+from kwire.log import flushing, recovery, rolling, truncation
 from kwire.log.checkpoints import CLEAN_SHUTDOWN_FILE
 from kwire.log.future_logs import FutureLogs
 from kwire.log.leader_epochs import LeaderEpochs
 from kwire.log.log_directory import LogDirectory
+from kwire.log.log_state import LogState
 from kwire.log.partition_log import PartitionLog
 from kwire.log.segment import Segment
+from kwire.log.unsynced_paths import UnsyncedPaths
 from kwire.server import storage
 from tests.crash.disk import MemoryFile, RecordingDisk
 from tests.planted.bug import PlantedBug, always, nothing
@@ -26,7 +28,7 @@ FOUND_BY: Final = "tests/crash/test_planted_bugs.py::test_a_planted_bug_is_found
 def _forgets_paths_at_the_end(log: PartitionLog, job: flushing.FlushJob) -> None:
     log.offsets.recovery_point = max(log.recovery_point, min(job.end_offset, log.log_end_offset))
     log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)
-    log.unsynced_paths = flushing.UnsyncedPaths()
+    log.unsynced_paths = UnsyncedPaths()
 
 
 _UNLINK = RecordingDisk.unlink
@@ -41,7 +43,7 @@ def _no_starts(directory: LogDirectory) -> dict[tuple[str, int], int]:
     return {}
 
 
-def _begin_unnoted(log: PartitionLog, base_offset: int) -> None:
+def _begin_unnoted(log: LogState, base_offset: int) -> None:
     log.segments.append(Segment(log.disk, log.directory, base_offset, create=True, created_ms=0))
 
 
@@ -115,7 +117,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "After a roll the partition's directory is not synced.",
         "S4",
         "appends",
-        PartitionLog,
+        rolling,
         "begin_segment",
         _begin_unnoted,
     ),

@@ -10,16 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kwire.log.compaction.plan import LastRecord, RoundPlan, SourceSegment
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
+from kwire.log.partition_log import PartitionLog
 from kwire.log.segment import Segment
 from kwire.log.transaction_index import AbortedTransaction
-
-if TYPE_CHECKING:
-    from kwire.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

@@ -14,16 +14,12 @@ or the new one:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kwire.log.compaction.plan import CleanedGroup
 from kwire.log.compaction.writer import cleaned_paths
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
 from kwire.log.files import CLEANED_SUFFIX, SWAP_SUFFIX, PendingDeletion, rename_deleted
+from kwire.log.partition_log import PartitionLog
 from kwire.log.segment import Segment
-
-if TYPE_CHECKING:
-    from kwire.log.partition_log import PartitionLog
 
 
 class Swap:
