@@ -154,9 +154,10 @@ class FutureLogs:
                 was_clean_shutdown=durable_end is not None,
             ),
         )
-        self._directories.connect(directory, opened)
-        if durable_end is None:
-            opened.before_truncation = opened.remove_later = None  # no checkpoint has it, and its files have no readers
+        if durable_end is None:  # no checkpoint names it, and its files have no readers
+            self._directories.connect_failures(directory, opened)
+        else:
+            self._directories.connect(directory, opened)
         return opened
 
     def abandon(self, topic: str, partition: int) -> None:

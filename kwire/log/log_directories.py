@@ -156,9 +156,14 @@ class LogDirectories:
         directory.logs[key] = log
 
     def connect(self, directory: LogDirectory, log: PartitionLog) -> None:
-        """Have a log report what concerns its directory."""
-        log.health.on_failure, log.before_truncation = self._callbacks[directory.path]
+        """Have a log that checkpoints name report what concerns its directory."""
+        self.connect_failures(directory, log)
+        log.before_truncation = self._callbacks[directory.path][1]
         log.remove_later = self.remove_later
+
+    def connect_failures(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """Let a failure of the log take its directory offline."""
+        log.health.on_failure = self._callbacks[directory.path][0]
 
     # Failures
 
