@@ -61,7 +61,7 @@ class DiskFile(Protocol):
     size: int
     """Bytes in the file; kept by the implementation, read by everybody."""
     cuts: int
-    """How often it was cut: what was read before may have been replaced since."""
+    """How often it was cut, or closed for good: what was read before may have been replaced since."""
 
     def append(self, *parts: Data) -> None:
         """Store all parts at the end, one behind the other."""
@@ -70,7 +70,7 @@ class DiskFile(Protocol):
         """Up to length bytes; fewer only at the end of the file."""
 
     def is_cached(self, position: int, length: int) -> bool:
-        """Whether a read would not have to wait for the device, as far as the ends of the stretch tell."""
+        """Whether a read would not have to wait for the device, as far as some bytes of the stretch tell."""
 
     def truncate(self, size: int) -> None:
         """Cut the file to size bytes."""
@@ -201,6 +201,7 @@ class RealFile:
 
     def _cut_back(self, descriptor: int, cause: OSError) -> None:
         """A part of the data may be there: remove it, so that the next append finds the old end."""
+        self.cuts += 1
         try:
             os.ftruncate(descriptor, self.size)
         except OSError as error:
@@ -247,9 +248,14 @@ class RealFile:
     def unpin(self) -> None:
         self.pins -= 1
         if self._closes_when_unpinned and self.pins == 0:
-            self.close()
+            self.give_back()
 
     def close(self) -> None:
+        self.cuts += 1
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Close the descriptor now, or when the last pin goes; the next use opens the file again."""
         self._closes_when_unpinned = self.pins > 0
         if self._descriptor >= 0 and self.pins == 0:
             descriptor, self._descriptor = self._descriptor, -1
@@ -344,7 +350,7 @@ class RealDisk:
                 file.touched = False
                 self._open.move_to_end(file)
             else:
-                file.close()
+                file.give_back()
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.log.cold_reads import ColdReads
 from kwire.log.disk import DiskFile
 from kwire.log.errors import NotCachedError
 from kwire.log.header_walk import WALK_CHUNK_BYTES
@@ -11,35 +12,64 @@ from kwire.log.verify_budget import VerifyBudget
 class FetchedFile:
     """The file of one segment, read within the budget of one step of a fetch."""
 
-    __slots__ = ("_ahead", "_budget", "_file", "_hot_from")
+    __slots__ = ("_budget", "_bytes_wanted", "_cold", "_file", "_hot_from", "_is_due")
 
-    def __init__(self, file: DiskFile, budget: VerifyBudget, hot_from: int, bytes_wanted: int) -> None:
-        """From `hot_from` on, all is taken to be in the page cache."""
+    def __init__(
+        self,
+        file: DiskFile,
+        cold: ColdReads,
+        budget: VerifyBudget,
+        *,
+        hot_from: int,
+        bytes_wanted: int,
+        is_due: bool,
+    ) -> None:
+        """From `hot_from` on, all is taken to be in the page cache.
+
+        Due is a first batch: it is read however much was read before, so that each fetch gets on.
+        """
         self._file = file
+        self._cold = cold
         self._budget = budget
         self._hot_from = hot_from
-        self._ahead = bytes_wanted + WALK_CHUNK_BYTES
-        """Bytes to read together with a header: the records after it, and the headers where these end."""
-
-    def expect_no_records(self) -> None:
-        """From now on headers are read alone: the search is for an end, not for the first record."""
-        self._ahead = 0
+        self._bytes_wanted = bytes_wanted
+        self._is_due = is_due
 
     def read(self, position: int, length: int) -> bytes:
         """Read headers; raises NotCachedError if a worker is to read them, and the records behind them."""
-        if position < self._hot_from and not self._budget.readable(self._file, position, 1, ahead=length + self._ahead):
-            raise NotCachedError
-        return self._budget.read(self._file, position, length)
+        if position < self._hot_from:
+            self._need(position, length, ahead=self._bytes_wanted + WALK_CHUNK_BYTES)
+        return self._cold.read(self._file, position, length)
 
     def readable(self, position: int, length: int) -> int:
-        """Return how much of a stretch of records can be read; raises NotCachedError if nothing can."""
+        """Return how much of a stretch of records can be read, with a header behind it.
+
+        Raises NotCachedError if nothing can.
+        """
         if position >= self._hot_from:
             return length
-        found = self._budget.readable(self._file, position, length, ahead=WALK_CHUNK_BYTES)
-        if not found:
-            raise NotCachedError
-        return found
+        wanted = min(length + WALK_CHUNK_BYTES, self._file.size - position)
+        found = self._cold.readable(self._file, position, wanted)
+        if found >= wanted:
+            return length
+        if found <= WALK_CHUNK_BYTES:
+            self._ask(position, wanted, least=min(wanted, 2 * WALK_CHUNK_BYTES))
+        self._budget.is_short = True
+        return found - WALK_CHUNK_BYTES
 
     def read_records(self, position: int, length: int) -> bytes:
-        """Read what is readable, and of a batch that is larger all of it."""
-        return self._budget.read(self._file, position, length)
+        """Read records; raises NotCachedError for a batch of which a worker is to read more than it has."""
+        if position < self._hot_from:
+            self._need(position, length, ahead=WALK_CHUNK_BYTES)
+        return self._cold.read(self._file, position, length)
+
+    def _need(self, position: int, length: int, *, ahead: int) -> None:
+        length = min(length, self._file.size - position)
+        if self._cold.readable(self._file, position, length) < length:
+            self._ask(position, min(length + ahead, self._file.size - position), least=length)
+
+    def _ask(self, position: int, length: int, *, least: int) -> None:
+        """Have a worker read, if there is room for it. Raises NotCachedError."""
+        if not self._cold.note(self._file, position, length, least=least, is_due=self._is_due):
+            self._budget.is_short = True
+        raise NotCachedError

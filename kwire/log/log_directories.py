@@ -147,7 +147,7 @@ class LogDirectories:
     def take_opened(self, directory: LogDirectory, log: PartitionLog) -> None:
         """Own a log that was opened."""
         key = (log.topic, log.partition)
-        cleaned = directory.cleaned.pop(key, 0)
+        cleaned = max(0, directory.cleaned.pop(key, 0))  # nothing vouches for what a checkpoint says
         # What is appended where a crash tore the log has not been compacted.
         log.offsets.cleaned(cleaned if cleaned <= log.log_end_offset else log.segments.active.base_offset)
         self.connect(directory, log)

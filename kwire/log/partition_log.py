@@ -170,6 +170,7 @@ class PartitionLog(LogState):
 
     def _note_producer(self, batch: bytes | memoryview, header: BatchHeader, base_offset: int) -> None:
         aborted = take_in(header, batch, self.producers, base_offset)
+        self.producers.refused.stored(header)
         if aborted is not None:
             self.health.guard(lambda: self._active.transaction_index.append(aborted))
 
@@ -319,8 +320,11 @@ class PartitionLog(LogState):
         if offset > self.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is behind {self.log_end_offset}")
         if offset > self.log_start_offset:
-            self.offsets.raise_start(offset)
-            self.health.guard(lambda: self.leader_epochs.truncate_from_start(offset))
+            self.health.guard(lambda: self._raise_start(offset))
+
+    def _raise_start(self, offset: int) -> None:
+        self.offsets.raise_start(offset)
+        self.leader_epochs.truncate_from_start(offset)
 
     def truncate_to(self, offset: int) -> None:
         """Cut everything from offset on, with the whole batch that holds it, as a follower does after its leader."""

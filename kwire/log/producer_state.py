@@ -165,7 +165,6 @@ class ProducerState:
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
         """Take in a stored data batch; base_offset is where it was put."""
-        self.refused.settle(header)
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(producer_id=header.producer_id)
@@ -186,7 +185,6 @@ class ProducerState:
         self, header: BatchHeader, marker: EndTransactionMarker, offset: int
     ) -> CompletedTransaction | None:
         """Take in a stored marker; the transaction that it ends, or None if nothing was open."""
-        self.refused.forget(header.producer_id)
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(producer_id=header.producer_id)

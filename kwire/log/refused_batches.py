@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.protocol.records import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
+from kwire.protocol.records import CONTROL_FLAG, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
 from kwire.protocol.wrapping import SEQUENCE_MAX
 
 PRODUCERS_MAX: Final = 1_000
@@ -85,12 +85,6 @@ class RefusedBatches:
             f"comes before {header.base_sequence}",
         )
 
-    def settle(self, header: BatchHeader) -> None:
-        """A batch was stored, here or by another leader."""
-        refused = self._without_space.get(header.producer_id)
-        if refused is not None and refused.is_settled_by(header):
-            del self._without_space[header.producer_id]
-
     # Batches that the transaction gate has refused
 
     def not_admitted(self, producer_id: int, epoch: int, sequence: int) -> None:
@@ -123,7 +117,15 @@ class RefusedBatches:
             self._not_admitted.pop(producer_id, None)
         return None
 
-    def forget(self, producer_id: int) -> None:
-        """A producer's transaction has ended: what was not stored is not part of it."""
-        self._without_space.pop(producer_id, None)
-        self._not_admitted.pop(producer_id, None)
+    # Both
+
+    def stored(self, header: BatchHeader) -> None:
+        """A batch was stored, here or by another leader; one that is only replayed tells nothing new."""
+        producer_id = header.producer_id
+        if header.attributes & CONTROL_FLAG:  # the transaction has ended: what was not stored is not part of it
+            self._without_space.pop(producer_id, None)
+            self._not_admitted.pop(producer_id, None)
+            return
+        refused = self._without_space.get(producer_id)
+        if refused is not None and refused.is_settled_by(header):
+            del self._without_space[producer_id]

@@ -19,7 +19,8 @@ def is_due(segment: Segment, config: LogConfig, size: int, last_offset: int, max
     """Whether batches of size bytes, up to last_offset, belong to a new segment."""
     segment_size = segment.file.size
     if segment_size == 0:
-        return last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        # It may also begin behind them: for a wide gap before batches that found no space, and did not come again.
+        return not 0 <= last_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
     # segment.ms counts in record time where there is such, so that old data is segmented as new data is.
     if segment.first_timestamp is not None and segment.first_timestamp >= 0:
         waited_ms = max_timestamp - segment.first_timestamp

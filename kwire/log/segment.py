@@ -289,37 +289,41 @@ class Segment(SegmentIndexes):
 
     def read(
         self, offset: int, max_bytes: int, limit_offset: int | None, budget: VerifyBudget | None, *, min_one_batch: bool
-    ) -> bytes:
+    ) -> bytes | None:
         """Whole batches from the one that holds offset, below limit_offset (None: no limit), as the budget suffices.
 
-        Raises NotCachedError if they are cold and the budget does not wait for the device.
+        None if all batches are below offset. Raises NotCachedError if they are cold and the budget does not wait for
+        the device.
         """
-        source = self._source(offset, max_bytes, budget)
-        start = self.position_of(offset, source)
-        if source is not None:
-            source.expect_no_records()
-        end = self.size if limit_offset is None else min(self.size, self.position_of(limit_offset, source))
-        if start >= end:
+        if max_bytes <= 0 and not min_one_batch:
             return b""
-        if source is not None:
+        source = self._source(offset, max_bytes, budget, min_one_batch)
+        start = self.position_of(offset, source)
+        end = self.size
+        if start >= end:
+            return None
+        if limit_offset is not None and (known := self.known_position(limit_offset)) >= 0:
+            end, limit_offset = known, None
+        if source is not None and start < end:
             max_bytes = source.readable(start, min(end - start, max_bytes))
-        if end - start > max_bytes:
-            end = self._whole_batches_end(start, start + max_bytes, source, min_one_batch=min_one_batch)
-            if end <= start:
-                return b""
+        if limit_offset is not None or end - start > max_bytes:
+            end_max = min(end, start + max_bytes)
+            end = self._whole_batches_end(start, end_max, limit_offset, source, min_one_batch=min_one_batch)
+        if end <= start:
+            return b""
         if start < self._verified_from and not self._verified.contain(start, min(end, self._verified_from)):
             budget = VerifyBudget() if budget is None else budget
             return self._read_unverified(start, end, budget, source, min_one_batch=min_one_batch)
         return self._read_records(start, end, source)
 
-    def _source(self, offset: int, max_bytes: int, budget: VerifyBudget | None) -> FetchedFile | None:
+    def _source(self, offset: int, max_bytes: int, budget: VerifyBudget | None, is_due: bool) -> FetchedFile | None:
         """Return what a fetch reads through; None if it reads the file, as nothing is cold or may be waited for."""
-        if budget is None or budget.cold is None or max_bytes <= 0:
+        if budget is None or budget.cold is None:
             return None
         hot_from = max(self._verified_from, self.size - HOT_BYTES) if self.memory is None else self.size
         if self.known_position(offset) >= hot_from:
             return None
-        return FetchedFile(self.file, budget, hot_from, max_bytes)
+        return FetchedFile(self.file, budget.cold, budget, hot_from=hot_from, bytes_wanted=max_bytes, is_due=is_due)
 
     def _read_records(self, start: int, end: int, source: FetchedFile | None) -> bytes:
         return self.file.read(start, end - start) if source is None else source.read_records(start, end - start)
@@ -331,31 +335,41 @@ class Segment(SegmentIndexes):
         first = self._verified.end_from(start)
         if end - first > budget.left:
             all_end, end_max = end, first + max(budget.left, 0)
-            end = self._whole_batches_end(first, end_max, source, min_one_batch=min_one_batch and first == start)
+            end = self._whole_batches_end(first, end_max, None, source, min_one_batch=min_one_batch and first == start)
             budget.is_short |= end < all_end
         data = self._read_records(start, end, source)
         if start + (taken := budget.take(data, first - start)) > first:
-            self._verify(data[first - start : taken], first)
+            self._verify(data[first - start : taken], first, source)
         return data[:taken]
 
-    def _whole_batches_end(self, start: int, end: int, source: Readable | None, *, min_one_batch: bool) -> int:
-        """The end of the last batch that ends by end; of the first one if none does and one is wanted."""
-        return self._search(lambda: self._find_end(start, end, source, min_one_batch))
+    def _whole_batches_end(
+        self, start: int, end: int, limit_offset: int | None, source: Readable | None, *, min_one_batch: bool
+    ) -> int:
+        """The end of the last batch that ends by end, below limit_offset.
 
-    def _find_end(self, start: int, end: int, source: Readable | None, min_one_batch: bool) -> int:
-        found = start
-        first = max(start, self._checked_position(self.offset_index.lookup_position(end), source=source))
+        The end of the first one if none does and one is wanted, or its start.
+        """
+        return self._search(lambda: self._find_end(start, end, limit_offset, source, min_one_batch))
+
+    def _find_end(
+        self, start: int, end: int, limit_offset: int | None, source: Readable | None, min_one_batch: bool
+    ) -> int:
+        first, indexed = self.offset_index.lookup_position(end), None
+        if limit_offset is not None and (entry := self.offset_index.lookup_entry(limit_offset))[1] < first:
+            indexed, first = entry
+        first = self._checked_position(first, indexed, source) if first > start else start
+        found = first
         for position, header in self.walk(first, BATCHES_BETWEEN_ENTRIES_MAX, source):
-            if position + header.size_in_bytes > end:
-                if found < position <= end:
-                    found = position
-                if found == start and min_one_batch and position == start:
-                    return position + header.size_in_bytes
-                return found
+            if limit_offset is not None and header.last_offset >= limit_offset:
+                return position
             found = position + header.size_in_bytes
+            if found > end:
+                return found if min_one_batch and position == start else position
+            if found == end:
+                break
         return found
 
-    def _verify(self, data: bytes, start: int) -> None:
+    def _verify(self, data: bytes, start: int, source: Readable | None = None) -> None:
         position = 0
         previous: BatchHeader | None = None
         while position < len(data):
@@ -365,15 +379,15 @@ class Segment(SegmentIndexes):
             check_order(self.stem, self.base_offset, previous, header, start + position)
             position += header.size_in_bytes
             previous = header
-        self._check_what_follows(previous, start + len(data))
+        self._check_what_follows(previous, start + len(data), source)
         self._verified.add(start, start + len(data))
 
-    def _check_what_follows(self, last: BatchHeader | None, position: int) -> None:
+    def _check_what_follows(self, last: BatchHeader | None, position: int, source: Readable | None) -> None:
         """No CRC covers a batch's base offset and leader epoch: its neighbours must fit."""
         if last is None:
             return
         if position < self.size:
-            header = self.header_at(position)
+            header = self.header_at(position, source)
             if header is not None:
                 check_order(self.stem, self.base_offset, last, header, position)
         if self.stored_end is not None and position <= self._verified_from and last.next_offset > self.stored_end:
@@ -444,7 +458,7 @@ class Segment(SegmentIndexes):
         """
         if position >= self.size:
             return 0
-        end = self._whole_batches_end(position, min(position + max_bytes, self.size), None, min_one_batch=True)
+        end = self._whole_batches_end(position, min(position + max_bytes, self.size), None, None, min_one_batch=True)
         self._verify(self.file.read(position, end - position), position)
         return end - position
 

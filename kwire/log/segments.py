@@ -141,9 +141,9 @@ class Segments:
             upper = self.upper_bound(index, log_end_offset)
             below = None if limit >= upper else limit
             data = segment.read(offset, max_bytes, below, budget, min_one_batch=min_one_batch)
-            if data or upper > limit:
+            if data is not None:
                 return data
-            if segment.position_of(offset) < segment.size:
-                return data  # there is a batch, and it is too large for max_bytes
+            if upper > limit:
+                return b""
             offset, index = upper, index + 1
         return b""

@@ -13,7 +13,6 @@ from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD
 
 if TYPE_CHECKING:
     from kwire.log.cold_reads import ColdReads
-    from kwire.log.disk import DiskFile
 
 LENGTH_POSITION: Final = 8
 _LENGTH: Final = Struct(">i")
@@ -34,21 +33,6 @@ class VerifyBudget:
         self.cold = cold
         self.is_short = False
         """Whether a read has returned less than it was asked for: there is more, and the next read returns it."""
-
-    def readable(self, file: DiskFile, position: int, length: int, *, ahead: int = 0) -> int:
-        """How much of a stretch can be read without waiting for the device.
-
-        If nothing, a worker is to read it, and so many bytes ahead.
-        """
-        if self.cold is None:
-            return length
-        found = min(self.cold.readable(file, position, min(length + ahead, file.size - position)), length)
-        self.is_short |= found < length and not self.cold.has_noted(file, position)
-        return found
-
-    def read(self, file: DiskFile, position: int, length: int) -> bytes:
-        """Read as the file does, or take what a worker has read."""
-        return file.read(position, length) if self.cold is None else self.cold.read(file, position, length)
 
     def take(self, data: bytes, position: int) -> int:
         """Spend the budget on the batches in data from position on, at least on one; return where the last one ends."""

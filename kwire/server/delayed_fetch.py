@@ -195,6 +195,7 @@ class DelayedFetch:
 
     def _stop(self, _: asyncio.Future[FetchResponse]) -> None:
         self._fetch.output.fulfil(self._promised)  # of what is not answered
+        self._fetch.cold.release()
         if self._timer is not None:
             self._timer.cancel()
         if (session := self._fetch.watching_session) is not None:

@@ -79,6 +79,7 @@ class SimulatedFile:
 
     def close(self) -> None:
         self._node = None
+        self.cuts += 1
 
 
 class SimulatedLock:

@@ -116,6 +116,7 @@ class MemoryFile:
 
     def close(self) -> None:
         self._node = None
+        self.cuts += 1
 
 
 class MemoryLock:

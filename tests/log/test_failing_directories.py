@@ -6,8 +6,10 @@ import pytest
 
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, DiskFullError, RealDisk
+from kwire.log.errors import CorruptLogError
 from kwire.log.log_directory import LogDirectoryError, previous_broker_epoch
 from kwire.log.log_manager import LogManager
+from kwire.protocol.error_codes import KafkaError
 from tests.log.faults import FaultyDisk, broken, full
 from tests.log.support import ManualClock, batch, retain, surroundings, values
 
@@ -165,3 +167,12 @@ def test_the_last_broker_epoch_is_unknown_where_a_directory_cannot_say(manager, 
     assert previous_broker_epoch(RealDisk(), paths) == -1
     mark.mkdir()
     assert previous_broker_epoch(RealDisk(), paths) == -1
+
+
+def test_no_records_of_an_offline_log_are_deleted(manager):
+    log = manager.get_or_create("t", 0, CONFIG, None)
+    log.append(batch(b"a", b"b"), leader_epoch=0)
+    log.health.damaged(CorruptLogError("a bit flipped"))
+    with pytest.raises(KafkaError):
+        log.delete_records_before(1)
+    assert log.log_start_offset == 0

@@ -5,10 +5,11 @@ import os
 
 import pytest
 
+from kwire.log.checkpoints import CLEANER_FILE
 from kwire.log.disk import RealDisk
 from kwire.log.log_manager import LogManager
 from tests.log.faults import FaultyDisk, broken
-from tests.log.managed import CONFIG, config_of
+from tests.log.managed import CONFIG, config_of, managed
 from tests.log.support import batch, surroundings, values
 
 EPOCHS_FILE = "leader-epoch-checkpoint"
@@ -169,3 +170,16 @@ def test_what_is_loaded_is_not_opened_again(disk, opened):
     disk.operations.clear()
     assert manager.load_all(config_of) == 0
     assert disk.operations == []
+
+
+def test_a_checkpoint_of_the_cleaner_that_names_a_negative_offset_is_not_believed(tmp_path):
+    manager = managed(tmp_path)
+    manager.get_or_create("t", 0, CONFIG, None).append(batch(), leader_epoch=0)
+    manager.close(clean=True)
+    (tmp_path / "d0" / CLEANER_FILE).write_text("0\n1\nt 0 -1\n")
+    again = managed(tmp_path)
+    assert again.load_all(config_of) == 1
+    found = again.get("t", 0)
+    assert found is not None
+    assert found.offsets.first_dirty == 0
+    again.close(clean=False)

@@ -41,7 +41,7 @@ def a_read_passes_its_limit(patch: pytest.MonkeyPatch) -> None:
     """A reader sees batches above the high watermark, which may still change."""
     read = Segment.read
 
-    def read_on(segment: Segment, offset: int, max_bytes: int, _: Any, budget: Any, *, min_one_batch: bool) -> bytes:
+    def read_on(segment: Segment, offset: int, max_bytes: int, _: Any, budget: Any, *, min_one_batch: bool) -> Any:
         return read(segment, offset, max_bytes, None, budget, min_one_batch=min_one_batch)
 
     patch.setattr(Segment, "read", read_on)

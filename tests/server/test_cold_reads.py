@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,21 @@ import pytest
 from kwire.log import cold_reads
 from kwire.log.segment import Segment
 from kwire.protocol.error_codes import ErrorCode
-from kwire.server.cold_reads import ColdReader
-from tests.cluster.world import InlineWorkers
+from kwire.protocol.messages.fetch import FetchPartition
+from kwire.protocol.records import Record, encode_batch
+from kwire.server.cold_reads import FETCHES_MAX
 from tests.log.faults import FaultyDisk, WatchedFile, broken
 from tests.support.compiled import replaces_methods
-from tests.support.requests import batch, create_topic, fetch, produce, values_in
+from tests.support.requests import (
+    NOW_MS,
+    batch,
+    create_topic,
+    fetch,
+    fetch_request,
+    produce,
+    produce_request,
+    values_in,
+)
 from tests.support.running import RunningBroker
 
 pytestmark = replaces_methods
@@ -59,7 +69,7 @@ def broker(tmp_path: Path, disk: FaultyDisk, cache: Cache) -> Iterator[RunningBr
         yield running
 
 
-VALUES = [bytes([letter]) * 1000 for letter in b"abcdefgh"]
+VALUES = [bytes([letter]) * 10_000 for letter in b"abcdefgh"]
 
 
 def filled_with_values(client: Any) -> str:
@@ -121,7 +131,7 @@ def test_a_fetch_has_a_worker_read_so_much_and_the_next_one_more(
     """However much it asks for: what is not read by a worker is not read."""
     with broker.client() as client:
         topic = filled_with_values(client)
-        monkeypatch.setattr(cold_reads, "COLD_BYTES_MAX", 2200)
+        monkeypatch.setattr(cold_reads, "COLD_BYTES_MAX", 22_000)
         monkeypatch.setattr(WatchedFile, "is_cached", lambda *_: False)
         lengths: list[int] = []
         read = WatchedFile.read
@@ -137,7 +147,8 @@ def test_a_fetch_has_a_worker_read_so_much_and_the_next_one_more(
         while len(found) < len(VALUES):
             found += values_in(fetch(client, topic, len(found), max_wait_ms=60_000).records)
     assert found == VALUES
-    assert lengths == [2200, 2200, 2200, 2142], "each 2,200 bytes, or what is left"
+    assert max(lengths) == 22_000
+    assert len(lengths) == len(VALUES) - 1, "each time one batch, with the header of the next; at the end two"
 
 
 def test_the_search_for_an_offset_waits_for_no_device(
@@ -186,81 +197,167 @@ def test_what_a_worker_has_read_is_given_back_while_a_fetch_waits(broker: Runnin
             assert values_in(fetched.result().records) == [b"a", b"b", b"c", bytes(1000)]
 
 
-class ColdFile:
-    """A file in memory that is never in the page cache; it notes where it was read."""
+class Device:
+    """A device whose page cache has what was read once, for a broker that knows no position without looking."""
 
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.cuts = 0
-        self.read_at: list[int] = []
+    def __init__(self, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waited: list[int] = []
+        """Bytes that the event loop has waited for."""
+        self.is_forgetful = False
+        """Whether what was read is dropped at once, as by a system that is short of memory."""
+        pages: set[tuple[str, int]] = set()
+        read = WatchedFile.read
+        loop_thread = broker.call(threading.current_thread)
 
-    @property
-    def size(self) -> int:
-        return len(self.content)
+        def pages_of(file: WatchedFile, position: int, length: int) -> set[tuple[str, int]]:
+            return {(file.path, page) for page in range(position // 4096, (position + max(length, 1) - 1) // 4096 + 1)}
 
-    def read(self, position: int, length: int) -> bytes:
-        self.read_at.append(position)
-        return self.content[position : position + length]
+        def watched(file: WatchedFile, position: int, length: int) -> bytes:
+            data = read(file, position, length)
+            if file.path.endswith(".log"):
+                wanted = pages_of(file, position, len(data))
+                if threading.current_thread() is loop_thread and wanted - pages:
+                    self.waited.append(len(data))
+                if not self.is_forgetful:
+                    pages.update(wanted)
+            return data
 
-    def is_cached(self, position: int, length: int) -> bool:
-        return False
-
-    def pin(self) -> None: ...
-
-    def unpin(self) -> None: ...
-
-
-def cold_file(content: bytes) -> Any:
-    return ColdFile(content)
-
-
-def test_a_client_that_has_left_is_read_for_no_more() -> None:
-    wanted = iter([True, True, False])
-    file = cold_file(bytes(3000))
-    cold = cold_reads.ColdReads()
-    assert [cold.readable(file, position, 100) for position in (0, 1000, 2000)] == [0, 0, 0]
-    asyncio.run(ColdReader(InlineWorkers()).warm(cold, lambda: next(wanted)))
-    assert file.read_at == [0, 1000]
-    assert [cold.readable(file, position, 100) for position in (50, 1000)] == [50, 100]
-    assert cold.read(file, 1010, 20) == bytes(20)
-    assert file.read_at == [0, 1000], "what was handed over is not read again"
-    assert cold.read(file, 2000, 100) == bytes(100)
-    assert file.read_at == [0, 1000, 2000], "what was not read by a worker is read by the fetch"
+        monkeypatch.setattr(WatchedFile, "read", watched)
+        monkeypatch.setattr(WatchedFile, "is_cached", lambda *stretch: pages_of(*stretch) <= pages)
+        monkeypatch.setattr(Segment, "known_position", lambda *_: -1)
+        monkeypatch.setattr("kwire.log.segment.HOT_BYTES", -1)
 
 
-def test_what_was_found_in_the_page_cache_is_not_asked_about_twice() -> None:
-    asked: list[int] = []
-    file = cold_file(bytes(10_000))
-
-    def is_cached(position: int, length: int) -> bool:
-        asked.append(position)
-        return True
-
-    file.is_cached = is_cached
-    cold = cold_reads.ColdReads()
-    assert [cold.readable(file, *stretch) for stretch in ((0, 5000), (100, 4900), (101, 4900))] == [5000, 4900, 4900]
-    assert asked == [0, 101]
-    cold.release()
-    assert cold.readable(file, 0, 5000) == 5000
-    assert asked == [0, 101, 0]
+def filled_before_an_open_transaction(client: Any, partitions: int) -> str:
+    """A topic with 2 MB of stable records in each partition, and an open transaction behind them."""
+    topic, _ = create_topic(client, partitions)
+    for partition in range(partitions):
+        for _ in range(8):
+            produce(client, topic, batch(bytes(250_000)), partition=partition)
+        records = [Record(key=b"k", value=b"open", timestamp=NOW_MS)]
+        opened = encode_batch(records, producer_id=4242, producer_epoch=0, base_sequence=0, transactional=True)
+        request = produce_request(topic, bytes(opened), partition=partition)
+        request.transactional_id = "open"
+        assert client.ask(request, 11).responses[0].partition_responses[0].error_code == 0
+        produce(client, topic, batch(bytes(250_000)), partition=partition)
+    return topic
 
 
-def test_what_a_file_has_gained_since_is_read_as_well() -> None:
-    file = cold_file(b"0123456789")
-    cold = cold_reads.ColdReads()
-    assert cold.readable(file, 0, 20) == 0
-    asyncio.run(ColdReader(InlineWorkers()).warm(cold, lambda: True))
-    file.content += b"abcdefghij"
-    assert cold.read(file, 5, 10) == b"56789abcde"
-    assert cold.read(file, 2, 5) == b"23456"
-    assert file.read_at == [0, 5]
+@pytest.mark.parametrize("isolation_level", [0, 1])
+@pytest.mark.parametrize("is_forgetful", [False, True])
+@pytest.mark.parametrize(("partitions", "bytes_each"), [(1, 10 << 20), (6, 1 << 20), (3, 5 << 20), (2, 1)])
+def test_each_fetch_of_cold_records_gets_on_and_the_loop_waits_for_none(
+    tmp_path: Path,
+    disk: FaultyDisk,
+    monkeypatch: pytest.MonkeyPatch,
+    partitions: int,
+    bytes_each: int,
+    is_forgetful: bool,
+    isolation_level: int,
+) -> None:
+    settings = {"transaction.partition.verification.enable": "false"}
+    with RunningBroker(tmp_path / "data", settings, disk=disk) as broker, broker.client() as client:
+        topic = filled_before_an_open_transaction(client, partitions)
+        device = Device(broker, monkeypatch)
+        device.is_forgetful = is_forgetful
+        request = fetch_request(topic, 0, isolation_level=isolation_level, max_wait_ms=500)
+        request.topics[0].partitions = [
+            FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=bytes_each)
+            for partition in range(partitions)
+        ]
+        for _ in range(2):
+            found = client.ask(request, 12).responses[0].partitions
+            assert sum(len(each.records or b"") for each in found) > 0
+    assert not device.waited
 
 
-def test_what_was_cut_off_meanwhile_is_not_answered() -> None:
-    """A new leader's log replaces what a worker has read."""
-    file = cold_file(b"0123456789")
-    cold = cold_reads.ColdReads()
-    assert cold.readable(file, 0, 10) == 0
-    asyncio.run(ColdReader(InlineWorkers()).warm(cold, lambda: True))
-    file.content, file.cuts = b"01234abcde", 1
-    assert cold.read(file, 0, 10) == b"01234abcde"
+@pytest.mark.parametrize(("size", "bytes_wanted"), [(900_000, 1), (900_000, 64 * 1024), (6_000_000, 1 << 20)])
+def test_a_worker_reads_all_of_a_batch_that_is_larger_than_what_was_wanted(
+    tmp_path: Path, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch, size: int, bytes_wanted: int
+) -> None:
+    settings = {"message.max.bytes": "10000000", "log.segment.bytes": "100000000"}
+    with RunningBroker(tmp_path / "data", settings, disk=disk) as broker, broker.client() as client:
+        topic, _ = create_topic(client)
+        for _ in range(3):
+            produce(client, topic, batch(bytes(size)))
+        device = Device(broker, monkeypatch)
+        for offset in range(3):
+            found = fetch(client, topic, offset, partition_max_bytes=bytes_wanted, max_wait_ms=500)
+            assert values_in(found.records) == [bytes(size)]
+    assert not device.waited
+
+
+def test_a_log_directory_that_hangs_holds_up_no_other(
+    tmp_path: Path, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fetches of its partitions are answered after a while, without their records."""
+    monkeypatch.setattr("kwire.server.cold_reads.WAIT_SECONDS_MAX", 0.3)
+    paths = [tmp_path / "good", tmp_path / "bad"]
+    settings = {"log.dirs": ",".join(map(str, paths))}
+    with RunningBroker(paths[0], settings, disk=disk) as broker, broker.client() as client:
+        topic, _ = create_topic(client, 4)
+        for partition in range(4):
+            produce(client, topic, batch(b"x" * 1000), partition=partition)
+        bad, good = (
+            [number for number in range(4) if (path / f"{topic}-{number}").exists()] for path in reversed(paths)
+        )
+        Device(broker, monkeypatch).is_forgetful = True
+        ends = threading.Event()
+        read = WatchedFile.read
+        loop_thread = broker.call(threading.current_thread)
+
+        def hangs(file: WatchedFile, position: int, length: int) -> bytes:
+            if str(paths[1]) in file.path:
+                assert threading.current_thread() is not loop_thread
+                assert ends.wait(60)
+            return read(file, position, length)
+
+        monkeypatch.setattr(WatchedFile, "read", hangs)
+        try:
+            for _ in range(3):
+                assert not fetch(client, topic, 0, partition=bad[0], max_wait_ms=60_000).records
+                assert values_in(fetch(client, topic, 0, partition=good[0]).records) == [b"x" * 1000]
+            request = fetch_request(topic, 0)
+            request.topics[0].partitions = [
+                FetchPartition(partition=each, partition_max_bytes=1000) for each in range(4)
+            ]
+            found = client.ask(request, 12).responses[0].partitions
+            assert {each.partition_index for each in found if each.records} <= set(good)
+            assert any(each.records for each in found)
+        finally:
+            ends.set()
+        while not fetch(client, topic, 0, partition=bad[0], max_wait_ms=100).records:
+            pass
+
+
+def test_no_more_fetches_hold_cold_records_than_there_are_places(
+    tmp_path: Path, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: dict[int, int] = {}
+    most = 0
+    hold, release = cold_reads.ColdReads.hold, cold_reads.ColdReads.release
+
+    def holding(cold: cold_reads.ColdReads, *read: Any) -> None:
+        nonlocal most
+        hold(cold, *read)
+        held[id(cold)] = sum(map(len, cold._held.values()))
+        most = max(most, sum(held.values()))
+
+    def releasing(cold: cold_reads.ColdReads) -> None:
+        release(cold)
+        held.pop(id(cold), None)
+
+    with RunningBroker(tmp_path / "data", disk=disk) as broker, broker.client() as client:
+        topic, _ = create_topic(client)
+        for _ in range(8):
+            produce(client, topic, batch(bytes(250_000)))
+        Device(broker, monkeypatch).is_forgetful = True
+        monkeypatch.setattr(cold_reads.ColdReads, "hold", holding)
+        monkeypatch.setattr(cold_reads.ColdReads, "release", releasing)
+        with ThreadPoolExecutor(40) as pool, ExitStack() as stack:
+            clients = [stack.enter_context(broker.client()) for _ in range(40)]
+            sizes = list(
+                pool.map(lambda each: len(fetch(each, topic, 0, partition_max_bytes=1 << 20).records), clients)
+            )
+    assert all(sizes)
+    assert 0 < most <= FETCHES_MAX * (2 << 20)
