@@ -32,6 +32,7 @@ COMPILED = [
     "kwire/server/apis/offset_commit.py",
     "kwire/server/apis/produce.py",
     "kwire/server/authorization.py",
+    "kwire/server/network/answer_line.py",
     "kwire/server/network/arriving_frame.py",
     "kwire/server/network/connection.py",
     "kwire/server/context.py",

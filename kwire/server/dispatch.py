@@ -22,9 +22,10 @@ from kwire.protocol.framing import Framer, PiecesFramer, framer, parse_request_h
 from kwire.protocol.schema import schema_of
 from kwire.server.authorization import ACCESS
 from kwire.server.context import RequestContext
+from kwire.server.network.answer_line import Answered
 from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import LONG_REQUEST_BYTES
-from kwire.server.network.pending import Answered, CloseConnection, Outcome, Pending, Pieces
+from kwire.server.network.pending import CloseConnection, Outcome, Pending, Pieces
 from kwire.server.quotas.counted_steps import CountedSteps
 
 if TYPE_CHECKING:

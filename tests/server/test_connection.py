@@ -181,6 +181,23 @@ def test_nothing_behind_a_refused_request_is_served(broker: RunningBroker, clien
     assert fetch(client, topic).high_watermark == 0
 
 
+@pytest.mark.parametrize("tail", ["unknown API", "acks 0", "bad length"])
+def test_what_was_stored_before_the_end_is_answered(broker: RunningBroker, client: RawClient, tail: str) -> None:
+    """Each produce waits for a flush when the connection's end is decided."""
+    topic, _ = create_topic(client, flush_messages=1)
+    with broker.client() as bad:
+        stored = b"".join(bad.frame(produce_request(topic, batch(b"a")), 11) for _ in range(3))
+        ends = {
+            "unknown API": sized(struct.pack(">hhih", 999, 0, 1, -1)),
+            "acks 0": bad.frame(produce_request(unique("missing"), batch(b"a"), acks=0), 11),
+            "bad length": struct.pack(">i", -1),
+        }
+        bad.send_bytes(stored + ends[tail])
+        assert [struct.unpack_from(">i", bad.receive_frame())[0] for _ in range(3)] == [1, 2, 3]
+        assert bad.is_closed()
+    assert fetch(client, topic).high_watermark == 3
+
+
 def test_nothing_behind_garbage_is_served(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     with broker.client() as bad:

@@ -7,8 +7,9 @@ from collections.abc import Generator
 
 import pytest
 
+from kwire.server.network.answer_line import Answered
 from kwire.server.network.connection_limits import LONG_REQUEST_BYTES
-from kwire.server.network.pending import Answered, Pending
+from kwire.server.network.pending import Pending
 from tests.server.door import play
 from tests.server.test_shares import World
 from tests.support.raw_client import sized

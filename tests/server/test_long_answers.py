@@ -55,7 +55,8 @@ from kwire.server.apis import (
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 from kwire.server.envelopes import says_not_controller
-from kwire.server.network.pending import Answer, Answered, Work, after
+from kwire.server.network.answer_line import Answer, Answered
+from kwire.server.network.pending import Work, after
 from kwire.server.network.turns import Share
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from kwire.protocol.error_codes import ProtocolError
+from kwire.server.network.answer_line import Answered
 from kwire.server.network.listener import Handle
-from kwire.server.network.pending import Answered, CloseConnection, Outcome, Pending
+from kwire.server.network.pending import CloseConnection, Outcome, Pending
 from kwire.server.network.turns import (
     FREE_MS,
     NODE_CREDIT_MS,

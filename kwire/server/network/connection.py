@@ -19,12 +19,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kwire.server.network import connection_limits as limits
+from kwire.server.network.answer_line import Answer, Answered, AnswerLine
 from kwire.server.network.arriving_frame import ArrivingFrame
 from kwire.server.network.blocked_output import BlockedOutput
 from kwire.server.network.leftovers import free
 from kwire.server.network.mute import Mute
 from kwire.server.network.outbox import Buffers
-from kwire.server.network.pending import Answer, Answered, CloseConnection, Pending, Work
+from kwire.server.network.pending import CloseConnection, Pending, Work
 from kwire.server.network.read_pauses import ReadPauses
 from kwire.server.network.receive_buffer import LONG_READ_BYTES
 from kwire.server.network.turns import Share
@@ -49,7 +50,6 @@ class Connection:
         "_end_reason",
         "_frame_bytes_max",
         "_frames",
-        "_held_back",
         "_listener",
         "_may_serve",
         "_mute",
@@ -77,9 +77,7 @@ class Connection:
         self._transport: asyncio.Transport | None = None
         self._arriving = ArrivingFrame()
         self._frames: deque[bytes] = deque()
-        self._answers: deque[Answer] = deque()
-        self._held_back = False
-        """Whether a request that is not pipelined is being served."""
+        self._answers = AnswerLine()
         self.work: Work | None = None
         """The request that is served in pieces; it holds back those behind it."""
         self._may_serve = False
@@ -130,13 +128,10 @@ class Connection:
             else:
                 self._gather(view, count)
         except CloseConnection as reason:
-            self._end_reason = str(reason)  # what came before it is served, as by Apache Kafka
-            self._read_pauses.add("end")
-            self._look_ended()
-        if self._held_back:
-            served_bytes = sum([each.frame_size for each in self._answers])
-            if self._stored_bytes - served_bytes > limits.LINE_BYTES_MAX:
-                self._read_pauses.add("line")
+            self._end(str(reason))  # what came before it is served, as by Apache Kafka
+        answers = self._answers
+        if answers.is_held_back and self._stored_bytes - answers.frame_bytes > limits.LINE_BYTES_MAX:
+            self._read_pauses.add("line")
         if has_share:
             self._turns.end(self.share, has_more=self._has_more)
         self._reads_long = count >= LONG_READ_BYTES and len(self._frames) < limits.QUEUED_FRAMES_MAX
@@ -148,7 +143,7 @@ class Connection:
         """Whether the transport stays open for what is going to be served: not for a mere wait, a long poll say."""
         self._listener.outbox.flush()
         if self._frames or self.work or (self._end_reason and self._answers):
-            self._end_reason = "sends no more"
+            self._end_reason = self._end_reason or "sends no more"
             return True
         self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
         return False
@@ -159,8 +154,7 @@ class Connection:
         self._closing = True
         self._ready = False
         self._mute.end()
-        self._leave(being_served := [answer for answer in self._answers if answer.waiting_for is not None])
-        self._answers.clear()
+        self._leave(being_served := self._answers.leave())
         still_stored = sum([answer.frame_size for answer in being_served])
         given_back, self._stored_bytes = self._stored_bytes - still_stored, still_stored
         self._listener.memory.give(self, given_back)
@@ -205,7 +199,7 @@ class Connection:
                 self._queue(frame)
             else:
                 self._serve(frame)
-                if self._closing:
+                if self._closing or self._end_reason:
                     return
         if position < count:
             self._gather(view[position:count], count - position)
@@ -224,7 +218,7 @@ class Connection:
         else:
             self._serve(frame)
         self._unstore(size)  # only now: a bearer that held nothing in between would bear no longer
-        if position < count and not self._closing:
+        if position < count and not (self._closing or self._end_reason):
             self._cut(view[position:count], count - position)
 
     def _frame_size(self, buffer: memoryview | bytes, position: int) -> int:
@@ -245,13 +239,13 @@ class Connection:
     def _look_ready(self) -> None:
         """To be called whenever one of these changes: whether the next request may be served."""
         self._ready = (
-            not self._held_back
+            not self._answers.is_held_back
             and self._writable
             and not self._mute
             and not self._closing
             and len(self._answers) < limits.PIPELINE_DEPTH_MAX
         )
-        if not self._held_back:
+        if not self._answers.is_held_back:
             self._read_pauses.discard("line")
 
     def _serve_queue(self) -> None:
@@ -309,9 +303,7 @@ class Connection:
             buffers, throttle_ms = outcome
             if buffers is not None:
                 if self._answers:
-                    answer = Answer(0, holds_back=False)
-                    answer.buffers, answer.done = buffers, True
-                    self._answers.append(answer)
+                    self._answers.add_filled(buffers)
                     self._look_ready()
                 else:
                     self._listener.outbox.put(self, buffers)
@@ -327,10 +319,8 @@ class Connection:
 
     def _hold_back(self, frame_size: int, *, holds_back: bool) -> Answer:
         """A place for the answer to come, and, if it holds back, none for requests behind it."""
-        answer = Answer(frame_size, holds_back=holds_back)
-        self._answers.append(answer)
+        answer = self._answers.add(frame_size, holds_back=holds_back)
         self._store(frame_size, is_whole=True)
-        self._held_back = self._held_back or holds_back
         self._look_ready()
         return answer
 
@@ -346,7 +336,7 @@ class Connection:
             outcome = end.value
         except Exception as error:  # noqa: BLE001 whatever it is, the others are served
             free(self._ended_work(), 0)
-            self._refuse(error)
+            self._refuse(error, work.answer)
             return
         free(self._ended_work(), 0)
         if isinstance(outcome, Pending):
@@ -382,7 +372,7 @@ class Connection:
             outcome = pending.encode(future.result())
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 whatever it is, the others are served
             self._unstore(answer.frame_size)
-            self._refuse(error)
+            self._refuse(error, answer)
             return
         if isinstance(outcome, tuple):
             self._unstore(answer.frame_size)
@@ -394,21 +384,28 @@ class Connection:
 
     def _fill(self, answer: Answer, answered: Answered) -> None:
         """The answer is there; it leaves when those before it have left."""
-        answer.buffers, answer.throttle_ms = answered
-        answer.done = True
         self.last_active = self._listener.now()
-        if answer.holds_back:
-            self._held_back = False
-        while self._answers and self._answers[0].done:
-            ready = self._answers.popleft()
-            if ready.buffers is not None:
-                self._listener.outbox.put(self, ready.buffers)
+        for buffers in self._answers.fill(answer, answered):
+            self._listener.outbox.put(self, buffers)
         if answer.throttle_ms:
             self.hold(answer.throttle_ms)
 
-    def _refuse(self, error: BaseException) -> None:
-        """A request that is not answered ends its connection."""
-        self.close(why_not_answered(error, self, self._listener))
+    def _refuse(self, error: BaseException, answer: Answer | None = None) -> None:
+        """A request that is not answered ends its connection, behind the answers to those before it."""
+        why = why_not_answered(error, self, self._listener)
+        self._answers.give_up_from(answer)
+        if self._transport is None or not self._answers:
+            self.close(why)
+            return
+        while self._frames:
+            self._unstore(len(self._frames.popleft()))
+        self._end(why)
+
+    def _end(self, why: str) -> None:
+        """Read nothing more, and close when all that stands in line is answered."""
+        self._end_reason = self._end_reason or why
+        self._read_pauses.add("end")
+        self._look_ended()
 
     def write_out(self, buffers: Buffers) -> None:
         """Give an answer to the transport; for the outbox."""
@@ -465,12 +462,12 @@ class Connection:
     @property
     def long_request_bytes(self) -> int:
         """Bytes of requests that are being served and may have many elements."""
-        return sum([answer.frame_size for answer in self._answers if answer.frame_size > limits.LONG_REQUEST_BYTES])
+        return self._answers.long_frame_bytes
 
     @property
     def busy(self) -> bool:
         """Whether the broker owes this client an answer: not idle, however long it takes."""
-        return bool(self._answers)
+        return len(self._answers) > 0
 
     def is_stalled(self, now: float, seconds: float) -> bool:
         """Whether the client has taken nothing for so long of a full output buffer, or of what is left at the close."""

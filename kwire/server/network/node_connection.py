@@ -146,7 +146,7 @@ class NodeConnection(asyncio.Protocol):
         try:
             await asyncio.get_running_loop().create_connection(lambda: self, host, port)
         except (OSError, UnicodeError) as error:  # the latter: what is no host name at all
-            self.close(error)
+            self.close(error.with_traceback(None))  # which has frames that have this connection
 
     def _send_waiting(self) -> None:
         while self._versions is not None and self._waiting and len(self._in_flight) < REQUESTS_IN_FLIGHT_MAX:

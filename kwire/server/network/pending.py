@@ -1,12 +1,11 @@
-"""Requests that are not answered at once, and their places in a connection's line of answers."""
+"""Requests that are not answered at once."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from kwire.server.network.outbox import Buffers
+from kwire.server.network.answer_line import Answer, Answered
 from kwire.server.network.turns import Share
 
 
@@ -28,28 +27,9 @@ class Pending:
         self.pipelined = pipelined
 
 
-Answered = tuple[Buffers | None, int]
-"""An answer, None for none, and for how many milliseconds the client is muted after it."""
 Pieces = Generator[None, None, Answered | Pending]
 """Serves a request; yields wherever another connection may be served."""
 Outcome = Answered | Pending | Pieces
-
-
-class Answer:
-    """A place in the line of answers: filled at once, or when its request is done."""
-
-    __slots__ = ("buffers", "done", "frame_size", "holds_back", "only_waits", "throttle_ms", "waiting_for")
-
-    def __init__(self, frame_size: int, *, holds_back: bool) -> None:
-        self.buffers: Buffers | None = None
-        self.done = False
-        self.frame_size = frame_size
-        self.holds_back = holds_back
-        self.only_waits = False
-        """Whether nothing is left to be done but to wait: nobody does when the client has gone."""
-        self.throttle_ms = 0
-        self.waiting_for: asyncio.Future[Any] | None = None
-        """What is still under way of the request, whose frame counts as stored until then."""
 
 
 class Work:
