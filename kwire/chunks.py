@@ -188,6 +188,7 @@ async def in_turns(steps: Steps[T], waits_for: Awaitable[Any] | None = None, *, 
             try:
                 result = await (turn(is_preferred=is_preferred) if waits_for is None else waits_for)
             except Exception as error:  # noqa: BLE001 the steps' own business
+                waits_for = None  # it may have the error, whose traceback has this frame
                 waits_for = steps.throw(error)
             else:
                 waits_for = steps.send(result)

@@ -99,7 +99,10 @@ if HAS_UVLOOP:
                 except BaseException:
                     connecting.close()
                     raise
-            raise problem
+            try:
+                raise problem
+            finally:
+                del problem  # whose traceback has this frame
 
     class _Servers:
         """Servers on the addresses of one host, in place of one asyncio.Server."""

@@ -30,8 +30,8 @@ REQUEST_BYTES_FEW: Final = 64 * 1024
 LOOKS_MAX: Final = 60
 """After so many looks, ten minutes, a full collection that is due is made whatever is in memory."""
 GROWN_BYTES: Final = 512 * 1024 * 1024
-"""With so much more memory than after the last full collection, besides what long requests take, one that is due is
-made at once: what takes it may be in reference cycles."""
+"""With so much more memory than there was since the last full collection, besides what long requests take, one is made
+at once: what takes it may be in reference cycles."""
 BYTES_FOR_EACH: Final = 20
 """Maximum bytes of memory for each byte of a long request, for its objects and those of its answer."""
 PARTIAL_COLLECTIONS: Final = 100
@@ -83,7 +83,7 @@ class FullCollections:
         self._request_bytes = request_bytes
         self._resident_bytes = resident_bytes
         self._bytes_before = resident_bytes()
-        """After the last full collection."""
+        """The least since the last full collection."""
         self._collections = collections
         self._collect = Collector().collect if collect is None else collect
         self._looks = 0
@@ -99,14 +99,13 @@ class FullCollections:
                 logger.exception("no full garbage collection was made")
 
     def look(self) -> None:
-        """Make a full collection if it is due and takes short."""
-        if self._collections() < COLLECTIONS_BETWEEN:
-            self._looks = 0
-            return
-        self._looks += 1
-        request_bytes = self._request_bytes()
-        has_grown = self._resident_bytes() - self._bytes_before >= GROWN_BYTES + BYTES_FOR_EACH * request_bytes
-        if has_grown or request_bytes <= REQUEST_BYTES_FEW or self._looks >= LOOKS_MAX:
+        """Make a full collection if it is due and takes short, or if memory has grown: few objects may be large."""
+        resident_bytes, request_bytes = self._resident_bytes(), self._request_bytes()
+        self._bytes_before = min(self._bytes_before, resident_bytes)
+        has_grown = resident_bytes - self._bytes_before >= GROWN_BYTES + BYTES_FOR_EACH * request_bytes
+        is_due = self._collections() >= COLLECTIONS_BETWEEN
+        self._looks = self._looks + 1 if is_due else 0
+        if has_grown or (is_due and (request_bytes <= REQUEST_BYTES_FEW or self._looks >= LOOKS_MAX)):
             self._looks = 0
             self._collect()
             self._bytes_before = self._resident_bytes()

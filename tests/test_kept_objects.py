@@ -96,6 +96,30 @@ def test_a_full_collection_waits_until_it_is_of_use() -> None:
     assert process.collected == 1
 
 
+def test_few_objects_that_have_grown_large_are_collected() -> None:
+    """Cycles of some frames may hold gigabytes."""
+    process = Process()
+    process.collections = 0
+    for _ in range(LOOKS_MAX + 1):
+        process.looking.look()
+    assert process.collected == 0
+    process.resident_bytes = GROWN_BYTES
+    process.looking.look()
+    assert process.collected == 1
+
+
+def test_growth_is_counted_from_the_least_memory_since() -> None:
+    process = Process()
+    process.resident_bytes = 6 * GROWN_BYTES
+    process.looking.look()
+    assert process.collected == 1
+    process.resident_bytes = GROWN_BYTES
+    process.looking.look()
+    process.resident_bytes = 2 * GROWN_BYTES
+    process.looking.look()
+    assert process.collected == 2
+
+
 def test_a_collection_that_fails_is_told_of_and_others_follow(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -173,6 +173,7 @@ class ActiveController:
             raise
         finally:
             del self._sends[send]
+            del send  # it has the exception, whose traceback has this frame: the request would stay
 
     def _age(self) -> str:
         """Age of this node's metadata, for the error that says that no controller answers."""

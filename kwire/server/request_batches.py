@@ -106,9 +106,10 @@ class RequestBatches(Generic[ItemT, ResultT]):
                 each.result.cancel()
             raise
         except Exception as error:  # noqa: BLE001 whatever it is, those that wait have to learn of it
+            kept = error.with_traceback(None)  # which has this frame, and so the batch
             for each in batch:
                 if not each.result.done():
-                    each.result.set_exception(error)
+                    each.result.set_exception(kept)
             return
         for each, result in zip(batch, results, strict=True):
             if not each.result.done():

@@ -26,7 +26,10 @@ class TrackedWorkers:
         task = asyncio.get_running_loop().create_task(self._workers.run(call))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        finally:
+            del task  # it has the exception, whose traceback has this frame: what the call worked on would stay
 
     async def drain(self) -> None:
         """Return when no call runs."""

@@ -152,7 +152,7 @@ class TransactionGate:
         try:
             outcome: Mapping[TopicPartition, ErrorCode] | KafkaError | None = await answer
         except KafkaError as error:
-            outcome = error
+            outcome = error.anew()  # without the traceback, which has this frame
         except BaseException:
             _settle(asked, producer, visa, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             raise

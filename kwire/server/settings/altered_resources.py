@@ -70,7 +70,7 @@ async def pass_on(
     try:
         response = await context.services.active_controller.ask_until_answered(request, asker_of(context))
     except KafkaError as error:
-        refusal = error
+        refusal = error.anew()  # without the traceback, which has this frame
         return responses + await in_turns(mapped(accepted, lambda resource: respond(resource, refusal)))
     return responses + list(response.responses)
 

@@ -1,0 +1,118 @@
+"""What fails is freed at once: a traceback that is kept has its frames, and these what they worked on.
+
+Full collections may leave a cycle alone for very long (kwire/kept_objects.py), and a frame may have 100 MB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import weakref
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from kwire import event_loop
+from kwire.chunks import Steps, in_turns
+from kwire.cluster.quorum.ready import Destination
+from kwire.cluster.raft_node import Unreachable
+from kwire.seams import ThreadWorkers
+from kwire.server.active_controller import ActiveController, NoController
+from kwire.server.network.node_channel import NodeChannel
+from kwire.server.request_batches import RequestBatches
+from kwire.server.tracked_workers import TrackedWorkers
+from tests.server.test_active_controller import ONE, Channel, Log, run, unreachable
+
+
+class Work(list[int]):
+    """What a request is worked on with."""
+
+
+@pytest.fixture(autouse=True)
+def uncollected() -> Iterator[None]:
+    """Whatever is part of a cycle stays."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def is_freed(fail: Callable[[Work], Awaitable[Any]], error: type[Exception]) -> bool:
+    """Whether nothing has the work any more, once its failure was handled."""
+
+    async def main() -> bool:
+        work = Work([1])
+        watched = weakref.ref(work)
+        with pytest.raises(error) as raised:
+            await fail(work)
+        del work, raised
+        await asyncio.sleep(0)
+        return watched() is None
+
+    return event_loop.run(main())
+
+
+def test_a_call_that_fails_on_a_worker() -> None:
+    workers = TrackedWorkers(ThreadWorkers(1))
+
+    async def fail(work: Work) -> None:
+        await workers.run(lambda: work[5])
+
+    assert is_freed(fail, IndexError)
+    workers.close()
+
+
+def test_steps_that_wait_for_what_fails() -> None:
+    async def later(work: Work) -> int:
+        return work[5]
+
+    def steps(work: Work) -> Steps[None]:
+        try:
+            yield asyncio.ensure_future(later(work))
+        except IndexError as error:
+            raise ValueError from error
+
+    def fail(work: Work) -> Awaitable[None]:
+        return in_turns(steps(work))
+
+    assert is_freed(fail, ValueError)
+
+
+def test_a_controller_that_cannot_be_reached() -> None:
+    watched: list[weakref.ref[Work]] = []
+
+    async def scenario(way: ActiveController) -> None:
+        request = Work()
+        watched.append(weakref.ref(request))
+        with pytest.raises(NoController) as raised:
+            await way.ask(request)
+        del request, raised
+
+    channel = Channel(unreachable)
+    run(Log(ONE), channel, scenario)
+    channel.asked.clear()
+    assert watched[0]() is None
+
+
+def test_a_node_that_refuses_the_connection() -> None:
+    channel = NodeChannel(client_id="c", software_version="1", timeout_ms=5000)
+
+    async def fail(work: Work) -> None:
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            await channel.send(Destination(1, *unused.getsockname()), work)  # bound, and not listened on
+
+    assert is_freed(fail, Unreachable)
+
+
+def test_what_is_asked_of_another_broker_in_vain() -> None:
+    async def send(_: int, items: Sequence[Work]) -> Sequence[None]:
+        raise Unreachable(f"{len(items)} items")
+
+    async def fail(work: Work) -> None:
+        batches: RequestBatches[Work, None] = RequestBatches(send)
+        await batches.add(1, "key", work, 1)
+
+    assert is_freed(fail, Unreachable)
