@@ -32,7 +32,7 @@ from pathlib import Path
 
 from compat_tests.harness.reference import class_path
 from tests.campaign import ext4
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.campaign.histories import said
 from tests.cluster_processes import network
 from tests.cluster_processes.broker_cluster import VERIFIED, BrokerCluster, BrokerShape, Figures, running_brokers
@@ -46,13 +46,26 @@ from tests.history.clients.common import COPIES, PARTITIONS, TOPIC
 from tests.history.journal import Journal
 from tests.history.operations import read
 
-EVIDENCE = EvidencePage(
-    "brokers.md",
-    "# Brokers through kills, pauses, cuts, lost disks and lost power\n\n"
-    "Written by `make campaign`; tests/campaign/brokers.py tells what is done and what is judged. Progress: seconds\n"
-    "from a harm that left a quorum and enough replicas until every partition acknowledged what was sent since;\n"
-    "recovery: seconds from the end of a harm until all replicas were in sync again. Median and maximum.",
-    "commit | cluster | seed | seconds | operations | verifiable | faults | progress | recovery | outcome",
+EVIDENCE = Evidence(
+    name="brokers",
+    title="Brokers through kills, pauses, cuts, lost disks and lost power",
+    about="progress: seconds from a fault that left a quorum and enough replicas until every partition acknowledged "
+    "what was sent since; recovery: seconds from the end of a fault until all replicas were in sync again; "
+    "median / maximum",
+    columns=(
+        "commit",
+        "cluster",
+        "seed",
+        "seconds",
+        "operations",
+        "verifiable",
+        "faults",
+        "progress",
+        "recovery",
+        "outcome",
+    ),
+    counted="operations",
+    sound=r"^nothing",
 )
 HELD_SECONDS = (0.5, 5.0)
 """How long a cluster stays harmed after it went on."""

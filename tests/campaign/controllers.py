@@ -26,18 +26,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.campaign import ext4
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.cluster_processes import network
 from tests.cluster_processes.faults import Fault, possible
 from tests.cluster_processes.quorum import Figures, Shape, running_quorum
 
-EVIDENCE = EvidencePage(
-    "controllers.md",
-    "# Controllers through kills, pauses, cuts, lost disks and lost power\n\nWritten by `make campaign`; "
-    "tests/campaign/controllers.py tells what is done and what is compared. Seconds to a\nnew leader, and to the next "
-    "write that is acknowledged, count from each fault that took the leader away and left a\nmajority; they are given "
-    "as median and maximum. Where no majority was left, there was a leader within 5 s of its return.",
-    "commit | seeds | faults | seconds | new leader | next write | outcome",
+EVIDENCE = Evidence(
+    name="controllers",
+    title="Controllers through kills, pauses, cuts, lost disks and lost power",
+    about="seconds to a new leader, and to the next write that is acknowledged, from each fault that took the "
+    "leader away and left a majority; median / maximum",
+    columns=("commit", "seeds", "faults", "seconds", "new leader", "next write", "outcome"),
+    counted="faults",
+    sound=r"none lost, one leader an epoch, all images equal",
 )
 FAULTS_A_RUN = 6
 HELD_SECONDS = (0.1, 1.5)

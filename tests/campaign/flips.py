@@ -5,7 +5,7 @@
 Most of the damage is done to partitions and checkpoints and judged on kwire.log's classes (tests/log/damage.py); one in
 fifty to what a whole node starts from: meta.properties, quorum-state, the metadata log. Such a node must refuse to
 start or know the topics and records that it knew. Each scene of a hundred takes the next seed; a row is added to
-docs/evidence/flips.md.
+docs/evidence/flips.jsonl.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from pathlib import Path
 from typing import Any
 
 from kwire.protocol.messages.metadata import MetadataRequest
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.log.damage import Damage, Scene, judge
 from tests.support.processes import server
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_request, fetch, produce, values_in
 
-EVIDENCE = EvidencePage(
-    "flips.md",
-    "# Damaged files\n\nWritten by `make campaign`; tests/campaign/flips.py tells what is damaged and\n"
-    "compared, docs/log-tools.md which places are not covered.",
-    "commit | seeds | files damaged | seconds | outcome",
+EVIDENCE = Evidence(
+    name="flips",
+    title="Damaged files",
+    about="bits flipped and bytes lost in every kind of file (docs/log-tools.md lists the places that are not covered)",
+    columns=("commit", "seeds", "files damaged", "seconds", "outcome"),
+    counted="files damaged",
+    sound=r"^no violation",
 )
 FLIPS_A_SCENE = 100
 NODE_SHARE = 50

@@ -3,7 +3,7 @@ doubled, and each partition stays in order.
 
     python -m tests.campaign.kills --kills 100 --seed 7
 
-goes on from where an earlier run in the same directory stopped, and appends a line to docs/evidence/kills.md.
+goes on from where an earlier run in the same directory stopped, and appends a line to docs/evidence/kills.jsonl.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kwire.protocol.records import decode_all
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.support.processes import ServerProcess, server
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_request, fetch
@@ -37,10 +37,13 @@ PARTITIONS = 3
 ALIVE_SECONDS = (0.02, 0.6)
 """How long a broker lives: less than a request's way, up to many requests."""
 DELIVERY_SECONDS = 60
-EVIDENCE = EvidencePage(
-    "kills.md",
-    "# kill -9 under an idempotent producer\n\nWritten by `make campaign`.",
-    "commit | seed | kills | seconds | outcome",
+EVIDENCE = Evidence(
+    name="kills",
+    title="kill -9 under an idempotent producer",
+    about="each run kills the broker again and again while a producer writes",
+    columns=("commit", "seed", "kills", "seconds", "outcome"),
+    counted="kills",
+    sound=r"^nothing lost",
 )
 Place = tuple[int, int]
 """(partition, offset)"""

@@ -8,7 +8,7 @@ a comparison with what was acknowledged. At its end, a clean stop and `kwire log
 acknowledged may be missing; without (Kafka's default), the end of each partition may, and nothing else.
 
 Each life takes the next seed, so a run goes on with the seed behind those of an earlier one's row in
-docs/evidence/power.md. Needs root.
+docs/evidence/power.jsonl. Needs root.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.campaign.ext4 import FileSystem, file_system, why_not
 from tests.campaign.power_load import (
     GROUP,
@@ -43,11 +43,13 @@ from tests.support.processes import SECONDS, ServerProcess, command, overrides
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_request
 
-EVIDENCE = EvidencePage(
-    "power.md",
-    "# Power cuts under load\n\nWritten by `make campaign`; tests/campaign/power.py tells what is cut and "
-    "what is compared.\nWithout a flush for each batch the end of a partition may be lost.",
-    "commit | seeds | cuts | seconds | outcome",
+EVIDENCE = Evidence(
+    name="power",
+    title="Power cuts under load",
+    about="without a flush for each batch the end of a partition may be lost",
+    columns=("commit", "seeds", "cuts", "seconds", "outcome"),
+    counted="cuts",
+    sound=r"no violation$",
 )
 CUTS_A_LIFE = 20
 MOUNTS = ("", "data=writeback", "noauto_da_alloc", "data=writeback,noauto_da_alloc", "data=journal")
