@@ -1,7 +1,7 @@
-"""Formatting all directories of one node, before its first start, for the quorum that it will be part of.
+"""Formatting of all directories of one node, before its first start.
 
-The directory of the metadata comes last: a crash before it leaves a node that does not start, and that a second call
-completes. What is formatted already is never written to.
+The metadata directory is formatted last: after a crash before it, the node does not start, and a second call completes
+the formatting. Directories that are already formatted are never written to.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from kwire.seams import Chance, Clock
 Say = Callable[[str], None]
 
 
-class FormatRefused(Exception):  # noqa: N818 it is what happened
-    """A node cannot be formatted so; the message is one line that says why."""
+class FormatRefused(Exception):  # noqa: N818 named after what happened
+    """A node cannot be formatted; the message is one line with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFormat:
-    """What a node's directories are to become."""
+    """Formatting request: the identity, directories and initial contents of one node."""
 
     cluster_id: str
     node_id: int
     log_dirs: tuple[str, ...]
     metadata_dir: str
-    """May be one of log_dirs."""
+    """Metadata directory; may be one of log_dirs."""
     features: Mapping[str, int]
     voters: VoterSet | None
-    """Whom the metadata log begins with; None when it does not say, as with configured voters or for an observer."""
+    """Initial voters of the metadata log; None with configured voters and for an observer."""
     credentials: tuple[UserScramCredentialRecord, ...] = ()
-    """What the first users of the cluster are known by."""
+    """SCRAM credentials of the cluster's first users."""
 
     @property
     def directories(self) -> list[str]:
-        """All of them, the one of the metadata last."""
+        """All directories, the metadata directory last."""
         return [*sorted(set(self.log_dirs) - {self.metadata_dir}), self.metadata_dir]
 
     def kind_of(self, directory: str) -> str:
-        """What the directory is, in the words of Kafka's tool."""
+        """Return the kind of a directory in the words of Kafka's tool."""
         if directory != self.metadata_dir:
             return "data directory"
         if self.voters is None:
@@ -61,14 +61,14 @@ class NodeFormat:
         return self.voters is not None and self.node_id in self.voters.ids
 
     def in_words(self) -> Iterator[str]:
-        """What the cluster begins with; of credentials only whose they are."""
+        """Yield the initial feature levels, and the owners of the credentials without their secrets."""
         for name, level in self.features.items():
             yield f"{name}={level}"
         for each in self.credentials:
             yield f"{ScramMechanism(each.mechanism).sasl_name} of {each.name}"
 
     def directory_id(self, directory: str, chance: Chance) -> UUID:
-        """A new id, but for a voter: it is known by the one that the voter set has for it."""
+        """Return a new id, or for a voter's metadata directory the id in the voter set."""
         voter = self.voters.get(self.node_id) if self.voters is not None else None
         if voter is not None and directory == self.metadata_dir:
             return voter.key.directory_id
@@ -78,7 +78,7 @@ class NodeFormat:
 def format_node(
     wanted: NodeFormat, *, disk: Disk, chance: Chance, clock: Clock, say: Say, ignore_formatted: bool = False
 ) -> None:
-    """Format what is blank. Raises FormatRefused or DirectoryRefused; nothing is written then but by a failing disk."""
+    """Format the blank directories. Raises FormatRefused or DirectoryRefused before it writes, or on a disk failure."""
     blank = _blank_directories(wanted, disk, say, ignore_formatted=ignore_formatted)
     if not blank:
         say("All of the log directories are already formatted.")
@@ -119,7 +119,7 @@ def _blank_directories(wanted: NodeFormat, disk: Disk, say: Say, *, ignore_forma
 
 
 def _identity(disk: Disk, directory: str) -> MetaProperties | None:
-    """The identity of a formatted directory; None of a blank one."""
+    """Return the identity of a formatted directory; None for a blank one."""
     if disk.exists(directory) and not disk.is_directory(directory):
         raise DirectoryRefused(f"log.dirs: {directory} is not a directory; name another one")
     if is_blank(disk, directory):

@@ -1,7 +1,7 @@
-"""What a log is made of: its offsets, its segments and what is derived from them.
+"""State of a log: its offsets, its segments and the data derived from them.
 
-The modules that recover, replay, roll, flush and cut a log take this, so that none of them knows PartitionLog, which
-puts their steps together.
+The modules that recover, replay, roll, flush and truncate a log receive a LogState, so that they do not depend on
+PartitionLog, which combines their steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kwire.seams import Chance, Clock
 
 
 class LogState:
-    """The parts of one partition's log."""
+    """State of one partition's log."""
 
     def __init__(
         self,
@@ -57,17 +57,17 @@ class LogState:
         self.health = LogHealth(f"{topic}-{partition}", clock)
         self.unsynced_paths = UnsyncedPaths()
         self.remove_later: Callable[[PendingDeletion], None] | None = None
-        """Takes files of segments that were cut off; without it they are removed at once."""
+        """Callback that receives the files of truncated segments; without it they are removed at once."""
         self.disk = disk
         self.clock = clock
         self.chance = chance
 
     @property
     def failure(self) -> DiskFailure | CorruptLogError | LogClosedError | None:
-        """Why the log is offline."""
+        """Reason why the log is offline, or None."""
         return self.health.failure
 
-    # The offsets of `offsets`, by Kafka's names
+    # The offsets in `offsets`, by Kafka's names
 
     @property
     def log_start_offset(self) -> int:

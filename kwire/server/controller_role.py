@@ -1,4 +1,4 @@
-"""The controller in a process: alone there, or beside a broker. It decides while it leads the metadata log."""
+"""Controller role of a node, alone or beside a broker. It makes decisions while the node leads the metadata log."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 class ControllerRole:
-    """Owns the listeners of a controller and what it decides with."""
+    """Listeners and services of a controller."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -59,12 +59,15 @@ class ControllerRole:
 
     @property
     def addresses(self) -> list[str]:
-        """host:port of each listener."""
+        """Addresses of the listeners, as host:port."""
         addresses = self._node.config.controller_listeners
         return [shown_address(address.host, self.listeners.port_of(address)) for address in addresses]
 
     async def serve(self) -> None:
-        """Answer other nodes; before this one takes part: peers that it asks for their votes may ask back."""
+        """Serve the other nodes.
+
+        Called before this node joins the quorum: peers send requests back when it asks for votes.
+        """
         node = self._node
         config = node.config
         node.dynamic_configs.watch(lambda: self.listeners.limits.update(config.typed))
@@ -104,13 +107,13 @@ class ControllerRole:
         await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
 
     def _make_quotas(self) -> ClientQuotaManager:
-        """The controller counts what clients change, wherever they have asked for it."""
+        """Return the quotas that count changes by clients, at whichever broker a client made them."""
         quotas = ClientQuotaManager(clock=self._node.clock, config=quota_config(self._node.config.typed))
         self._node.metadata_log.watch(quotas.follow)
         return quotas
 
     def start(self, active_controller: ActiveController) -> None:
-        """Take note of brokers, and be known to them; after the node has started."""
+        """Follow the brokers' heartbeats, and register this controller; called after the node has started."""
         node = self._node
         self._services.quotas.load(node.metadata_log.image)
         registration = ControllerRegistration(
@@ -127,7 +130,7 @@ class ControllerRole:
         node.background.run(registration.run())
 
     def serve_here(self, request: Any, asker: Asker) -> Any:
-        """Serve what this very process asks for, for itself or for a client of its broker."""
+        """Serve a request of this process: of the node itself, or of a client of its broker."""
         api = self._apis[type(request)]
         version = api.max_version if asker.version is None else asker.version
         services: Any = self._services
@@ -148,7 +151,7 @@ class ControllerRole:
 
 
 def way_to_controller(node: Node, role: ControllerRole | None) -> ActiveController:
-    """The way to the active controller from a node, which has a controller of its own or not."""
+    """Return the client of the active controller for a node, with or without a controller role."""
     return ActiveController(
         metadata_log=node.metadata_log,
         channel=node.channel,

@@ -1,4 +1,4 @@
-"""APIs of the active controller, to which a broker hands the request, and the answer back (KIP-590)."""
+"""APIs of the active controller: a broker forwards the request and returns the controller's response (KIP-590)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 Refuse = Callable[[Any, KafkaError], Any]
-"""Gets (request, error); the response when no controller could answer, or what makes it in pieces. Raises nothing."""
+"""Gets (request, error); returns the error response, or a generator that makes it in pieces. Raises nothing."""
 
 
 def forwarded(api: Api, refuse: Refuse, *, timeout_ms: int | None = None) -> Api:
-    """Return the row of a broker's table for a row of the controller's.
+    """Return the entry of a broker's table for an entry of the controller's.
 
     `timeout_ms` is how long the broker looks for an active controller; None for request.timeout.ms.
     """
@@ -34,9 +34,10 @@ def forwarded(api: Api, refuse: Refuse, *, timeout_ms: int | None = None) -> Api
 
 
 def decided(api: Api, refuse: Refuse) -> Api:
-    """The row of a controller's table for what only the active one decides.
+    """Return the entry of a controller's table for an API that only the active controller decides.
 
-    Another controller does not even look at the request: what it knows may be old, and a refusal would be believed.
+    Another controller does not check the request at all: its metadata may be old, and the
+    client would believe its error.
     """
 
     async def handle(request: Any, context: RequestContext) -> Any:
@@ -51,7 +52,7 @@ def decided(api: Api, refuse: Refuse) -> Api:
 
 
 def asker_of(context: RequestContext) -> Asker:
-    """The client of a request, as the controller is told of it."""
+    """Return the client of a request, as it is named to the controller."""
     return Asker(
         client=context.connection,
         client_id=context.client_id,

@@ -1,7 +1,7 @@
-"""The log directories at start: taken, checked, and formatted only when that cannot make a second cluster by mistake.
+"""Log directories at start: they are locked, checked, and formatted if that cannot create a second cluster by mistake.
 
-A blank directory is formatted only if nothing was configured of a quorum: an unmounted volume of a configured node
-looks blank too, and must not become a new cluster.
+A blank directory is formatted only if no quorum is configured: an unmounted volume of a configured node looks blank
+too, and must not become a new cluster.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_CONTROLLER_PORT = 9093
 
 
 class UnreadableDirectory(DirectoryRefused):
-    """The device does not even tell what is in the directory, or takes no lock."""
+    """Error of a directory whose device cannot be read or locked."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,11 +35,11 @@ class Storage:
 
     cluster_id: str
     directory_ids: dict[str, UUID]
-    """By path, in the order of log.dirs; without those that cannot be read."""
+    """Directory ids by path, in the order of log.dirs, without unreadable directories."""
     metadata_directory_id: UUID
-    """Of the directory with the metadata log, which need not be one of log.dirs: this node's as a voter."""
+    """Id of the metadata log's directory, which need not be one of log.dirs: the voter's directory id."""
     locks: dict[str, DiskLock]
-    """By path; handed to the log manager, which releases them."""
+    """Locks by path; handed over to the log manager, which releases them."""
 
     def release(self) -> None:
         for lock in self.locks.values():
@@ -47,9 +47,9 @@ class Storage:
 
 
 def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chance) -> Storage:
-    """Lock, check and if need be format the directories. Raises DirectoryRefused; nothing is touched then.
+    """Lock, check and, if needed, format the directories. Raises DirectoryRefused, and then nothing has changed.
 
-    A directory whose device fails is left out, unless it is the one of the metadata: the others are served.
+    A directory whose device fails is left out, and the others are served; without the metadata's directory, it raises.
     """
     directories = list(dict.fromkeys((config.metadata_dir, *config.log_dirs)))
     locks: dict[str, DiskLock] = {}
@@ -61,7 +61,7 @@ def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chan
             except UnreadableDirectory as error:
                 if directory == config.metadata_dir:
                     raise
-                logger.error("%s; its partitions are offline", error)  # noqa: TRY400 the error says all
+                logger.error("%s; its partitions are offline", error)  # noqa: TRY400 no traceback needed
         identities = _complete(config, found, disk=disk, clock=clock, chance=chance, locks=locks)
     except BaseException:
         for lock in locks.values():
@@ -79,7 +79,7 @@ def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chan
 
 
 def _look(config: BrokerConfig, disk: Disk, directory: str, locks: dict[str, DiskLock]) -> MetaProperties | None:
-    """The directory's identity, None if it is blank."""
+    """Return the directory's identity, None if it is blank."""
     try:
         if disk.exists(directory) and not disk.is_directory(directory):
             raise DirectoryRefused(f"log.dirs: {directory} is not a directory; name another one")
@@ -104,7 +104,10 @@ def _look(config: BrokerConfig, disk: Disk, directory: str, locks: dict[str, Dis
 
 
 def _refuse_other_metadata(config: BrokerConfig, disk: Disk, directories: Iterable[str]) -> None:
-    """With another metadata log than its own the node would know of no topic, and set all logs aside."""
+    """Raise DirectoryRefused for a second metadata log: with the wrong one, the node would have no topics.
+
+    It would then set all logs aside.
+    """
     for directory in directories:
         if directory == config.metadata_dir:
             continue
@@ -202,7 +205,7 @@ def _format(
 
 
 def controller_endpoint(config: BrokerConfig) -> tuple[str, str, int]:
-    """(listener name, host, port) of this node's controller, as a voter set that is formatted names it."""
+    """Return (listener name, host, port) of this node's controller for a formatted voter set."""
     if config.advertised_controller_listeners:
         told = config.advertised_controller_listeners[0]
         return told.name, told.host or "localhost", told.port

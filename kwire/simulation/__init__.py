@@ -1,6 +1,6 @@
-"""A deterministic simulator for brokers, clusters and clients: docs/simulation.md shows its use.
+"""Deterministic simulator for brokers, clusters and clients; docs/simulation.md describes its use.
 
-Hosts, network, disks and time are simulated, all from one seed; what runs in them are the production classes.
+Hosts, network, disks and time are simulated from one seed; the classes that run in them are the production classes.
 """
 
 from kwire.simulation.brokers import SimulatedBroker

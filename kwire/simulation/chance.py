@@ -1,6 +1,6 @@
-"""One seed, and all randomness of a simulation drawn from it by name.
+"""Random number generators of a simulation, all derived from one seed by name.
 
-Each part draws from a child of its own: what one part draws more or less does not change what the others get.
+Each part has its own child generator, so that the number of draws of one part does not change those of the others.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ T = TypeVar("T")
 
 
 class SeededChance:
-    """A kwire.seams.Chance, and the draws that a simulator needs besides."""
+    """Seeded random number generator: a kwire.seams.Chance with further draws for simulators."""
 
     def __init__(self, seed: int | str) -> None:
         self._seed = seed
-        self._random = random.Random(f"kwire/{seed}")  # noqa: S311 repeatable is the point; a text is hashed by SHA-512
+        self._random = random.Random(f"kwire/{seed}")  # noqa: S311 must be repeatable; a text seed is hashed by SHA-512
         self._ids = SystemChance(self._random.getrandbits(64))
 
     @property
     def numbers(self) -> random.Random:
-        """Where the numbers come from."""
+        """Underlying generator of the standard library."""
         return self._random
 
     def child(self, name: str) -> SeededChance:
-        """The chance of a part; the same name gives the same one, whatever else was drawn."""
+        """Return the generator of a part; the same name returns the same generator, whatever else was drawn."""
         return SeededChance(f"{self._seed}/{name}")
 
     def uuid(self) -> uuid.UUID:
@@ -39,25 +39,25 @@ class SeededChance:
         return self._random.uniform(low, high)
 
     def exponential(self, mean: float) -> float:
-        """A positive number, often small, now and then many times the mean."""
+        """Return a positive number with this mean, often small, sometimes many times the mean."""
         return self._random.expovariate(1.0 / mean) if mean > 0 else 0.0
 
     def happens(self, probability: float) -> bool:
-        """True in so many of 1 cases."""
+        """Return True with this probability."""
         return self._random.random() < probability
 
     def below(self, end: int) -> int:
-        """A whole number from 0 to end - 1."""
+        """Return an integer from 0 to end - 1."""
         return self._random.randrange(end)
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of them."""
+        """Return one of the options."""
         return self._random.choice(options)
 
     def some(self, options: Sequence[T], count: int) -> list[T]:
-        """So many different ones, in any order."""
+        """Return `count` different options, in any order."""
         return self._random.sample(list(options), count)
 
     def bytes(self, size: int) -> bytes:
-        """That many random bytes."""
+        """Return `size` random bytes."""
         return self._random.randbytes(size)

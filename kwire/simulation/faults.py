@@ -1,9 +1,9 @@
-"""Faults drawn by the seed: what breaks, when, for how long, and how it is healed.
+"""Random faults by the seed: kind, time and duration of each fault, and how it is healed.
 
     faults = Faults(simulation, kinds=("kill", "power", "isolate"))
     simulation.client.run(faults.run(seconds=60, per_minute=5))
 
-Faults overlap as they come. When run() ends, everything is healed and every node serves. The kinds are the methods of
+Faults may overlap. When run() ends, everything is healed and every node serves. The kinds are the methods of
 Faults that begin with `begin_`.
 """
 
@@ -35,13 +35,13 @@ JUMP_SECONDS_MAX: Final = 3600.0
 
 
 class Faults:
-    """What chance does to the nodes of a simulation; unless told which, to its brokers."""
+    """Random faults of some nodes of a simulation; by default of its brokers."""
 
     def __init__(
         self, simulation: Simulation, *, kinds: Sequence[str] = KINDS, nodes: Sequence[AnyNode] | None = None
     ) -> None:
         self.count = 0
-        """Faults begun."""
+        """Number of faults so far."""
         self._simulation = simulation
         self._network = simulation.network
         self._chance = simulation.chance.child("faults")
@@ -49,7 +49,7 @@ class Faults:
         self._nodes = list(simulation.brokers.values() if nodes is None else nodes)
 
     async def run(self, *, seconds: float, per_minute: float) -> None:
-        """Let at least so many faults happen for so long, then wait until all are healed."""
+        """Inject at least `per_minute` faults for so many seconds, then wait until all are healed."""
         start = self._simulation.now
         count = math.ceil(per_minute * seconds / 60.0) + self._chance.below(MORE_FAULTS)
         moments = sorted(start + self._chance.uniform(0.0, seconds) for _ in range(count))
@@ -65,7 +65,7 @@ class Faults:
                 await asyncio.sleep(LOOK_SECONDS)
 
     def begin(self, kind: str) -> Coroutine[Any, Any, None]:
-        """One fault of this kind, healed when the coroutine ends."""
+        """Start a fault of this kind; it is healed when the coroutine ends."""
         self.count += 1
         node = self._chance.pick(self._nodes)
         self._simulation.trace.note(f"fault {kind} {node.name}")
@@ -73,20 +73,20 @@ class Faults:
         return fault
 
     async def revive(self, node: AnyNode) -> None:
-        """Let it run: one that is down is started, one that has failed killed and started."""
+        """Make a node run: start it if it is down, kill and start it if it has failed."""
         if node.is_running and node.failure is not None:
             node.kill()
         while not node.is_running:
             try:
                 async with asyncio.timeout(DOWN_SECONDS_MAX):
                     await node.begin()
-            except TimeoutError:  # it was killed at its start, or is paused
+            except TimeoutError:  # it was killed during its start, or is paused
                 return
             except (DiskFailure, LogDirectoryError, UnreadableDirectory, MetadataHeldUpError):
                 await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
 
     def _seconds(self, most: float) -> float:
-        """A duration: most often short."""
+        """Return a random duration, mostly short."""
         return min(most, self._chance.exponential(most / 4))
 
     # --- processes
@@ -161,7 +161,7 @@ class Faults:
         node.host.device.empty()
 
     async def begin_broken_disk(self, node: AnyNode) -> None:
-        """An operation fails for a while; then the device is exchanged for one with the same durable content."""
+        """Let an operation fail for a while; then replace the device by one with the same durable content."""
         device = node.host.device
         fault = device.fail(self._chance.pick(("append", "fsync", "read", "create", "rename")))
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))

@@ -43,7 +43,7 @@ class Evidence:
         run = dict(zip(self.columns, map(str, cells), strict=True))
         FOLDER.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join([json.dumps(asdict(self)), *lines, json.dumps(run)]) + "\n")
-        write_summary()
+        write_summary(FOLDER)
 
 
 def write_summary(folder: Path = FOLDER) -> None:

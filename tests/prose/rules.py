@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -27,7 +28,8 @@ _WORDS: Final = {
 }
 _BANNED: Final = [(re.compile(rf"\b({words})\b", re.IGNORECASE), instead) for words, instead in _WORDS.items()]
 _CODE = re.compile(r"``?[^`]*``?|\"[^\"]*\"|\b\w+\([^)]*\)|[\w/]+\.(?:py|md)\b|\b[\w]+(?:[._]\w+)+\b")
-_TABLE_LINE = re.compile(r"^(\||    |\t|\d+\. |- )")
+_LIST_LINE = re.compile(r"^(\d+\. |- )")
+_TABLE_LINE = re.compile(r"^(\||    |\t|\d+  )")
 _SENTENCE_END = re.compile(r"[.!?:;](?:\s|$)")
 
 
@@ -48,10 +50,13 @@ def findings(content: str, *, is_docstring: bool) -> Iterator[str]:
 
 def _paragraphs(content: str) -> Iterator[str]:
     lines: list[str] = []
-    for line in [*content.splitlines(), ""]:
+    for line in [*inspect.cleandoc(content).splitlines(), ""]:
         text = line.strip()
-        if not text or _TABLE_LINE.match(line.removeprefix("    ")):
+        if not text or _TABLE_LINE.match(line):
             yield " ".join(lines)
-            lines = [] if not text or text.startswith("|") else [text]
+            lines = []
+        elif _LIST_LINE.match(line):
+            yield " ".join(lines)
+            lines = [text]
         else:
             lines.append(text)

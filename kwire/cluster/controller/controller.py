@@ -1,7 +1,7 @@
-"""The controller: turns wishes into metadata records, appends them, and answers when they are committed.
+"""The controller: turns requests into metadata records, appends them, and answers when they are committed.
 
-It decides on the newest image, which may hold records that are not yet durable; nobody hears of them before they are:
-an answer waits for MetadataLog.committed, and brokers see committed images only.
+It decides on the newest image, which may have records that are not durable yet. Their effects stay hidden until they
+are durable: an answer waits for MetadataLog.committed, and brokers receive committed images only.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Chance
 
 WISHES_AT_ONCE = 64
-"""Wishes of one request that are planned before others have their turn."""
+"""Number of elements of one request that are planned before other tasks get a turn."""
 
 R = TypeVar("R")
 
 Plan = tuple[Sequence[Any] | PreparedRecords, Any]
-"""The records that are written for one element of a request, and its result for the client."""
+"""Records that are written for one element of a request, and its result for the client."""
 
 Count = Callable[[int], None]
-"""Told how many partitions a change makes or removes before it is made; raises KafkaError when that is too much now."""
+"""Function called with the number of partitions before a change; raises KafkaError above the quota."""
 
 
 def _no_quota(partitions: int) -> None:
-    """Everybody may change as much as they like."""
+    """Allow any number of changes."""
 
 
 def _is_short(_: object) -> bool:
@@ -62,7 +62,7 @@ def _has_patterns(wish: tuple[ConfigResource, object]) -> bool:
 
 
 class Controller:
-    """What clients ask of the active controller. All raise, or answer, NOT_CONTROLLER on a node that does not lead."""
+    """The active controller's API for clients. Other nodes raise or return NOT_CONTROLLER."""
 
     def __init__(
         self,
@@ -77,13 +77,13 @@ class Controller:
 
     @property
     def image(self) -> MetadataImage:
-        """The newest image, committed or not: what decisions are made on."""
+        """Newest image, committed or not, on which decisions are made."""
         return self._log.newest_image
 
     async def create_topics(
         self, wishes: Sequence[NewTopic], *, validate_only: bool, count: Count = _no_quota
     ) -> list[CreatedTopic | KafkaError]:
-        """Make topics; one that cannot be made leaves the others alone."""
+        """Create topics; a topic that cannot be created does not affect the others."""
 
         async def plan(wish: NewTopic) -> tuple[PreparedRecords, CreatedTopic]:
             def steps(image: MetadataImage) -> Pieces[tuple[list[Any], CreatedTopic]]:
@@ -107,7 +107,7 @@ class Controller:
         validate_only: bool,
         count: Count = _no_quota,
     ) -> list[None | KafkaError]:
-        """Grow topics: (name, new count, replicas of each new partition or None)."""
+        """Add partitions to topics, given as (name, new count, replicas of each new partition or None)."""
 
         async def plan(wish: tuple[str, int, Sequence[Sequence[int]] | None]) -> tuple[PreparedRecords, None]:
             name, _, _ = wish
@@ -122,7 +122,7 @@ class Controller:
         return await self._each(wishes, plan, validate_only=validate_only)
 
     async def delete_topics(self, topics: Sequence[TopicImage], *, count: Count = _no_quota) -> list[None | KafkaError]:
-        """Delete topics that are in the newest image."""
+        """Delete topics of the newest image."""
 
         def plan(topic: TopicImage) -> tuple[list[Any], None]:
             if topic.topic_id not in self.image.topic_names:
@@ -139,7 +139,7 @@ class Controller:
         validate_only: bool,
         is_forwarded: bool = True,
     ) -> list[None | KafkaError]:
-        """Change single keys of resources, in ways that check_changes has accepted."""
+        """Change single keys of resources; check_changes must have accepted the changes."""
 
         async def plan(change: tuple[ConfigResource, Sequence[Change]]) -> tuple[list[Any], None]:
             resource, changes = change
@@ -163,7 +163,7 @@ class Controller:
         validate_only: bool,
         is_forwarded: bool = True,
     ) -> list[None | KafkaError]:
-        """Set the whole configuration of resources."""
+        """Replace the whole configuration of resources."""
 
         def plan(wish: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
             return plan_replacement(
@@ -179,9 +179,9 @@ class Controller:
         is_host: Callable[[str], bool],
         validate_only: bool,
     ) -> dict[QuotaEntity, KafkaError | None]:
-        """Set and remove quotas of entities: (key, new value or None). What is refused, by entity.
+        """Set and remove quotas of entities, given as (key, new value or None). Return the errors by entity.
 
-        An entity that is named twice keeps what it was told first, and is refused for the second, as in Kafka.
+        An entity that is named twice gets the first change and an error for the second, as in Kafka.
         """
         seen: set[QuotaEntity] = set()
 
@@ -205,7 +205,7 @@ class Controller:
     async def update_features(
         self, updates: Sequence[FeatureUpdate], *, controller_id: int, validate_only: bool
     ) -> None:
-        """Change feature levels, all or none; raises KafkaError."""
+        """Change feature levels, all of them or none. Raises KafkaError."""
         node = self._log.node
         kraft_version = next((update.level for update in updates if update.name == KRAFT_VERSION), None)
         if kraft_version is not None:
@@ -246,7 +246,7 @@ class Controller:
         """Return the encoded records of a plan for a topic, and its result for the client.
 
         Other requests are served between the steps. If they change the brokers, the features or the topic, the topic is
-        planned again, and in one step if they change all the time; the caller writes the records before it awaits
+        planned again; after ATTEMPTS_MAX attempts, in one step. The caller must append the records before it awaits
         anything.
         """
         for _ in range(ATTEMPTS_MAX):
@@ -261,10 +261,10 @@ class Controller:
         return prepare(records, self.image.features), result
 
     async def _deleted(self, name: str) -> None:
-        """Wait until the deletion of an earlier topic of the name, if there was one, is committed.
+        """Wait until the deletion of an earlier topic with the name, if there was one, is committed.
 
-        The logs of the old topic must be out of the way before the new one is known: after a crash in between nothing
-        but a file that may be lost would tell the one's records from the other's.
+        The old topic's logs must be renamed before the new topic is known. After a crash in between, only a file that
+        may be lost would distinguish the records of the two topics.
         """
         while name in self._log.image.topics and name not in self.image.topics:
             await self._log.committed(self._log.written)
@@ -277,11 +277,11 @@ class Controller:
         validate_only: bool,
         takes_long: Callable[[Any], bool] = _is_short,
     ) -> list[Any]:
-        """Plan and append wish by wish, each on the newest image; wait once for all.
+        """Plan and append the elements of a request one by one, each on the newest image; wait once for all.
 
-        A refusal, too, may rest on records that are not durable yet: it waits as well, in the epoch that it began in.
-        If this node leads no more then, nobody knows what of the list will last: NOT_CONTROLLER is raised for all.
-        Each wish costs a copy of what it changes, so a long list lets others in between.
+        An error, too, may be based on records that are not durable yet: it also waits, in the epoch of its decision. If
+        this node no longer leads then, it is unknown which records will last, and NOT_CONTROLLER is raised for all.
+        Each element costs a copy of what it changes, so that a long list yields to other tasks.
         """
         results: list[Any] = []
         epoch = self._log.epoch

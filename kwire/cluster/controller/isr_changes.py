@@ -1,8 +1,8 @@
-"""AlterPartition: a leader tells which replicas are in sync, and the controller records it if it may be so.
+"""AlterPartition: a leader proposes the in-sync set, and the controller stores it if it is valid.
 
-Everything in the request speaks of a state of the partition: who leads, in which epoch, at which partition epoch. A
-leader that is behind is refused, so that no change builds on what is no longer true; and no broker joins that is
-fenced, shutting down, or another process than the one that the leader saw fetch (KIP-841, KIP-903).
+The request names the state that it is based on: the leader, the leader epoch and the partition epoch. A request based
+on an old state is rejected. A broker cannot join if it is fenced, shutting down, or another process than the one that
+fetched from the leader (KIP-841, KIP-903).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kwire.protocol.messages.alter_partition import (
 
 EPOCHS_SINCE_VERSION = 3
 UNCHECKED_EPOCH = -1
-"""The leader does not know the epoch of a broker."""
+"""Broker epoch that the leader does not know, which is not checked."""
 
 
 class IsrChanges(RequestedChanges):
-    """The changes of one request, planned in pieces: a partition named twice is judged as the first time left it."""
+    """In-sync changes of one request, planned in pieces; a repeated partition is checked after its first change."""
 
     def __init__(self, request: AlterPartitionRequest, view: ControllerView, *, version: int) -> None:
         self._request = request
@@ -40,12 +40,12 @@ class IsrChanges(RequestedChanges):
         super().__init__(view)
 
     def begin(self, view: ControllerView) -> None:
-        """As RequestedChanges.begin; raises KafkaError STALE_BROKER_EPOCH."""
+        """Do as RequestedChanges.begin; raises KafkaError STALE_BROKER_EPOCH."""
         view.check_broker_epoch(self._request.broker_id, self._request.broker_epoch)
         super().begin(view)
 
     def answer(self) -> Pieces[AlterPartitionResponse]:
-        """Add to `records` the changes that may be, and return the answer."""
+        """Add the records of the valid changes to `records`, and return the response."""
         topics = yield from mapped_by_group(
             self._request.topics,
             lambda topic: topic.partitions,
@@ -76,7 +76,7 @@ class IsrChanges(RequestedChanges):
         record = plan_partition_change(self._view, place, target)
         partition = self._take(place, record).partition
         if record is not None and record.leader not in (UNCHANGED_LEADER, self._request.broker_id):
-            # The change completed a reassignment that takes the leader's own replica away.
+            # The change completed a reassignment that removes the leader's own replica.
             return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
         return AlterPartitionResponsePartitionData(
             partition_index=index,
@@ -100,7 +100,7 @@ def _why_not(
     members: Sequence[AlterPartitionBrokerState],
 ) -> ErrorCode | None:
     if wish.leader_epoch > partition.leader_epoch or wish.partition_epoch > partition.partition_epoch:
-        # Who knows more than this controller has heard of a newer one.
+        # A leader with newer epochs than this controller has received them from a newer controller.
         return ErrorCode.NOT_CONTROLLER
     if wish.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -121,7 +121,7 @@ def _is_possible(
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or leader not in isr:
         return False
     if wish.leader_recovery_state == RECOVERING:
-        # While the leader looks through its log nobody can be in sync with it, and it does so after elections only.
+        # While the leader recovers its log no other replica can be in sync; it recovers only after an election.
         return len(isr) == 1 and partition.leader_recovery_state == RECOVERING
     return wish.leader_recovery_state == RECOVERED
 

@@ -1,6 +1,6 @@
-"""The controller's decisions about topics: pure functions from an image and a wish to metadata records.
+"""Decisions of the controller about topics: pure functions from an image and a request to metadata records.
 
-A wish that cannot be granted raises KafkaError with Kafka's code and words, and leaves no record behind.
+An invalid request raises KafkaError with Kafka's code and wording, and leaves no record behind.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kwire.protocol.messages.metadata_records import ConfigRecord, PartitionReco
 from kwire.seams import Chance
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
-"""Kafka's limit on the records of one controller operation."""
+"""Maximum records of one controller operation, as in Kafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic that a client wants. -1 stands for the broker's default."""
+    """Topic that a client requests; -1 means the broker's default."""
 
     name: str
     num_partitions: int = -1
@@ -40,7 +40,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
-    """What a wish became."""
+    """Result of creating a topic."""
 
     name: str
     topic_id: UUID
@@ -50,13 +50,13 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDefaults:
-    """num.partitions, default.replication.factor, and all settings of the broker by name, with typed values."""
+    """Values of num.partitions and default.replication.factor, and all broker settings by name, with typed values."""
 
     num_partitions: int
     replication_factor: int
     settings: Mapping[str, Any] = field(default_factory=default_settings)
     static_settings: Mapping[str, Any] = field(default_factory=default_settings)
-    """The settings of the node's file, which never change."""
+    """Settings from the node's file, which never change."""
 
 
 def plan_topic(
@@ -64,7 +64,7 @@ def plan_topic(
 ) -> Pieces[tuple[list[Any], CreatedTopic]]:
     """Return the records of a new topic, and its result for the client; CHUNK partitions in a step."""
     if wish.name == METADATA_TOPIC:
-        # Its directory would be that of the metadata log itself.
+        # Its directory would have the name of the metadata log's directory.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     check_topic_name(wish.name)
     _check_collision(image, wish.name)
@@ -85,7 +85,7 @@ def plan_topic(
 
 
 def check_total(wishes: Sequence[NewTopic], *, defaults: TopicDefaults) -> Pieces[None]:
-    """Refuse a request whose topics together have too many partitions, however few each has."""
+    """Reject a request whose topics together have too many partitions. Raises KafkaError."""
 
     def count(wish: NewTopic) -> int:
         wanted = defaults.num_partitions if wish.num_partitions == -1 else max(wish.num_partitions, 0)
@@ -103,7 +103,7 @@ def plan_partitions(
     *,
     chance: Chance,
 ) -> Pieces[list[Any]]:
-    """Return the records that grow a topic to `count` partitions; CHUNK partitions in a step."""
+    """Return the records that increase a topic to `count` partitions; CHUNK partitions in a step."""
     topic = image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -143,7 +143,7 @@ def plan_holds(before: MetadataImage, now: MetadataImage, name: str) -> bool:
 
 
 def plan_removal(image: MetadataImage, topic: TopicImage) -> list[Any]:
-    """The records that delete a topic and what was configured for it."""
+    """Return the records that delete a topic and its configurations."""
     configs = image.config_of(ConfigResourceType.TOPIC, topic.name)
     records: list[Any] = [
         ConfigRecord(resource_type=ConfigResourceType.TOPIC, resource_name=topic.name, name=name, value=None)
@@ -252,7 +252,7 @@ def _checked_assignment(image: MetadataImage, brokers: Sequence[int], factor: in
 def _partition_records(
     image: MetadataImage, topic_id: UUID, first: int, replicas: Sequence[Sequence[int]]
 ) -> Pieces[list[PartitionRecord]]:
-    """The records of new partitions from the number `first` on, by the brokers that hold each."""
+    """Return the records of new partitions, numbered from `first` on, by the brokers that hold each."""
     active = {
         broker.broker_id for broker in image.brokers.values() if not broker.fenced and not broker.in_controlled_shutdown
     }

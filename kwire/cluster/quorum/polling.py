@@ -1,4 +1,4 @@
-"""What each role does as time goes by. Each function does what is due and says when to look again."""
+"""Actions of each role that become due with time. Each function does what is due and returns when to check again."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from kwire.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, Up
 logger = logging.getLogger(__name__)
 
 ROUNDS_MAX = 10
-"""Roles that a replica may pass through at one moment: a lone voter needs four."""
+"""Maximum roles that a replica may pass through in one step: a single voter needs four."""
 
 
 def poll(core: Core) -> float:
-    """Do all that is due at core.now_ms; when something will be due next."""
+    """Do all that is due at core.now_ms; return the time of the next due action."""
     for _ in range(ROUNDS_MAX):
         before = core.role
         deadline = _poll_role(core)
@@ -76,7 +76,7 @@ def _poll_nominee(core: Core, role: Prospective | Candidate) -> float:
         become_unattached(core, core.epoch if isinstance(role, Prospective) else core.epoch + 1)
         return core.now_ms
     if core.is_shutting_down:
-        # The election goes on: who wins can resign, and another's victory ends it as well.
+        # The election continues: a winner can resign, and another's victory ends it as well.
         return max(ask_for_votes(core, role), core.now_ms + core.config.retry_backoff_ms)
     if core.now_ms >= role.election_deadline_ms:
         if isinstance(role, Prospective):
@@ -112,11 +112,11 @@ def _poll_follower(core: Core, role: Follower) -> float:
     return min(fetch_from_leader(core, role), role.fetch_deadline_ms)
 
 
-# --- telling the leader about this replica
+# --- requests to the leader about this replica
 
 
 def _speak_of_itself(core: Core, role: Follower) -> None:
-    """Every so often, in place of a fetch: changed endpoints, or the wish to vote (KIP-853, KIP-1186)."""
+    """Request an update of endpoints, or joining, periodically in place of a fetch (KIP-853, KIP-1186)."""
     if core.now_ms < role.voter_update_ms or not core.is_log_settled:
         return
     leader = core.destination(core.leader_id, role.leader_endpoints)
@@ -139,7 +139,7 @@ def _wish(core: Core, role: Follower) -> UpdateRaftVoterRequest | AddRaftVoterRe
     if not (is_reconfigurable and core.config.can_become_voter and core.config.auto_join):
         return None
     if mine is not None:
-        # The voter of before had this id on another disk: it goes before this one can come.
+        # The earlier voter has this id with another directory: it must be removed first.
         return requests.remove_voter(core, mine.key)
     return requests.add_voter(core)
 
@@ -153,8 +153,8 @@ def handle_update_voter_response(core: Core, reply: Reply) -> bool:
 
 
 def handle_change_response(core: Core, reply: Reply) -> bool:
-    """Whatever the leader says: it is asked again after a while if this replica still is no voter."""
+    """Log a rejected change; it is requested again after a while if this replica is still not a voter."""
     response: AddRaftVoterResponse | RemoveRaftVoterResponse = reply.response
     if response.error_code:
-        logger.info("node %d may not join yet: %s", core.config.node_id, ErrorCode(response.error_code).name)
+        logger.info("node %d may not join the quorum yet: %s", core.config.node_id, ErrorCode(response.error_code).name)
     return response.error_code not in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR)

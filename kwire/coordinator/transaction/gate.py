@@ -1,10 +1,10 @@
-"""The gate of a transaction: nothing of it is written into a partition that its coordinator does not know of.
+"""Transaction verification: no batch is written to a partition that is not part of its transaction.
 
-A batch that belongs to a transaction which is open in its partition passes at once. The first one waits: a classic
-client has added the partition before, which is verified; for others it is added now (KIP-890). While it waits, later
-batches of the same producer and epoch for the partition wait behind it, so that they keep their order; the loop, and
-all others who write there, do not. A marker that ends the transaction meanwhile makes what waits void, and so does
-another leader epoch.
+A batch whose transaction is already open in its partition passes at once. The first batch waits. A classic client must
+have added the partition before, which is verified with the coordinator; for other clients it is added now (KIP-890).
+Meanwhile later batches of the same producer and epoch for the partition wait behind it and keep their order. Other
+writers and the event loop do not wait. If a marker ends the transaction, or the leader epoch changes, the waiting
+batches are rejected.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ _NOT_KNOWN_YET = frozenset(
 )
 
 Entered = Callable[[KafkaError | None], KafkaError | None]
-"""Called once when a batch may be written, or with the reason why it may not; returns why it was not written."""
+"""Callback when a batch may be written, or with the error; returns the error if the batch was not written.
+
+Called once.
+"""
 
 
 class Coordinator(Protocol):
-    """The coordinator of a transactional id, wherever it is."""
+    """Coordinator of a transactional id, on this or another broker."""
 
     def add(
         self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], *, client_version: int
@@ -52,32 +55,32 @@ class Coordinator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visa:
-    """What a request says of its transaction."""
+    """Transaction of a produce request."""
 
     transactional_id: str
     adds: bool
-    """Whether writing adds a partition to the transaction; else it must have been added before."""
+    """True if writing adds a partition to the transaction; else it must have been added before."""
     knows_abortable: bool
-    """Whether the client knows TRANSACTION_ABORTABLE."""
+    """True if the client supports TRANSACTION_ABORTABLE."""
 
 
 class Entry(NamedTuple):
-    """Somebody who wants to write into a partition."""
+    """Batch to be written to a partition."""
 
     partition: Partition
     producer: Producer
     sequence: int
-    """Of the batch's first record; -1 if sequences do not count."""
+    """Sequence of the batch's first record; -1 if sequences do not matter."""
     entered: Entered
 
 
 class TransactionGate:
-    """One for all partitions of a broker."""
+    """Verification for all partitions of a broker."""
 
     def __init__(
         self, *, coordinator: Coordinator, config: TransactionConfig, clock: Clock, verifies: Callable[[], bool]
     ) -> None:
-        """verifies: transaction.partition.verification.enable, which counts for classic clients."""
+        """Create it; `verifies` returns transaction.partition.verification.enable, which applies to classic clients."""
         self._coordinator = coordinator
         self._config = config
         self._clock = clock
@@ -85,7 +88,7 @@ class TransactionGate:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_open(self, partition: Partition, producer: Producer, *, adds: bool) -> bool:
-        """Whether a batch may be written without a question."""
+        """Return True if a batch may be written without verification."""
         if producer in partition.verifications:
             return False
         if partition.log.producers.has_ongoing_transaction(*producer):
@@ -93,7 +96,7 @@ class TransactionGate:
         return not adds and not self._verifies()
 
     def enter(self, visa: Visa, entries: Sequence[Entry]) -> None:
-        """Have each entry told what came of it: maybe before this returns, and in order for each producer."""
+        """Verify the entries, and call each one's callback: maybe before this returns, and in order per producer."""
         asked: dict[Producer, dict[TopicPartition, tuple[Partition, Verification]]] = {}
         for partition, producer, sequence, entered in entries:
             verification = partition.verifications.get(producer)
@@ -102,7 +105,7 @@ class TransactionGate:
                 key = (partition.topic, partition.index)
                 asked.setdefault(producer, {})[key] = partition, verification
             elif verification.question != visa:
-                # What is answered to somebody else, who may have named another transactional id, says nothing here.
+                # A pending verification of another request, maybe with another transactional id, does not apply here.
                 _remember(partition, producer, sequence)
                 entered(_refusal(ErrorCode.NETWORK_EXCEPTION, visa))
                 continue
@@ -152,7 +155,7 @@ class TransactionGate:
         try:
             outcome: Mapping[TopicPartition, ErrorCode] | KafkaError | None = await answer
         except KafkaError as error:
-            outcome = error.anew()  # without the traceback, which has this frame
+            outcome = error.anew()  # without the traceback, which refers to this frame
         except BaseException:
             _settle(asked, producer, visa, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             raise
@@ -161,7 +164,7 @@ class TransactionGate:
     async def _add_there(
         self, answer: Awaitable[object], visa: Visa, producer: Producer, partitions: list[TopicPartition]
     ) -> None:
-        """A coordinator at another broker says only later that it has to be asked again."""
+        """Add partitions at another broker's coordinator, whose retriable error arrives later."""
         try:
             await answer
         except KafkaError as error:
@@ -172,7 +175,7 @@ class TransactionGate:
         await self._add_again(visa, producer, partitions)
 
     async def _add_again(self, visa: Visa, producer: Producer, partitions: list[TopicPartition]) -> None:
-        """The transaction before this one is still ending, which takes a moment."""
+        """Retry to add partitions while the producer's previous transaction is ending."""
         deadline_ms = self._clock.monotonic_ms() + self._config.add_backoff_max_ms
         while True:
             await asyncio.sleep(self._config.add_backoff_ms / 1000.0)
@@ -205,27 +208,27 @@ def _settle(
         for sequence, entered in verification.waiting:
             refusal = error or _out_of_order(partition, producer, sequence)
             failure = entered(refusal)
-            # A batch that found no space is remembered by the log, which refuses later ones with the same code.
+            # A batch without space is already stored in `refused`, and later ones are rejected with the same code.
             if refusal is not None or (failure is not None and failure.code is not ErrorCode.KAFKA_STORAGE_ERROR):
                 _remember(partition, producer, sequence)
 
 
 def _remember(partition: Partition, producer: Producer, sequence: int) -> None:
-    """Remember the sequence of a refused batch, which comes again: a later one must not be taken for the first."""
+    """Record the sequence of a rejected batch, so that a later batch is not accepted as the first one."""
     partition.log.producers.refused.not_admitted(producer.producer_id, producer.epoch, sequence)
 
 
 def _out_of_order(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
-    """The error of a batch before which a refused one has to come."""
+    """Return the error for a batch if a rejected one must precede it, or None."""
     producers = partition.log.producers
     has_batches = producers.has_batches(*producer)
     return producers.refused.admit(producer.producer_id, producer.epoch, sequence, has_batches=has_batches)
 
 
 def _refusal(code: ErrorCode, visa: Visa) -> KafkaError:
-    """What the producer is told, which must make an old one do the right thing."""
+    """Return the error for the producer, chosen so that old clients react correctly."""
     if code in _NOT_KNOWN_YET or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not visa.adds):
-        # To be tried again, and without asking for new metadata first.
+        # Retriable, and without a metadata refresh first.
         why = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
         return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, why)
     if code is ErrorCode.PRODUCER_FENCED:

@@ -1,4 +1,6 @@
-"""AddOffsetsToTxn: a transaction is going to commit offsets of a group, in its partition of __consumer_offsets."""
+"""AddOffsetsToTxn: add the __consumer_offsets partition of a group to a transaction that
+will commit the group's offsets.
+"""
 
 from __future__ import annotations
 

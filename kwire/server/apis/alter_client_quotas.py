@@ -49,13 +49,13 @@ def _entity(entry: AlterClientQuotasEntry) -> Pieces[QuotaEntity]:
 
 
 async def _resolvable(names: Iterable[str | None]) -> set[str]:
-    """The names that stand for an address."""
+    """Return the names that resolve to an address."""
     loop = asyncio.get_running_loop()
     found = set()
     for name in filter(None, set(names)):
         try:
             await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        except (OSError, ValueError):  # of the latter kind: what is no name at all
+        except (OSError, ValueError):  # ValueError: not a valid name
             continue
         found.add(name)
     return found

@@ -1,6 +1,6 @@
 """AlterConfigs: set the whole configuration of a resource. Its successor is IncrementalAlterConfigs.
 
-A broker looks at what would become of its own configuration, and the active controller at the rest.
+A broker checks changes of its own configuration, and the active controller checks all others.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _wish(resource: AlterConfigsResource) -> Pieces[tuple[ConfigResource, dict[s
 
 
 def _checked(resource: AlterConfigsResource) -> Pieces[dict[str, str]]:
-    """Return the values, if any resource could have them. Raises KafkaError."""
+    """Return the values after checks that do not depend on the resource. Raises KafkaError."""
     values = dict((yield from mapped(resource.configs, lambda config: (config.name, config.value))))
     if len(values) < len(resource.configs):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")

@@ -1,4 +1,4 @@
-"""CreatePartitions: grow topics."""
+"""CreatePartitions: add partitions to topics."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
 def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
     if error is None:
         return CreatePartitionsTopicResult(name=name)
-    # Unlike elsewhere, an error without a message of its own has none on the wire.
+    # Unlike in other APIs, an error without a message of its own has a null message in the response.
     return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 

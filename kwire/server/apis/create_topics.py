@@ -1,4 +1,4 @@
-"""CreateTopics: each topic on its own; one that is refused leaves the others alone."""
+"""CreateTopics: create each topic separately; a rejected topic does not affect the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EndTxn: commit or abort a transaction; from version 5 on the producer goes on with the next epoch (KIP-890)."""
+"""EndTxn: commit or abort a transaction; from version 5 on the producer continues with the next epoch (KIP-890)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs: set, delete, append to or subtract from single keys (KIP-339).
 
-A broker looks at what would become of its own configuration, and the active controller at the rest. Log levels are
-altered by the node that is asked, be it a broker or a controller.
+A broker checks changes of its own configuration, and the active controller checks all others. Log levels are altered by
+the node that receives the request, a broker or a controller.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _alter_loggers(
     request: IncrementalAlterConfigsRequest,
     context: RequestContext,
 ) -> Pieces[tuple[list[_Resource], list[tuple[_Resource, KafkaError | None]]]]:
-    """Alter the loggers among the resources; return the others, and what came of each that was altered."""
+    """Alter the loggers among the resources; return the other resources, and the results of the loggers."""
     others: list[_Resource] = []
     outcomes: list[tuple[_Resource, KafkaError | None]] = []
     for some in chunks(resources):
@@ -85,7 +85,7 @@ def _alter_loggers(
 
 
 def _checked(resource: _Resource) -> Pieces[list[Change]]:
-    """Return the changes, if any resource could take them. Raises KafkaError."""
+    """Return the changes after checks that do not depend on the resource. Raises KafkaError."""
     if resource.resource_type not in KNOWN_TYPES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.resource_type}.")
     changes = yield from _changes(resource)

@@ -1,4 +1,4 @@
-"""InitProducerId: an id and epoch for a producer that wants idempotence or transactions (KIP-98, KIP-360)."""
+"""InitProducerId: return an id and epoch for an idempotent or transactional producer (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def _initialise(request: InitProducerIdRequest, context: RequestContext) -
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if transactional_id is None:
-        # An idempotent producer always gets a new id: its old sequence numbers then cannot matter.
+        # An idempotent producer always gets a new id, so that its old sequence numbers do not matter.
         return await services.producer_ids.next(), 0
     expected = None
     if request.producer_id != NO_PRODUCER_ID:
