@@ -11,8 +11,8 @@ run: $(VENV)/.run
 	@exec $(BIN)/kwire server
 
 test: $(VENV)/.test
-	$(BIN)/ruff check kwire tests compat_tests spark_jobs benchmarks docker
-	$(BIN)/ruff format --check kwire tests compat_tests spark_jobs benchmarks docker
+	$(BIN)/ruff check kwire tests compat_tests spark_jobs benchmarks docker examples
+	$(BIN)/ruff format --check kwire tests compat_tests spark_jobs benchmarks docker examples
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file compat_tests/mypy.ini compat_tests spark_jobs benchmarks docker
@@ -35,7 +35,7 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 
 # The documentation site, in build/site; a broken link fails.
 docs: $(VENV)-docs/.docs
-	$(VENV)-docs/bin/mkdocs build --quiet --strict --clean
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict --clean
 
 $(VENV)-docs/.docs: pyproject.toml
 	test -x $(VENV)-docs/bin/python || $(PYTHON) -m venv $(VENV)-docs

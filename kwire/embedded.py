@@ -37,7 +37,7 @@ STOP_SECONDS_MAX = 30.0
 """Longest time that it may stop without a progress line."""
 ANY_PORT = "PLAINTEXT://127.0.0.1:0"
 READY_LINE = "kwire: serving Kafka on "
-GO_ALONE = "\n"
+LEAVE_QUORUM_LINE = "\n"
 """Line for a node that is stopped by a signal while the other nodes of its quorum continue (kwire.cli.stopping)."""
 _LOOK_SECONDS = 0.5
 LAST_LINES_MAX = 20
@@ -395,7 +395,7 @@ class _ProcessRunner:
         has_ended = process.poll() is not None and not self._is_told_to_stop
         self._is_told_to_stop = True
         with contextlib.suppress(OSError, ValueError):  # it has ended, or received the line in an interrupted call
-            process.stdin.write(GO_ALONE)
+            process.stdin.write(LEAVE_QUORUM_LINE)
             process.stdin.flush()
         self._said_at = _now()
         process.terminate()

@@ -32,7 +32,7 @@ class Clock(Protocol):
         """Return milliseconds that never decrease, for timeouts."""
 
 
-class Chance(Protocol):
+class RandomSource(Protocol):
     """Random number generator for ids and jitter."""
 
     def uuid(self) -> uuid.UUID:
@@ -62,7 +62,7 @@ class SystemClock:
         return time.monotonic() * 1000.0
 
 
-class SystemChance:
+class SystemRandomSource:
     """Random number generator of this machine; with a seed it is repeatable."""
 
     def __init__(self, seed: int | None = None) -> None:

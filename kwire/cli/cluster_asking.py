@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import Any
 
 from kwire.cli.cluster_status import (
-    NOBODY,
+    NO_NODE,
     UNREACHABLE,
     Broker,
     ClusterStatus,
@@ -291,7 +291,7 @@ def _quorum(response: DescribeQuorumResponse | None) -> Quorum:
     error = (response.error_code or (found[0].error_code if found else ErrorCode.NONE)) if response else 0
     if response is None or not found or error:
         trouble = _quorum_trouble(response, ErrorCode(error))
-        return Quorum(leader_id=NOBODY, leader_epoch=-1, high_watermark=-1, voters=(), observers=0, trouble=trouble)
+        return Quorum(leader_id=NO_NODE, leader_epoch=-1, high_watermark=-1, voters=(), observers=0, trouble=trouble)
     (described,) = found
     listeners = {node.node_id: node.listeners for node in response.nodes}
     leader = next((each for each in described.current_voters if each.replica_id == described.leader_id), None)
@@ -317,7 +317,7 @@ def _metadata_age_ms(asked: _Asked) -> int | None:
     """Return the time since the described broker had all committed metadata, by the clock of the quorum's leader."""
     found = [partition for topic in asked.quorum.topics for partition in topic.partitions] if asked.quorum else []
     here = next(
-        (each.broker_id for each in asked.cluster.brokers if (each.host, each.port) == asked.address[1:]), NOBODY
+        (each.broker_id for each in asked.cluster.brokers if (each.host, each.port) == asked.address[1:]), NO_NODE
     )
     for described in found:
         states = {each.replica_id: each for each in (*described.observers, *described.current_voters)}
@@ -329,7 +329,7 @@ def _metadata_age_ms(asked: _Asked) -> int | None:
 
 def _voter(state: Any, leader: Any, listeners: Sequence[Any]) -> Voter:
     is_leader = state is leader
-    is_heard = leader is not None and state.last_fetch_timestamp >= 0
+    has_heartbeat = leader is not None and state.last_fetch_timestamp >= 0
     return Voter(
         node_id=state.replica_id,
         address=shown_address(listeners[0].host, listeners[0].port) if listeners else None,
@@ -338,5 +338,5 @@ def _voter(state: Any, leader: Any, listeners: Sequence[Any]) -> Voter:
         if leader is None or state.log_end_offset < 0
         else max(0, leader.log_end_offset - state.log_end_offset),
         # The leader's last_caught_up_timestamp is its current time.
-        silent_ms=max(0, leader.last_caught_up_timestamp - state.last_fetch_timestamp) if is_heard else None,
+        silent_ms=max(0, leader.last_caught_up_timestamp - state.last_fetch_timestamp) if has_heartbeat else None,
     )

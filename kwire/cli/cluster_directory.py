@@ -22,7 +22,7 @@ from kwire.cluster.node_formatting import FormatRefused
 from kwire.log.disk import DiskFailure, DiskLock, RealDisk
 from kwire.properties_files import escape_value, read_properties
 from kwire.protocol.uuids import uuid_to_text
-from kwire.seams import SystemChance, SystemClock
+from kwire.seams import SystemClock, SystemRandomSource
 from kwire.server.formation import FormatOptions, format_storage
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config
 
@@ -84,14 +84,14 @@ def plan_cluster(directory: Path, shape: Shape, ports: Sequence[int]) -> Cluster
     text = str(directory)
     if "," in text or not text.isprintable():
         raise ClusterRefused(f"{text}: the path of log directories cannot contain a comma or a control character")
-    chance = SystemChance()
+    random_source = SystemRandomSource()
     controllers = shape.controllers or shape.combined
     return Cluster(
         directory=directory,
-        cluster_id=uuid_to_text(chance.uuid()),
+        cluster_id=uuid_to_text(random_source.uuid()),
         shape=shape,
         ports=tuple(ports),
-        directory_ids=tuple(uuid_to_text(chance.uuid()) for _ in range(controllers)),
+        directory_ids=tuple(uuid_to_text(random_source.uuid()) for _ in range(controllers)),
     )
 
 
@@ -197,7 +197,7 @@ def _format(cluster: Cluster, node: Node) -> None:
             ignore_formatted=True,
         ),
         disk=_DISK,
-        chance=SystemChance(),
+        random_source=SystemRandomSource(),
         clock=SystemClock(),
         say=lambda _: None,
     )

@@ -17,8 +17,8 @@ from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from kwire.cli.cluster_plan import Node
-from kwire.cli.joint_output import JointOutput
-from kwire.cli.stopping import GO_ALONE, LET_GO
+from kwire.cli.merged_output import JointOutput
+from kwire.cli.stopping import LEAVE_QUORUM_LINE, SHUT_DOWN_LINE
 from kwire.server.own_processes import environment
 
 STOP_SECONDS_MAX = 60.0
@@ -78,7 +78,7 @@ class ClusterProcesses:
             self._kill(self._running)
             return
         self._is_stopping = True
-        self._be_patient()
+        self._restart_stop_timeout()
         self._output.note("stopping all nodes (Ctrl-C again kills them)")
         self._terminate()
 
@@ -92,18 +92,18 @@ class ClusterProcesses:
         for node in brokers or list(self._running):
             _send(self._running[node], signal.SIGTERM)
 
-    def _be_patient(self) -> None:
+    def _restart_stop_timeout(self) -> None:
         """Restart the timeout of the stop, after progress of a node."""
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = asyncio.get_running_loop().call_later(STOP_SECONDS_MAX, self._lose_patience)
+        self._deadline = asyncio.get_running_loop().call_later(STOP_SECONDS_MAX, self._kill_late_nodes)
 
-    def _lose_patience(self) -> None:
+    def _kill_late_nodes(self) -> None:
         """Kill only the nodes whose step is due: the others continue after their exit."""
         late = self._awaited()
         self._output.trouble(f"{', '.join(node.name for node in late)} did not stop in time: killed")
         self._kill(late)
-        self._be_patient()
+        self._restart_stop_timeout()
 
     def _awaited(self) -> list[Node]:
         """Return the nodes whose step of the stop is due: to shut down as a broker, or to exit."""
@@ -117,7 +117,7 @@ class ClusterProcesses:
     async def _follow(self, node: Node, process: Process) -> None:
         async for line in _lines(process):
             self._output.line(node.name, self._notice(node, line).removeprefix("kwire: "))
-            if line == LET_GO:
+            if line == SHUT_DOWN_LINE:
                 self._release(node)
             self._tell_ready()
         status = await process.wait()
@@ -138,10 +138,10 @@ class ClusterProcesses:
         """Handle a broker's shutdown: it may leave the quorum now, or, if all stop, together with the last broker."""
         self._let_go.add(node)
         if self._is_stopping:
-            self._be_patient()
+            self._restart_stop_timeout()
             self._release_all()
         else:
-            _pipe(self._running[node]).write(GO_ALONE)
+            _pipe(self._running[node]).write(LEAVE_QUORUM_LINE)
 
     def _release_all(self) -> None:
         brokers = {node for node in self._running if node.client_port is not None}
@@ -177,7 +177,7 @@ class ClusterProcesses:
             self._tell_ready()
 
     def _notice_end_of_stop(self, node: Node, status: int) -> None:
-        self._be_patient()
+        self._restart_stop_timeout()
         # A node that has not installed its signal handlers yet is ended by the signal.
         if status not in (0, -signal.SIGTERM):
             self.has_failed = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NOBODY = -1
+NO_NODE = -1
 SILENT_MS_MAX = 5000
 """Time without a fetch after which a voter is not healthy: it fetches at least twice a second."""
 
@@ -91,7 +91,7 @@ class Quorum:
 
     @property
     def is_healthy(self) -> bool:
-        is_led = self.trouble is None and self.leader_id != NOBODY and self.high_watermark >= 0
+        is_led = self.trouble is None and self.leader_id != NO_NODE and self.high_watermark >= 0
         return is_led and all(voter.is_healthy for voter in self.voters)
 
 
@@ -125,7 +125,7 @@ class Partition:
 
     @property
     def is_offline(self) -> bool:
-        return self.leader == NOBODY
+        return self.leader == NO_NODE
 
     @property
     def is_unserved(self) -> bool:

@@ -87,13 +87,15 @@ def _format(properties: Path, options: FormatOptions) -> None:
     from kwire.cluster.directory import DirectoryRefused  # noqa: PLC0415 see format_directories
     from kwire.cluster.node_formatting import FormatRefused  # noqa: PLC0415
     from kwire.log.disk import DiskFailure, RealDisk  # noqa: PLC0415
-    from kwire.seams import SystemChance, SystemClock  # noqa: PLC0415
+    from kwire.seams import SystemClock, SystemRandomSource  # noqa: PLC0415
     from kwire.server.formation import format_storage  # noqa: PLC0415
     from kwire.server.settings.config import SettingError, load_config  # noqa: PLC0415
 
     try:
         config = load_config(properties.read_text())
-        format_storage(config, options, disk=RealDisk(), chance=SystemChance(), clock=SystemClock(), say=_say)
+        format_storage(
+            config, options, disk=RealDisk(), random_source=SystemRandomSource(), clock=SystemClock(), say=_say
+        )
     except OSError as error:
         _refuse(f"{properties}: {error.strerror}")
     except UnicodeDecodeError:
@@ -106,9 +108,9 @@ def _format(properties: Path, options: FormatOptions) -> None:
 def random_uuid() -> None:
     """Print an id for a cluster or a directory."""
     from kwire.protocol.uuids import uuid_to_text  # noqa: PLC0415 see format_directories
-    from kwire.seams import SystemChance  # noqa: PLC0415
+    from kwire.seams import SystemRandomSource  # noqa: PLC0415
 
-    click.echo(uuid_to_text(SystemChance().uuid()))
+    click.echo(uuid_to_text(SystemRandomSource().uuid()))
 
 
 def _say(line: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kwire.cli.cluster_status import (
-    NOBODY,
+    NO_NODE,
     SILENT_MS_MAX,
     STORAGE_ERROR,
     Broker,
@@ -120,7 +120,7 @@ def _quorum_lines(quorum: Quorum) -> Iterator[str]:
     if quorum.trouble is not None:
         yield f"controllers: {quorum.trouble}"
         return
-    leader = "no leader" if quorum.leader_id == NOBODY else f"{quorum.leader_id} leads epoch {quorum.leader_epoch}"
+    leader = "no leader" if quorum.leader_id == NO_NODE else f"{quorum.leader_id} leads epoch {quorum.leader_epoch}"
     committed = f"{_counted(quorum.high_watermark, 'metadata record')} committed"
     if quorum.high_watermark < 0:
         committed = "no metadata record of the epoch committed yet"

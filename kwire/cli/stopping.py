@@ -1,9 +1,9 @@
 """Stop of a node: by a signal, or by its parent process over standard input, a pipe.
 
 The end of the pipe stops the node, and means that all nodes of the cluster stop: no other must replace it in the
-quorum. After a signal, a node first shuts down as a broker, prints LET_GO, and stays in the quorum. It leaves after it
-reads a line, because the others continue without it, or after the end of the pipe. So the brokers of a cluster that
-stops as a whole find controllers for their shutdown, in any order.
+quorum. After a signal, a node first shuts down as a broker, prints SHUT_DOWN_LINE, and stays in the quorum. It leaves
+after it reads a line, because the others continue without it, or after the end of the pipe. So the brokers of a cluster
+that stops as a whole find controllers for their shutdown, in any order.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from contextlib import suppress
 
 import click
 
-LET_GO = "kwire: no longer serving"
-GO_ALONE = b"\n"
+SHUT_DOWN_LINE = "kwire: no longer serving"
+LEAVE_QUORUM_LINE = b"\n"
 
 
 def say(line: str) -> None:
@@ -43,9 +43,9 @@ class Stopping:
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not under nohup
             loop.add_signal_handler(signal.SIGHUP, self.wanted.set)
         if with_stdin:
-            loop.add_reader(sys.stdin.fileno(), self._hear)
+            loop.add_reader(sys.stdin.fileno(), self._read_stdin)
 
-    def _hear(self) -> None:
+    def _read_stdin(self) -> None:
         if not os.read(sys.stdin.fileno(), 4096):
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             self._others_go_on = False
@@ -55,6 +55,6 @@ class Stopping:
     async def before_leaving(self) -> bool:
         """Wait until the node may leave the quorum; return True if other nodes continue and need a leader."""
         if self._with_stdin and self._others_go_on:
-            say(LET_GO)
+            say(SHUT_DOWN_LINE)
             await self._may_leave.wait()
         return self._others_go_on

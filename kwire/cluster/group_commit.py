@@ -94,7 +94,7 @@ class GroupCommit:
 
     async def _settle(self, partition: Flushed, log: PartitionLog) -> None:
         """Rebuild in steps the state that a truncation has invalidated; read_committed consumers may wait for it."""
-        if log.unsettled is None:
+        if log.pending_truncation is None:
             return
         steps = log.settle_in_steps()
         while self._logs.holds(log):

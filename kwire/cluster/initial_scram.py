@@ -27,7 +27,7 @@ from kwire.cluster.scram import (
     salt_password,
 )
 from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
-from kwire.seams import Chance
+from kwire.seams import RandomSource
 
 ITERATIONS = 4096
 """Default number of iterations."""
@@ -45,15 +45,15 @@ class InvalidScramError(ValueError):
     """The text is not a valid credential; the message is one line with the reason and contains no secret."""
 
 
-def parse_scram(arguments: Sequence[str], chance: Chance) -> list[UserScramCredentialRecord]:
+def parse_scram(arguments: Sequence[str], random_source: RandomSource) -> list[UserScramCredentialRecord]:
     """Return the records of the credentials, in their order. Raises InvalidScramError.
 
     A missing salt is generated. If a user has several credentials for one mechanism, the last record counts.
     """
-    return [_credential(argument, position, chance) for position, argument in enumerate(arguments, 1)]
+    return [_credential(argument, position, random_source) for position, argument in enumerate(arguments, 1)]
 
 
-def _credential(argument: str, position: int, chance: Chance) -> UserScramCredentialRecord:
+def _credential(argument: str, position: int, random_source: RandomSource) -> UserScramCredentialRecord:
     try:
         argument.encode()
     except UnicodeEncodeError:
@@ -73,7 +73,7 @@ def _credential(argument: str, position: int, chance: Chance) -> UserScramCreden
     if unknown:
         raise InvalidScramError(f"Unknown SCRAM configurations: component {', '.join(unknown)}")
     _check(mechanism, name, iterations)
-    salt = chance.uuid().bytes if salt is None else salt
+    salt = random_source.uuid().bytes if salt is None else salt
     if password is not None:
         salted = salt_password(mechanism, password, salt=salt, iterations=iterations)
     credential = make_credential(mechanism, salted, salt=salt, iterations=iterations)

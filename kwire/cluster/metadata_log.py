@@ -285,7 +285,7 @@ class MetadataLog:
         epoch = self._led_epoch if self._replaying is None else None
         if epoch != self._active_epoch:
             if self._active_epoch is not None:
-                self._give_way()
+                self._step_down()
             if epoch is not None:
                 with self._node.in_need_of_space:
                     self._activate(epoch)
@@ -353,7 +353,7 @@ class MetadataLog:
             # A crash may have come before these records, or between them, in an earlier epoch.
             self.append([BeginTransactionRecord(name="Bootstrap records"), *self._bootstrap, EndTransactionRecord()])
 
-    def _give_way(self) -> None:
+    def _step_down(self) -> None:
         self._active_epoch = None
         self._uncommitted.clear()
         self.newest_image = self.image

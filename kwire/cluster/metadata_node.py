@@ -61,7 +61,7 @@ def open_metadata_log(
             directory=directory,
             disk=disk,
             clock=surroundings.clock,
-            chance=surroundings.chance,
+            random_source=surroundings.random_source,
             workers=workers,
             channel=channel,
             static_voters=static_voters,

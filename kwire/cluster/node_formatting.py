@@ -19,7 +19,7 @@ from kwire.cluster.scram import ScramMechanism
 from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.log_directories import LOCK_FILE
 from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 Say = Callable[[str], None]
 
@@ -67,16 +67,22 @@ class NodeFormat:
         for each in self.credentials:
             yield f"{ScramMechanism(each.mechanism).sasl_name} of {each.name}"
 
-    def directory_id(self, directory: str, chance: Chance) -> UUID:
+    def directory_id(self, directory: str, random_source: RandomSource) -> UUID:
         """Return a new id, or for a voter's metadata directory the id in the voter set."""
         voter = self.voters.get(self.node_id) if self.voters is not None else None
         if voter is not None and directory == self.metadata_dir:
             return voter.key.directory_id
-        return chance.uuid()
+        return random_source.uuid()
 
 
 def format_node(
-    wanted: NodeFormat, *, disk: Disk, chance: Chance, clock: Clock, say: Say, ignore_formatted: bool = False
+    wanted: NodeFormat,
+    *,
+    disk: Disk,
+    random_source: RandomSource,
+    clock: Clock,
+    say: Say,
+    ignore_formatted: bool = False,
 ) -> None:
     """Format the blank directories. Raises FormatRefused or DirectoryRefused before it writes, or on a disk failure."""
     blank = _blank_directories(wanted, disk, say, ignore_formatted=ignore_formatted)
@@ -88,7 +94,7 @@ def format_node(
     for directory in blank:
         say(f"Formatting {wanted.kind_of(directory)} {directory} with {METADATA_VERSION} {release}.")
         try:
-            _format(wanted, directory, disk=disk, chance=chance, now_ms=clock.wall_ms())
+            _format(wanted, directory, disk=disk, random_source=random_source, now_ms=clock.wall_ms())
         except DiskFailure as failure:
             raise FormatRefused(f"Error while formatting {directory}: {failure}") from failure
 
@@ -141,7 +147,7 @@ def _check_is_of_node(wanted: NodeFormat, directory: str, meta: MetaProperties) 
         raise FormatRefused(f"Invalid node.id in: {path}. Expected {wanted.node_id}, but read {meta.node_id}")
 
 
-def _format(wanted: NodeFormat, directory: str, *, disk: Disk, chance: Chance, now_ms: int) -> None:
+def _format(wanted: NodeFormat, directory: str, *, disk: Disk, random_source: RandomSource, now_ms: int) -> None:
     make_durably(disk, directory)
     lock = _lock(disk, directory)
     try:
@@ -153,7 +159,7 @@ def _format(wanted: NodeFormat, directory: str, *, disk: Disk, chance: Chance, n
             MetaProperties(
                 cluster_id=wanted.cluster_id,
                 node_id=wanted.node_id,
-                directory_id=wanted.directory_id(directory, chance),
+                directory_id=wanted.directory_id(directory, random_source),
             ),
             features=wanted.features,
             credentials=wanted.credentials,

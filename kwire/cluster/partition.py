@@ -38,7 +38,7 @@ NO_EPOCH = -1
 ACKS_ALL = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
-_NOBODY: Final[dict[Watcher, None]] = {}  # the watchers of most partitions; never changed
+_NO_WATCHERS: Final[dict[Watcher, None]] = {}  # the watchers of most partitions; never changed
 
 
 class Partition:
@@ -60,7 +60,7 @@ class Partition:
         "is_removed",
         "leader_id",
         "log",
-        "on_settled",
+        "on_log_durable",
         "topic",
         "topic_id",
         "verifications",
@@ -102,14 +102,14 @@ class Partition:
         log.producers.replicated(self.high_watermark)
         self._waiters: dict[Waiter, None] = {}
         self._tail_waiters: dict[Waiter, None] = {}
-        self._watchers = _NOBODY
+        self._watchers = _NO_WATCHERS
         self._group_commit = group_commit
         self._peers = peers
         self._unflushed_bytes = 0
         """Size of the appends that wait for a flush."""
         self._leader_high_watermark = 0
         """High watermark that the leader sent last."""
-        self.on_settled: Callable[[], None] | None = None
+        self.on_log_durable: Callable[[], None] | None = None
         """Callback for a follower's log that is durable to its end again: the follower may fetch again."""
         self.verifications: dict[tuple[int, int], Verification] = {}
         """Batches that wait to become part of a transaction, by producer id and epoch."""
@@ -183,9 +183,9 @@ class Partition:
     def _offer(self, in_sync: InSync, size: int) -> None:
         """Make appended records available to followers."""
         in_sync.appended(self.log.log_end_offset, size)
-        self._tell_of_tail(size)
+        self._notify_tail_waiters(size)
 
-    def _tell_of_tail(self, size: int) -> None:
+    def _notify_tail_waiters(self, size: int) -> None:
         if self._tail_waiters:
             for waiter in list(self._tail_waiters):
                 waiter.more_data(size)
@@ -209,16 +209,16 @@ class Partition:
         """React to a flush: all records below the log's recovery point are durable."""
         end = self.log.recovery_point
         size = self._unflushed_bytes
-        is_settled = end == self.log.log_end_offset and self.log.unsettled is None
+        is_settled = end == self.log.log_end_offset and self.log.pending_truncation is None
         if is_settled:
             self._unflushed_bytes = 0
         if not self.is_led:
             self._take_high_watermark(self._leader_high_watermark)
-            if is_settled and self.on_settled is not None:
-                self.on_settled()
+            if is_settled and self.on_log_durable is not None:
+                self.on_log_durable()
         elif self.in_sync is not None:
             self._advance_over_in_sync()
-            self._tell_of_tail(1)
+            self._notify_tail_waiters(1)
         elif end > self.high_watermark:
             self._advance(end, size)
 
@@ -261,11 +261,11 @@ class Partition:
 
     # --- followers, as their leader sees them
 
-    def standings_changed(self) -> None:
+    def live_replicas_changed(self) -> None:
         """React to brokers that were registered, fenced or removed: the replicas that commits wait for may change."""
         if self.in_sync is not None:
             self._advance_over_in_sync()
-            self._tell_of_tail(0)
+            self._notify_tail_waiters(0)
 
     def follower_fetched(
         self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, epoch: int
@@ -292,18 +292,18 @@ class Partition:
             leader_end=self.log.log_end_offset,
             now_ms=self._peers.now_ms(),
         )
-        if in_sync.wants_in(broker_id, self.high_watermark):
-            self._peers.changes_wanted(self)
+        if in_sync.propose_joining(broker_id, self.high_watermark):
+            self._peers.send_proposal(self)
         self._advance_over_in_sync()
         if has_cut:
-            self._tell_of_tail(0)
+            self._notify_tail_waiters(0)
 
-    def shrink_in_sync(self) -> None:
+    def propose_isr_shrink(self) -> None:
         """Request the removal of replicas that lag for too long from the in-sync set; stop waiting for them."""
         if self.in_sync is None:
             return
-        if self.in_sync.wants_out(self.log.log_end_offset):
-            self._peers.changes_wanted(self)
+        if self.in_sync.propose_shrink(self.log.log_end_offset):
+            self._peers.send_proposal(self)
         self._advance_over_in_sync()
 
     # --- following
@@ -331,7 +331,7 @@ class Partition:
         """Start an empty log at the leader's first batch: the leader's log start offset may be inside of that batch."""
         first = next((header for _, header in iterate_headers(batches)), None)
         if first is not None and first.base_offset < self.log.log_end_offset <= first.last_offset:
-            self.start_anew_at(first.base_offset)
+            self.restart_log_at(first.base_offset)
 
     def _take_high_watermark(self, leaders: int) -> None:
         self._leader_high_watermark = leaders
@@ -357,11 +357,11 @@ class Partition:
                 *(self.topic, self.index, offset, self.high_watermark, self.leader_id, self.leader_epoch),
             )
         self._shorten()
-        if self.log.unsettled is not None:
+        if self.log.pending_truncation is not None:
             self._unflushed_bytes += 1
             self._group_commit.request(self)
 
-    def start_anew_at(self, offset: int) -> None:
+    def restart_log_at(self, offset: int) -> None:
         """Delete the whole log and start at an offset: the leader has nothing older."""
         assert not self.is_led, "a leader's log is authoritative"
         self.log.truncate_fully_and_start_at(offset)
@@ -402,7 +402,7 @@ class Partition:
 
     def watch(self, watcher: Watcher) -> None:
         """Notify the watcher of everything from now on."""
-        if self._watchers is _NOBODY:
+        if self._watchers is _NO_WATCHERS:
             self._watchers = {}
         self._watchers[watcher] = None
 
@@ -434,7 +434,7 @@ class Partition:
         start = self.log.log_start_offset
         return start if self.in_sync is None else self.in_sync.low_watermark(start)
 
-    def take_log(self, log: PartitionLog) -> None:
+    def replace_log(self, log: PartitionLog) -> None:
         """Continue with a copy of the log in another directory; all its batches are durable.
 
         Waiters keep waiting: nothing has changed for them, except that a flush they waited for is no longer needed.
@@ -454,7 +454,7 @@ class Partition:
             self._lead(image)
         elif is_led:
             self._follow_in_sync(image)
-            self._tell_of_tail(0)
+            self._notify_tail_waiters(0)
         elif was_led or is_new_epoch:
             self._follow()
         if is_new_epoch or was_led != is_led:

@@ -71,7 +71,7 @@ class Partitions:
         self._outdated: dict[str, None] = {}
         """Topics whose logs still have an older configuration; `configure_more` sets the new one. A topic gets it at
         once if one of its partitions is requested or changes."""
-        self._are_standings_new = False
+        self._have_live_replicas_changed = False
         """True if brokers were registered, fenced or removed while there were outdated topics."""
         self.on_unfinished: Callable[[], None] | None = None
         """Callback that is called when there is work for `configure_more`, `open_more` or `removals`."""
@@ -219,7 +219,7 @@ class Partitions:
             if name in image.topics:
                 self._unopened.setdefault(name, 0)
         self.open_more()
-        self._tell_unfinished()
+        self._notify_unfinished()
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
         """Apply a committed change of the metadata."""
@@ -251,19 +251,19 @@ class Partitions:
                     watcher(topic)
         if old.brokers is not new.brokers:
             self._standings_changed()
-        self._tell_unfinished()
+        self._notify_unfinished()
 
-    def _tell_unfinished(self) -> None:
+    def _notify_unfinished(self) -> None:
         is_left = self._outdated or self._unopened or not self.removals.is_done
         if is_left and self.on_unfinished is not None:
             self.on_unfinished()
 
     def _standings_changed(self) -> None:
         """Notify leaders of changed live replicas, once all of them have their new min.insync.replicas."""
-        self._are_standings_new = bool(self._outdated)
+        self._have_live_replicas_changed = bool(self._outdated)
         if not self._outdated:
             for partition in self:
-                partition.standings_changed()
+                partition.live_replicas_changed()
 
     def open_more(self) -> bool:
         """Try to open some of the partitions that are not open yet; return True if others are left."""
@@ -335,7 +335,7 @@ class Partitions:
         image = topic.partitions[index]
         is_led = image.leader == self._broker_id
         may_begin_anew = self._is_directory_lost and not self._logs.directories.any_offline
-        begins_anew = may_begin_anew and not _is_counted_on(image, self._broker_id)
+        begins_anew = may_begin_anew and not _may_have_unique_records(image, self._broker_id)
         log = self._open_log(topic, index, config, may_be_new=may_be_new, begins_anew=begins_anew)
         if log is None:
             return None
@@ -353,7 +353,7 @@ class Partitions:
         for watcher in (*self._opening_watchers, *self._role_watchers):
             watcher(partition)
         if is_led:
-            self._tell_leadership(partition)
+            self._notify_leadership(partition)
         return partition
 
     def _update(self, partition: Partition, image: PartitionImage, *, is_led: bool) -> None:
@@ -363,11 +363,11 @@ class Partitions:
             for watcher in self._role_watchers:
                 watcher(partition)
         if was_led != is_led:
-            self._tell_leadership(partition)
+            self._notify_leadership(partition)
         for watcher in self._update_watchers:
             watcher(partition)
 
-    def _tell_leadership(self, partition: Partition) -> None:
+    def _notify_leadership(self, partition: Partition) -> None:
         for watcher in self._leadership_watchers:
             watcher(partition)
 
@@ -426,7 +426,7 @@ class Partitions:
         while self._outdated and room > 0:
             name = next(iter(self._outdated))
             room -= 1 + self._configure(name) // CONFIGURED_PARTITIONS
-        if self._are_standings_new and not self._outdated:
+        if self._have_live_replicas_changed and not self._outdated:
             self._standings_changed()
         return bool(self._outdated)
 
@@ -442,7 +442,7 @@ class Partitions:
         return len(partitions)
 
 
-def _is_counted_on(image: PartitionImage, broker_id: int) -> bool:
+def _may_have_unique_records(image: PartitionImage, broker_id: int) -> bool:
     """Return True if a replica may have records that no other replica has."""
     known = (image.isr, image.eligible_leader_replicas, image.last_known_elr)
     return any(broker_id in brokers for brokers in known)

@@ -18,7 +18,7 @@ from typing import Any
 
 from kwire.chunks import Pieces, mapped
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.seams import Chance
+from kwire.seams import RandomSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class UsableBroker:
 
 
 def place(
-    brokers: Iterable[UsableBroker], *, partitions: int, replication_factor: int, chance: Chance
+    brokers: Iterable[UsableBroker], *, partitions: int, replication_factor: int, random_source: RandomSource
 ) -> Pieces[list[list[int]]]:
     """Return the replicas of each new partition, the preferred leader first; yields between groups of partitions.
 
@@ -39,7 +39,7 @@ def place(
     """
     usable = sorted(brokers, key=lambda broker: broker.broker_id)
     _check(usable, replication_factor)
-    racks = _Racks(usable, chance)
+    racks = _Racks(usable, random_source)
     return (yield from mapped(range(partitions), lambda _: racks.place(replication_factor)))
 
 
@@ -58,23 +58,23 @@ def _check(usable: list[UsableBroker], replication_factor: int) -> None:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
 
 
-def _below(chance: Chance, count: int) -> int:
+def _below(random_source: RandomSource, count: int) -> int:
     """Return a random number in [0, count)."""
-    return min(int(chance.uniform(0, count)), count - 1)
+    return min(int(random_source.uniform(0, count)), count - 1)
 
 
-def _shuffle(items: list[Any], chance: Chance) -> None:
+def _shuffle(items: list[Any], random_source: RandomSource) -> None:
     for last in range(len(items) - 1, 0, -1):
-        other = _below(chance, last + 1)
+        other = _below(random_source, last + 1)
         items[last], items[other] = items[other], items[last]
 
 
 class _Turns:
     """Brokers that take turns: each round returns every broker once, and starts one further than the round before."""
 
-    def __init__(self, brokers: list[int], chance: Chance) -> None:
+    def __init__(self, brokers: list[int], random_source: RandomSource) -> None:
         self.brokers = brokers
-        self._start = _below(chance, len(brokers)) if brokers else 0
+        self._start = _below(random_source, len(brokers)) if brokers else 0
         self._round = 0
         self._given = 0
 
@@ -92,9 +92,9 @@ class _Turns:
 
 
 class _Rack:
-    def __init__(self, brokers: list[UsableBroker], chance: Chance) -> None:
-        self.fenced = _Turns([broker.broker_id for broker in brokers if broker.is_fenced], chance)
-        self.unfenced = _Turns([broker.broker_id for broker in brokers if not broker.is_fenced], chance)
+    def __init__(self, brokers: list[UsableBroker], random_source: RandomSource) -> None:
+        self.fenced = _Turns([broker.broker_id for broker in brokers if broker.is_fenced], random_source)
+        self.unfenced = _Turns([broker.broker_id for broker in brokers if not broker.is_fenced], random_source)
 
     def next(self, round_number: int) -> int | None:
         broker = self.unfenced.next(round_number)
@@ -104,14 +104,14 @@ class _Rack:
 class _Racks:
     """All racks; brokers without a rack form one rack together."""
 
-    def __init__(self, brokers: list[UsableBroker], chance: Chance) -> None:
+    def __init__(self, brokers: list[UsableBroker], random_source: RandomSource) -> None:
         by_name: dict[tuple[bool, str], list[UsableBroker]] = {}
         for broker in brokers:
             by_name.setdefault((broker.rack is not None, broker.rack or ""), []).append(broker)
-        self._racks = [_Rack(by_name[name], chance) for name in sorted(by_name)]
-        self._chance = chance
+        self._racks = [_Rack(by_name[name], random_source) for name in sorted(by_name)]
+        self._random_source = random_source
         self._unfenced = sum(not broker.is_fenced for broker in brokers)
-        self._start = _below(chance, len(self._racks))
+        self._start = _below(random_source, len(self._racks))
         self._round = 0
 
     def place(self, replication_factor: int) -> list[int]:
@@ -142,8 +142,8 @@ class _Racks:
         raise AssertionError("an unfenced broker exists, and each round returns each broker once")
 
     def _shuffle(self) -> None:
-        _shuffle(self._racks, self._chance)
+        _shuffle(self._racks, self._random_source)
         for rack in self._racks:
-            _shuffle(rack.fenced.brokers, self._chance)
-            _shuffle(rack.unfenced.brokers, self._chance)
+            _shuffle(rack.fenced.brokers, self._random_source)
+            _shuffle(rack.unfenced.brokers, self._random_source)
         self._round = 0

@@ -25,7 +25,7 @@ from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.machine import Quorum
 from kwire.cluster.quorum.ready import Answer, Destination, Leadership, LogRead, Ready, Send
-from kwire.cluster.quorum.state import NOBODY, load_quorum_state, store_quorum_state
+from kwire.cluster.quorum.state import NO_NODE, load_quorum_state, store_quorum_state
 from kwire.cluster.quorum.version_upgrade import UpgradeOutcome
 from kwire.cluster.quorum.voter_history import QuorumRecord, quorum_records
 from kwire.cluster.quorum.voters import VoterSet
@@ -38,7 +38,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kwire.protocol.records import iterate_headers
-from kwire.seams import Chance, Clock, Workers
+from kwire.seams import Clock, RandomSource, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class RaftNode:
         directory: str,
         disk: Disk,
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         workers: Workers,
         channel: Channel,
         static_voters: VoterSet | None = None,
@@ -118,7 +118,7 @@ class RaftNode:
         """Workers that write to files."""
         self._channel = channel
         self._config = config
-        self._chance = chance
+        self._random_source = random_source
         self._static_voters = static_voters
         self._quorum = self._stored_quorum()
         self.is_away = False
@@ -146,7 +146,7 @@ class RaftNode:
             config=self._config,
             state=load_quorum_state(self._disk, self._directory),
             log=self.log,
-            chance=self._chance,
+            random_source=self._random_source,
             static_voters=self._static_voters,
             records=self._stored_quorum_records(),
         )
@@ -219,7 +219,7 @@ class RaftNode:
             self.log.append(prepared, self._quorum.epoch, bytes_max=bytes_max)
         except KafkaError as error:
             is_storage = error.code is ErrorCode.KAFKA_STORAGE_ERROR
-            if is_storage and not self._is_pumping and self._quorum.could_be_succeeded(self._now):
+            if is_storage and not self._is_pumping and self._quorum.has_possible_successor(self._now):
                 self.resign(self._quorum.epoch)
                 raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
             raise
@@ -254,7 +254,7 @@ class RaftNode:
     @property
     def metadata_age_ms(self) -> float:
         """Time since a leader last answered this node, which then had all committed records; inf if none ever did."""
-        return 0.0 if self._quorum.is_leader else self._now - self._quorum.leader_heard_ms
+        return 0.0 if self._quorum.is_leader else self._now - self._quorum.last_leader_response_ms
 
     @property
     def _now(self) -> float:
@@ -268,7 +268,7 @@ class RaftNode:
             return
         if self._quorum.is_shut_down:
             self._ended.set()
-        if self.lacks_space and self._quorum.hears_leader:
+        if self.lacks_space and self._quorum.follows_live_leader:
             self.lacks_space = False
         self._flush_soon()
         self._await_deadline()
@@ -333,7 +333,7 @@ class RaftNode:
 
     def _go_away(self, error: _NoSpaceError) -> None:
         """Send and receive nothing until there is space: the other nodes continue as if this node had stopped."""
-        self._tell_of_no_space("is away from the quorum", error)
+        self._log_lack_of_space("is away from the quorum", error)
         self.is_away = True
         for task in self._sends:
             task.cancel()
@@ -341,12 +341,12 @@ class RaftNode:
             if not change.done():
                 change.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
         if self._listener is not None:
-            self._listener.leadership_changed(Leadership(self._quorum.epoch, NOBODY, is_established=False))
+            self._listener.leadership_changed(Leadership(self._quorum.epoch, NO_NODE, is_established=False))
         if self._is_leaving:
             self._ended.set()
         self._set_timer(AWAY_SECONDS, self._come_back)
 
-    def _tell_of_no_space(self, what: str, error: Exception) -> None:
+    def _log_lack_of_space(self, what: str, error: Exception) -> None:
         if not self.lacks_space:
             self.lacks_space = True
             logger.error("node %d %s until its disk has space: %s", self._config.node_id, what, error)
@@ -434,7 +434,7 @@ class RaftNode:
             await self.workers.run(partial(self._make_durable, job))
             self.log.finish_flush(job)
         except DiskFullError as full:  # no space for leader epochs: nothing is confirmed, state is unchanged
-            self._tell_of_no_space("cannot flush its metadata log", full)
+            self._log_lack_of_space("cannot flush its metadata log", full)
             await asyncio.sleep(AWAY_SECONDS)
             return
         self.log.finish_noting()

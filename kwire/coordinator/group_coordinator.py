@@ -59,7 +59,7 @@ from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 __all__ = ["GroupConfig", "GroupCoordinator"]
 
@@ -79,14 +79,14 @@ class GroupCoordinator:
         partitions: Partitions,
         image: Callable[[], MetadataImage],
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._config = config
         self._partitions = partitions
         self.keys = KeyPartitions(GROUP_OFFSETS_TOPIC, image)
         self._clock = clock
-        self._chance = chance
+        self._random_source = random_source
         self._runtime: CoordinatorRuntime[GroupRecord, GroupMachine] = CoordinatorRuntime(
             make=self._make_machine, clock=clock, write_timeout_ms=config.commit_timeout_ms, loaded=loaded
         )
@@ -109,7 +109,7 @@ class GroupCoordinator:
             timers,
             config=self._config,
             clock=self._clock,
-            chance=self._chance,
+            random_source=self._random_source,
             has_room=self._memory.has_room_for_group,
         )
 
@@ -178,7 +178,7 @@ class GroupCoordinator:
             request=request,
             client_id=client_id or "",
             client_host=client_host,
-            must_know_its_id=version >= JOIN_KNOWS_ITS_ID_SINCE,
+            requires_member_id=version >= JOIN_KNOWS_ITS_ID_SINCE,
             may_skip_assignment=version >= JOIN_SKIPS_ASSIGNMENT_SINCE,
             answer=answer,
         )

@@ -59,7 +59,7 @@ __all__ = ["TransactionConfig", "TransactionCoordinator"]
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-NOBODY = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+NO_PRODUCER = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 """Producer in the answer of EndTxn to classic clients, which keep their epoch."""
 
 TransactionShard = Shard[TransactionRecord, TransactionMachine]
@@ -199,7 +199,7 @@ class TransactionCoordinator:
                 shard, transactional_id, before, expected, new_producer_id=new_producer_id, timeout_ms=timeout_ms
             )
         producer = await _settled(answer)
-        if producer is NOBODY:  # the open transaction is being aborted
+        if producer is NO_PRODUCER:  # the open transaction is being aborted
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return producer
 
@@ -213,7 +213,7 @@ class TransactionCoordinator:
         new_producer_id: int,
         timeout_ms: int,
     ) -> Answer[Producer]:
-        """Store the initial state of a producer; return `NOBODY` if an open transaction is aborted first."""
+        """Store the initial state of a producer; return `NO_PRODUCER` if an open transaction is aborted first."""
         now_ms = self._clock.wall_ms()
         if before is None:
             after = new_transaction(transactional_id, new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
@@ -221,7 +221,7 @@ class TransactionCoordinator:
             version = self._version()
             next_id = new_producer_id if fencing_needs_producer_id(before, version) else NO_PRODUCER_ID
             after = fenced(before, version=version, next_producer_id=next_id, now_ms=now_ms)
-            return self._decide(shard, before, after, NOBODY)
+            return self._decide(shard, before, after, NO_PRODUCER)
         else:
             after = initialised(before, expected, new_producer_id=new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
         return self._store(shard, before, after, Producer(after.producer_id, after.producer_epoch))
@@ -279,7 +279,7 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
     ) -> Answer[Producer]:
-        """Decide a transaction; return the next producer id and epoch, `NOBODY` for a classic client.
+        """Decide a transaction; return the next producer id and epoch, `NO_PRODUCER` for a classic client.
 
         Raises KafkaError.
         """
@@ -289,7 +289,7 @@ class TransactionCoordinator:
                 before = shard.machine.transactions.get(transactional_id)
                 after = ended_classic(before, *producer, is_commit=is_commit, now_ms=self._clock.wall_ms())
                 assert before is not None
-                return shard.read(NOBODY) if after is before else self._decide(shard, before, after, NOBODY)
+                return shard.read(NO_PRODUCER) if after is before else self._decide(shard, before, after, NO_PRODUCER)
             if needs_next_producer_id(shard.machine.transactions.get(transactional_id)):
                 return self._end_with_new_id(transactional_id, producer, is_commit=is_commit)
             return self._end(shard, transactional_id, producer, NO_PRODUCER_ID, is_commit=is_commit)
@@ -374,7 +374,7 @@ class TransactionCoordinator:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             if shard.state is ShardState.ACTIVE:
                 for some in chunks(list(shard.machine.transactions.values())):  # they may change between two steps
-                    yield [each for each in some if wanted.lets_through(each, now_ms)]
+                    yield [each for each in some if wanted.matches(each, now_ms)]
 
     # --- storing
 

@@ -208,7 +208,7 @@ def validate_in_steps(batch: bytes, config: LogConfig, now_ms: int, large_batche
         _check_header(batch, header, config, _CLIENT)
         batch, header = yield from _look_inside(batch, header, config, now_ms, large_batches)
     except KafkaError as error:
-        return error.anew()
+        return error.without_traceback()
     return ValidatedBatch(batch, header, config)
 
 
@@ -222,7 +222,7 @@ def ready_batch(
     if validated is None:
         return validate_batch(batch, check_frame(batch), config, origin, now_ms)
     if isinstance(validated, KafkaError):
-        raise validated.anew()
+        raise validated.without_traceback()
     if validated.config is not config:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the topic's configuration changed meanwhile")
     return _stamp(validated.batch, validated.header, config, validated.header.max_timestamp, now_ms)

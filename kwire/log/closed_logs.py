@@ -143,7 +143,7 @@ class ClosedLogs:
         Calls `moved` with the new path even on failure. Raises DiskFailure.
         """
         topic, partition = key
-        suffix = f"-{partition}.{self._surroundings.chance.uuid().hex}-{why}"
+        suffix = f"-{partition}.{self._surroundings.random_source.uuid().hex}-{why}"
         path = f"{directory.path}/{topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
         try:
             self._rename_or_remove(directory, old_path, path, may_remove=why == "delete")

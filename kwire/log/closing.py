@@ -54,7 +54,7 @@ class CloseJob:
             if self._flush is not None:
                 log.finish_flush(self._flush)
             if log.log_end_offset > log.recovery_point:  # not all of it was flushed
-                closing.leave_unclean(self._directory, log, f"durable up to {log.recovery_point} only")
+                closing.mark_unclean(self._directory, log, f"durable up to {log.recovery_point} only")
         except DiskFailure as failure:
             closing.failed(self._directory, log, failure)
         finally:
@@ -169,7 +169,7 @@ class LogClosing:
                     log.close(clean=False)
                 if directory.logs:
                     self._unclean[directory.path] = "the broker failed, or did not start"
-                    self._tell_of_no_marker(directory)
+                    self._log_missing_marker(directory)
         if self._clean:
             yield self._logs()
             yield self._sync_names()
@@ -192,7 +192,7 @@ class LogClosing:
     def begins(self, directory: LogDirectory, log: PartitionLog) -> bool:
         """Return True if a log can be flushed. A directory that holds several logs is synced once for all of them."""
         if log.failure is not None:
-            self.leave_unclean(directory, log, f"offline: {log.failure}")
+            self.mark_unclean(directory, log, f"offline: {log.failure}")
             return False
         parent = log.directory.rpartition("/")[0] or "/"
         if parent in log.unsynced_paths:
@@ -202,11 +202,11 @@ class LogClosing:
 
     def failed(self, directory: LogDirectory, log: PartitionLog, failure: DiskFailure | KafkaError) -> None:
         """Record that a log could not be made durable. A failure of the log or directory itself was logged before."""
-        self.leave_unclean(directory, log, f"not flushed: {failure}")
+        self.mark_unclean(directory, log, f"not flushed: {failure}")
         if log.failure is None:
             logger.error("%s-%s is not closed cleanly: %s", log.topic, log.partition, failure)
 
-    def leave_unclean(self, directory: LogDirectory, log: PartitionLog, why: str) -> None:
+    def mark_unclean(self, directory: LogDirectory, log: PartitionLog, why: str) -> None:
         """Do not write a marker into this log directory."""
         self._unclean.setdefault(directory.path, f"{log.topic}-{log.partition} is {why}")
 
@@ -233,9 +233,9 @@ class LogClosing:
             if self.is_clean(directory):
                 yield MarkerJob(directory, self._disk, self._broker_epoch)
             else:
-                self._tell_of_no_marker(directory)
+                self._log_missing_marker(directory)
 
-    def _tell_of_no_marker(self, directory: LogDirectory) -> None:
+    def _log_missing_marker(self, directory: LogDirectory) -> None:
         """Log why the next start recovers this log directory."""
         why = f"it is offline: {directory.failure}" if directory.is_offline else self._unclean[directory.path]
         logger.warning("%s gets no clean shutdown marker, and the next start recovers it: %s", directory.path, why)

@@ -22,13 +22,17 @@ class SettleJob:
     """Sync of a log directory in which partitions were renamed."""
 
     def __init__(
-        self, directories: LogDirectories, disk: Disk, directory: LogDirectory, unsettled: dict[TopicPartition, int]
+        self,
+        directories: LogDirectories,
+        disk: Disk,
+        directory: LogDirectory,
+        pending_truncation: dict[TopicPartition, int],
     ) -> None:
         self._directories = directories
         self._disk = disk
         self._directory = directory
-        self._unsettled = unsettled
-        self._covered = dict(unsettled)
+        self._unsettled = pending_truncation
+        self._covered = dict(pending_truncation)
         self.failure: DiskFailure | None = None
         with suppress(DiskFailure):  # the directory is offline, which is already logged
             directories.forget_cleaned(directory)
@@ -46,7 +50,7 @@ class SettleJob:
     def finish(self) -> None:
         """Record the durable renames; take the directory offline if its disk failed.
 
-        Without a file descriptor nothing was synced: the renames stay unsettled, and a later job retries.
+        Without a file descriptor nothing was synced: the renames stay unsynced, and a later job retries.
         """
         if isinstance(self.failure, DiskFullError):
             logger.warning("The deletion of logs is not durable yet: %s", self.failure)
@@ -81,9 +85,9 @@ class Deletions:
     def settling(self) -> Iterator[SettleJob]:
         """Yield the jobs that make the renames durable, one for each log directory; a worker may call their run()."""
         for directory in self._directories:
-            unsettled = self._unsettled.get(directory.path)
-            if unsettled:
-                yield SettleJob(self._directories, self._disk, directory, unsettled)
+            pending_truncation = self._unsettled.get(directory.path)
+            if pending_truncation:
+                yield SettleJob(self._directories, self._disk, directory, pending_truncation)
 
     def settle(self) -> None:
         """Make the renames durable synchronously. Raises DiskFullError if no file descriptor is left."""
@@ -98,5 +102,5 @@ class Deletions:
 
         Raises DiskFullError if no file descriptor is left; the name must not be used yet.
         """
-        if any((topic, partition) in unsettled for unsettled in self._unsettled.values()):
+        if any((topic, partition) in pending_truncation for pending_truncation in self._unsettled.values()):
             self.settle()

@@ -117,7 +117,7 @@ class FutureLogs:
             start, is_start_known = _begin_offset(log), True
         except NotReadyError:
             start, is_start_known = log.log_start_offset, False  # the first step determines it
-        name = f"{log.topic}-{log.partition}.{self._surroundings.chance.uuid().hex}-future"
+        name = f"{log.topic}-{log.partition}.{self._surroundings.random_source.uuid().hex}-future"
         path = f"{directory.path}/{name}"
         try:
             future = self._open(path, log, directory, start_offset=start)
@@ -289,7 +289,7 @@ class FutureLogs:
                 logger.warning(
                     "%s was being moved: keeping the log in %s, removing the one in %s", name, kept.path, directory.path
                 )
-                self._rename(directory, name, f"{name}.{self._surroundings.chance.uuid().hex}-delete")
+                self._rename(directory, name, f"{name}.{self._surroundings.random_source.uuid().hex}-delete")
         self._directories.guard(kept, lambda: self._disk.unlink(f"{kept.path}/{name}/{MOVED_FILE}"))
 
     def _rename(self, directory: LogDirectory, old: str, new: str) -> None:

@@ -49,7 +49,7 @@ class OpenJob:
         world = loading.surroundings
         self._disk = world.disk.part(loading.at_once)
         indexes = IndexMemory(INDEX_BYTES_MAX // max(8, loading.at_once))
-        own = Surroundings(disk=self._disk, clock=world.clock, chance=world.chance, indexes=indexes)
+        own = Surroundings(disk=self._disk, clock=world.clock, random_source=world.random_source, indexes=indexes)
         self._open = directory.opening(key, config, own)
         self._log: PartitionLog | None = None
         self._failure: DiskFailure | KafkaError | None = None

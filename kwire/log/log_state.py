@@ -20,7 +20,7 @@ from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState
 from kwire.log.segments import Segments
 from kwire.log.unsynced_paths import UnsyncedPaths
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 
 class LogState:
@@ -35,7 +35,7 @@ class LogState:
         directory: str,
         disk: Disk,
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         config: LogConfig,
         segments: Segments,
         leader_epochs: LeaderEpochs,
@@ -60,7 +60,7 @@ class LogState:
         """Callback that receives the files of truncated segments; without it they are removed at once."""
         self.disk = disk
         self.clock = clock
-        self.chance = chance
+        self.random_source = random_source
 
     @property
     def failure(self) -> DiskFailure | CorruptLogError | LogClosedError | None:

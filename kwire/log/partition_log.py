@@ -29,10 +29,10 @@ from kwire.log.flushing import FlushJob
 from kwire.log.log_state import LogState
 from kwire.log.not_ready import ready_at_once
 from kwire.log.removal import mark_deleted
-from kwire.log.replay import take_in
+from kwire.log.replay import apply_batch
 from kwire.log.segment import Segment
 from kwire.log.transaction_index import AbortedTransaction
-from kwire.log.truncation import UnsettledCut
+from kwire.log.truncation import PendingTruncation
 from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -65,7 +65,7 @@ class PartitionLog(LogState):
     The lowered offsets must become durable before files are truncated. Otherwise a start after a crash would consider
     the shorter log damaged, or all of its records deleted.
     """
-    unsettled: UnsettledCut | None = None
+    pending_truncation: PendingTruncation | None = None
     """Work that a truncation has left to do before the next append; None if there is none."""
 
     @property
@@ -88,7 +88,7 @@ class PartitionLog(LogState):
         Raises KafkaError with Kafka's error code, or DiskFailure; nothing is stored then.
         """
         has_offsets = origin in _WITH_OFFSETS
-        if self.health.takes_no_appends or (self.unsettled is not None and not has_offsets):
+        if self.health.takes_no_appends or (self.pending_truncation is not None and not has_offsets):
             raise self.health.refusal()
         if has_offsets:
             return self._append_given_offsets(memoryview(batches), leader_epoch, origin)
@@ -176,7 +176,7 @@ class PartitionLog(LogState):
         self.producers.end_offset = last_offset + 1
 
     def _note_producer(self, batch: bytes | memoryview, header: BatchHeader, base_offset: int) -> None:
-        aborted = take_in(header, batch, self.producers, base_offset)
+        aborted = apply_batch(header, batch, self.producers, base_offset)
         self.producers.refused.stored(header)
         if aborted is not None:
             self.health.guard(lambda: self._active.transaction_index.append(aborted))
@@ -311,7 +311,7 @@ class PartitionLog(LogState):
         """Record what is durable; records written after a truncation during the flush are not."""
         self.unsynced_paths.finish(job.number)
         if self.offsets.flushed(job.end_offset, job.truncations) and self.producers.is_derived:
-            self.unsettled = None
+            self.pending_truncation = None
         self.leader_epochs.durable_version = max(self.leader_epochs.durable_version, job.epochs_version)
 
     def flush(self) -> None:
@@ -352,7 +352,7 @@ class PartitionLog(LogState):
         self._lower(plan.end_offset, first_dirty=plan.cleaned_to, start=plan.end_offset)
         cut = self.health.guard(lambda: truncation.cut(self, offset))
         self.offsets.cut_to(cut.end_offset)
-        self.unsettled = UnsettledCut(self, cut.files)
+        self.pending_truncation = PendingTruncation(self, cut.files)
 
     def _lower(self, recovery_point: int, *, first_dirty: int, start: int) -> None:
         """Lower the offsets before a truncation, so that no running flush makes anything above the new end durable.
@@ -372,7 +372,7 @@ class PartitionLog(LogState):
 
     def settle_in_steps(self) -> Iterator[None]:
         """Derive the state that a truncation left unknown, a few batches per step; a flush makes it durable."""
-        while self.unsettled is not None and self.health.guard(self.unsettled.derive_more):
+        while self.pending_truncation is not None and self.health.guard(self.pending_truncation.derive_more):
             yield
 
     def settle_or_wait(self) -> None:
@@ -380,16 +380,16 @@ class PartitionLog(LogState):
 
         Failures are logged.
         """
-        if self.failure is None and self.unsettled is not None:
+        if self.failure is None and self.pending_truncation is not None:
             with suppress(KafkaError, DiskFailure, CorruptLogError):
                 if sum(1 for _ in islice(self.settle_in_steps(), STEPS_AT_ONCE)) < STEPS_AT_ONCE:
                     self.settle()
 
     def settle(self) -> None:
         """Derive the unknown state and make the new end durable, synchronously."""
-        if self.unsettled is not None:
-            self.health.guard(self.unsettled.settle)
-            self.unsettled = None
+        if self.pending_truncation is not None:
+            self.health.guard(self.pending_truncation.settle)
+            self.pending_truncation = None
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records; the next append is at `offset`."""
@@ -400,7 +400,7 @@ class PartitionLog(LogState):
         self.offsets.begin_at(offset)
         self.leader_epochs.clear()
         self.producers.clear(offset)
-        self.producers.is_derived, self.unsettled = True, None
+        self.producers.is_derived, self.pending_truncation = True, None
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
         """Remove whole segments that are past retention or below the log start; return the deletions of their files.
@@ -409,7 +409,7 @@ class PartitionLog(LogState):
         remove_later, even if the rest fails; without remove_later the caller removes the files. Raises NotReadyError,
         before any change, while timestamps are derived.
         """
-        if self.failure is not None or self.unsettled is not None:  # it reads segments that would be removed
+        if self.failure is not None or self.pending_truncation is not None:  # it reads segments that would be removed
             return []
         return self.health.guard(lambda: self._apply_retention(now_ms, high_watermark))
 

@@ -234,7 +234,7 @@ def walk_records(
             delta, has_key, position = _walk_record(body, position, end, index)
             timestamp = base_timestamp + delta if rules.fixed_timestamp is None else rules.fixed_timestamp
             max_timestamp = max(max_timestamp, timestamp)
-            _judge_record(index, timestamp, has_key, rules, faults)
+            _check_record(index, timestamp, has_key, rules, faults)
             index += 1
             if index % RECORDS_AT_ONCE == 0:
                 yield
@@ -283,7 +283,7 @@ def _walk_headers(body: bytes, position: int, end: int, index: int) -> int:
     return position
 
 
-def _judge_record(index: int, timestamp: int, has_key: bool, rules: WalkRules, faults: list[RecordFault]) -> None:
+def _check_record(index: int, timestamp: int, has_key: bool, rules: WalkRules, faults: list[RecordFault]) -> None:
     if len(faults) >= FAULTS_MAX:
         return
     if rules.needs_key and not has_key:

@@ -54,7 +54,7 @@ from kwire.protocol.records import (
     InvalidRecordsError,
     crc_matches,
 )
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Surroundings:
 
     disk: Disk
     clock: Clock
-    chance: Chance
+    random_source: RandomSource
     indexes: IndexMemory = field(default_factory=IndexMemory)
     """Shared by all logs."""
 
@@ -113,7 +113,7 @@ def open_log(
         directory=directory,
         disk=disk,
         clock=surroundings.clock,
-        chance=surroundings.chance,
+        random_source=surroundings.random_source,
         config=config,
         segments=Segments(segments, surroundings.indexes),
         leader_epochs=leader_epochs,

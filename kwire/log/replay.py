@@ -56,11 +56,13 @@ def replay_in_steps(segment: Segment, producers: ProducerState, start_offset: in
 
 
 def replay_batch(header: BatchHeader, batch: Batch, producers: ProducerState) -> AbortedTransaction | None:
-    """Replay one batch with a producer id; `batch` is used only for control batches. See `take_in`."""
-    return take_in(header, batch, producers, header.base_offset)
+    """Replay one batch with a producer id; `batch` is used only for control batches. See `apply_batch`."""
+    return apply_batch(header, batch, producers, header.base_offset)
 
 
-def take_in(header: BatchHeader, batch: Batch, producers: ProducerState, base_offset: int) -> AbortedTransaction | None:
+def apply_batch(
+    header: BatchHeader, batch: Batch, producers: ProducerState, base_offset: int
+) -> AbortedTransaction | None:
     """Add one batch that is stored at base_offset; return the transaction that it aborts, or None."""
     if not header.attributes & CONTROL_FLAG:
         producers.update(header, base_offset)

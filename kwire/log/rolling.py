@@ -62,7 +62,7 @@ def begin_segment(log: LogState, base_offset: int) -> None:
     """Create a segment and make it the active one."""
     segment = Segment(log.disk, log.directory, base_offset, create=True, created_ms=log.clock.wall_ms())
     if log.config.segment_jitter_ms > 0:
-        segment.jitter_ms = int(log.chance.uniform(0, min(log.config.segment_jitter_ms, log.config.segment_ms)))
+        segment.jitter_ms = int(log.random_source.uniform(0, min(log.config.segment_jitter_ms, log.config.segment_ms)))
     log.segments.append(segment)
     log.unsynced_paths.add(log.directory)
 

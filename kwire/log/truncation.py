@@ -19,7 +19,7 @@ from kwire.log.rolling import begin_segment
 from kwire.log.segments import Segments
 
 
-class UnsettledCut:
+class PendingTruncation:
     """Second part of a truncation."""
 
     def __init__(self, log: LogState, files: list[DiskFile]) -> None:

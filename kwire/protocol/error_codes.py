@@ -228,6 +228,6 @@ class KafkaError(Exception):
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message or self.code.meaning}"
 
-    def anew(self) -> "KafkaError":
+    def without_traceback(self) -> "KafkaError":
         """Return the same outcome without a traceback, which would keep the locals of all its frames alive."""
         return KafkaError(self.code, self.message, record_errors=self.record_errors)

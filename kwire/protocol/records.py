@@ -426,10 +426,7 @@ def append_varint(output: bytearray, value: int) -> None:
 
 
 def read_varint(body: bytes, position: int) -> tuple[int, int]:
-    """Return a zigzag varint and the position after it.
-
-    Raises IndexError if the body ends inside it, InvalidRecordsError if it is too long.
-    """
+    """Return a zigzag varint and the position after it. Raises IndexError if it is cut off, InvalidRecordsError."""
     result = shift = 0
     while True:
         byte = body[position]

@@ -35,7 +35,7 @@ ENVELOPES_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class RequestOrigin:
     """Origin of a request to the controller: this node, or one of its clients."""
 
     client: Client
@@ -46,11 +46,11 @@ class Asker:
     correlation_id: int = 0
 
 
-ServeHere = Callable[[Any, Asker], Any]
+ServeHere = Callable[[Any, RequestOrigin], Any]
 """Serves a request as the active controller: the response, or an awaitable of it. Raises KafkaError NOT_CONTROLLER."""
 
 
-class NoController(Exception):  # noqa: N818 the name says what is missing
+class NoActiveControllerError(Exception):
     """No active controller has answered; the message says why."""
 
 
@@ -64,7 +64,7 @@ class ActiveController:
         channel: Channel,
         clock: Clock,
         here: ServeHere | None,
-        itself: Asker,
+        itself: RequestOrigin,
         timeout_ms: int,
     ) -> None:
         """`here` serves the requests of this node while it leads; None on a node without a controller.
@@ -83,22 +83,22 @@ class ActiveController:
         self._envelopes = asyncio.Semaphore(ENVELOPES_AT_ONCE)
         metadata_log.watch_leader(self._note_leader)
 
-    async def ask(self, request: Any, asker: Asker | None = None) -> Any:
-        """Return the response of the current leader. Raises NoController, also for a NOT_CONTROLLER response."""
-        asker = asker or self._itself
+    async def ask(self, request: Any, request_origin: RequestOrigin | None = None) -> Any:
+        """Return the response of the current leader. Raises NoActiveControllerError, also for NOT_CONTROLLER."""
+        request_origin = request_origin or self._itself
         if self._metadata_log.is_active and self._here is not None:
-            response = await self._ask_here(request, asker)
+            response = await self._ask_here(request, request_origin)
         else:
             leader = self._metadata_log.node.quorum.leader
             if leader is None:
-                raise NoController("no controller is known to be active")
-            response = await self._ask_there(leader, request, asker)
+                raise NoActiveControllerError("no controller is known to be active")
+            response = await self._ask_there(leader, request, request_origin)
         if says_not_controller(response):
-            raise NoController("the requested controller is no longer active")
+            raise NoActiveControllerError("the requested controller is no longer active")
         return response
 
     async def ask_until_answered(
-        self, request: Any, asker: Asker | None = None, *, timeout_ms: int | None = None
+        self, request: Any, request_origin: RequestOrigin | None = None, *, timeout_ms: int | None = None
     ) -> Any:
         """Return the response of the active controller, retrying for `timeout_ms`, or else
         for the timeout of this object.
@@ -109,8 +109,8 @@ class ActiveController:
         while True:
             self._leader_changed.clear()
             try:
-                return await self.ask(request, asker)
-            except NoController as error:
+                return await self.ask(request, request_origin)
+            except NoActiveControllerError as error:
                 if self._clock.monotonic_ms() >= deadline_ms:
                     raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{error}; {self._age()}") from error
             await self.pause()
@@ -126,51 +126,57 @@ class ActiveController:
 
     # --- one try
 
-    async def _ask_here(self, request: Any, asker: Asker) -> Any:
+    async def _ask_here(self, request: Any, request_origin: RequestOrigin) -> Any:
         assert self._here is not None
         try:
-            return await whole(self._here(request, asker))
+            return await whole(self._here(request, request_origin))
         except KafkaError as error:
             if error.code is not ErrorCode.NOT_CONTROLLER:
                 raise
-            raise NoController("this controller is no longer active") from error
+            raise NoActiveControllerError("this controller is no longer active") from error
 
-    async def _ask_there(self, leader: Destination, request: Any, asker: Asker) -> Any:
-        if asker.version is None:
+    async def _ask_there(self, leader: Destination, request: Any, request_origin: RequestOrigin) -> Any:
+        if request_origin.version is None:
             return await self._send(leader, request)
-        frame = await in_turns(frame_request_in_pieces(request, asker.version, asker.correlation_id, asker.client_id))
+        frame = await in_turns(
+            frame_request_in_pieces(
+                request, request_origin.version, request_origin.correlation_id, request_origin.client_id
+            )
+        )
         envelope = EnvelopeRequest(
             request_data=frame[SIZE_BYTES:],
-            request_principal=encode_principal(asker.client.principal),
-            client_host_address=ip_address(asker.client.peer_host).packed,
+            request_principal=encode_principal(request_origin.client.principal),
+            client_host_address=ip_address(request_origin.client.peer_host).packed,
         )
         async with self._envelopes:
             if self._metadata_log.node.quorum.leader != leader:  # it changed while this request waited for earlier ones
-                raise NoController(f"node {leader.node_id} is no longer the leader")
+                raise NoActiveControllerError(f"node {leader.node_id} is no longer the leader")
             answer = await self._send(leader, envelope)
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
-            raise NoController(f"node {leader.node_id} is not the active controller")
+            raise NoActiveControllerError(f"node {leader.node_id} is not the active controller")
         if answer.error_code != ErrorCode.NONE or answer.response_data is None:
             _refused(leader, ErrorCode(answer.error_code))
         try:
-            parsed = await in_turns(parse_response_in_pieces(type(request), asker.version, answer.response_data))
+            parsed = await in_turns(
+                parse_response_in_pieces(type(request), request_origin.version, answer.response_data)
+            )
             return parsed[1]
         except ProtocolError as error:
             logger.warning("node %d sent an invalid response to %s: %s", leader.node_id, request, error)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
     async def _send(self, leader: Destination, request: Any) -> Any:
-        """Send a request to a node. Raises NoController if there is no response, or if the leader changes."""
+        """Send a request to a node. Raises NoActiveControllerError without a response, or if the leader changes."""
         send = asyncio.get_running_loop().create_task(self._channel.send(leader, request))
         self._sends[send] = leader.node_id
         try:
             return await send
         except Unreachable as error:
-            raise NoController(str(error)) from error
+            raise NoActiveControllerError(str(error)) from error
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if send.cancelled() and task is not None and not task.cancelling():
-                raise NoController(f"node {leader.node_id} is no longer the leader") from None
+                raise NoActiveControllerError(f"node {leader.node_id} is no longer the leader") from None
             send.cancel()
             raise
         finally:

@@ -27,7 +27,7 @@ from kwire.log.log_directory import previous_broker_epoch
 from kwire.log.log_manager import LogManager
 from kwire.protocol.uuids import uuid_to_text
 from kwire.repeated_messages import RepeatedMessages
-from kwire.seams import Chance, Clock, Workers
+from kwire.seams import Clock, RandomSource, Workers
 from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
@@ -73,7 +73,7 @@ class BrokerServer:
         config: BrokerConfig,
         *,
         clock: Clock | None = None,
-        chance: Chance | None = None,
+        random_source: RandomSource | None = None,
         disk: Disk | None = None,
         workers: Workers | None = None,
         rounds: Rounds | None = None,
@@ -85,7 +85,7 @@ class BrokerServer:
         A process that is only a broker passes `KeptObjects.loaded`.
         """
         self.config = config
-        self._node = Node(config, what="broker", clock=clock, chance=chance, disk=disk, workers=workers)
+        self._node = Node(config, what="broker", clock=clock, random_source=random_source, disk=disk, workers=workers)
         self._controller = ControllerRole(self._node) if config.is_controller else None
         self._rounds = rounds or ProcessRounds()
         self._memory = memory
@@ -149,7 +149,7 @@ class BrokerServer:
         The ids of missing log directories are registered too, and returned.
         """
         node = self._node
-        node.broker_incarnation_id = node.chance.uuid()
+        node.broker_incarnation_id = node.random_source.uuid()
         self._lifecycle = BrokerLifecycle(
             config=self.config,
             cluster_id=node.storage.cluster_id,
@@ -176,12 +176,12 @@ class BrokerServer:
         undo.callback(self._logs.close, clean=False)
         self._lifecycle.offline_directories = self._offline_directories
         for directory in self._logs.directories:
-            directory.failed = self._lifecycle.beat_soon
+            directory.failed = self._lifecycle.heartbeat_soon
         cordoned = CordonedDirectories(
             config=self.config,
             logs=self._logs,
             directory_ids=node.storage.directory_ids,
-            changed=self._lifecycle.beat_soon,
+            changed=self._lifecycle.heartbeat_soon,
         )
         self._lifecycle.cordoned_directories = cordoned.told
         node.dynamic_configs.watch(cordoned.settings_changed)
@@ -198,7 +198,7 @@ class BrokerServer:
         loading = self._partitions.loading(self._image(), at_once=at_once)
         await run_stages(loading, node.recovery_workers(at_once), at_once=at_once)
         absent = self._absent({*lost, *self._named_directories()})
-        self._tell_of_absent(absent)
+        self._log_missing_directories(absent)
         self._partitions.start(node.metadata_log.image, is_directory_lost=bool(absent))
         for directory in self._logs.directories:
             directory.failed = self._directory_failed
@@ -248,7 +248,7 @@ class BrokerServer:
             config_entries=ConfigEntries(config, self._node.dynamic_configs),
             cluster_id=self._node.storage.cluster_id,
             clock=self._node.clock,
-            chance=self._node.chance,
+            random_source=self._node.random_source,
             workers=self._node.workers,
             disk=self._node.disk,
             metadata_log=self._node.metadata_log,
@@ -264,11 +264,11 @@ class BrokerServer:
             authorizer=AllowEverything(),
             quotas=self._make_quotas(),
             client_telemetry=ClientTelemetry(
-                clock=self._node.clock, chance=self._node.chance, bytes_max=config["telemetry.max.bytes"]
+                clock=self._node.clock, random_source=self._node.random_source, bytes_max=config["telemetry.max.bytes"]
             ),
             fetch_sessions=FetchSessions(
                 slots=config["max.incremental.fetch.session.cache.slots"],
-                chance=self._node.chance,
+                random_source=self._node.random_source,
                 clock=self._node.clock,
                 look_at_all_ms=lambda: config["replica.lag.time.max.ms"] / LOOKS_IN_LAG_TIME,
             ),
@@ -307,7 +307,7 @@ class BrokerServer:
         return sorted(set(directories).difference(self._node.storage.directory_ids.values()))
 
     @staticmethod
-    def _tell_of_absent(directories: Iterable[UUID]) -> None:
+    def _log_missing_directories(directories: Iterable[UUID]) -> None:
         for directory_id in directories:
             logger.error(
                 "log.dirs: the directory with directory.id=%s is missing; a replica that is in no other one is copied "
@@ -396,7 +396,7 @@ class BrokerServer:
     # --- stop
 
     def _directory_failed(self) -> None:
-        self._lifecycle.beat_soon()
+        self._lifecycle.heartbeat_soon()
         asyncio.get_running_loop().call_soon(self._partitions.wake_failed)  # after the call that met the failure
 
     async def stop(self, *, before_leaving: Callable[[], Awaitable[bool]] | None = None) -> None:

@@ -27,18 +27,18 @@ from kwire.protocol.messages.broker_registration import (
 )
 from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock
-from kwire.server.active_controller import ActiveController, NoController
+from kwire.server.active_controller import ActiveController, NoActiveControllerError
 from kwire.server.settings.config import BrokerConfig, SettingError
 
 logger = logging.getLogger(__name__)
 
-TELL_MS = 15_000
+LOG_REASON_MS = 15_000
 """Wait before a broker logs why it is not registered yet. The session of a killed process has ended by then."""
-EAGER_SECONDS = 0.05
+FAST_HEARTBEAT_SECONDS = 0.05
 """Heartbeat interval of a broker that waits to be unfenced or to be allowed to shut down."""
-FAREWELL_MS = 30_000
+HANDOVER_MS_MAX = 30_000
 """Longest wait of a stopping broker for other brokers to take over its leaderships."""
-SILENCE_MS = 3000
+CONTROLLER_SILENCE_MS_MAX = 3000
 """Longest wait of a stopping broker for a controller that does not answer."""
 
 _REFUSALS = {
@@ -127,7 +127,7 @@ class BrokerLifecycle:
             async with asyncio.timeout(self._config["initial.broker.registration.timeout.ms"] / 1000):
                 await log.caught_up()
         except TimeoutError as error:
-            if log.node.quorum.has_met_strangers:
+            if log.node.quorum.has_seen_other_cluster:
                 raise SettingError(
                     f"log.dirs: the directories belong to cluster {self._cluster_id}, and controllers that were asked "
                     "to another; name directories that were formatted for theirs, or other controllers"
@@ -153,7 +153,7 @@ class BrokerLifecycle:
             now_ms = self._clock.monotonic_ms()
             epoch = await self._try_to_register(request, is_last=now_ms >= deadline_ms)
             if epoch is None:
-                if not has_told and now_ms - began_ms >= TELL_MS:
+                if not has_told and now_ms - began_ms >= LOG_REASON_MS:
                     has_told = True
                     logger.warning("waits to be registered: %s", self._why_not_yet)
                 await self._active_controller.pause()
@@ -164,7 +164,7 @@ class BrokerLifecycle:
     async def _try_to_register(self, request: BrokerRegistrationRequest, *, is_last: bool) -> int | None:
         try:
             response = await self._active_controller.ask(request)
-        except NoController as error:
+        except NoActiveControllerError as error:
             if is_last:
                 raise SettingError(f"controller.quorum: no controller has registered this broker: {error}") from error
             self._why_not_yet = str(error)
@@ -215,9 +215,9 @@ class BrokerLifecycle:
         while True:
             if self._is_held_up:
                 raise MetadataHeldUpError
-            await self._beat()
+            await self._send_heartbeat()
             try:
-                async with asyncio.timeout(EAGER_SECONDS):
+                async with asyncio.timeout(FAST_HEARTBEAT_SECONDS):
                     await self._metadata_log.reached(self._is_unfenced_in)
             except TimeoutError:
                 continue
@@ -237,17 +237,17 @@ class BrokerLifecycle:
         interval_seconds = self._config["broker.heartbeat.interval.ms"] / 1000
         gives_up = False
         while not self._let_go.is_set():
-            await self._pause(EAGER_SECONDS if self._wants_to_stop else interval_seconds)
+            await self._pause(FAST_HEARTBEAT_SECONDS if self._wants_to_stop else interval_seconds)
             if not self._wants_to_stop and self._is_held_up:
                 logger.error("the metadata log has no space: asking for other leaders of this broker's partitions")
                 gives_up = self._wants_to_stop = True
-            response = await self._beat()
+            response = await self._send_heartbeat()
             if response is not None and response.should_shut_down:
                 self._let_go.set()
         if gives_up:
             raise MetadataHeldUpError
 
-    def beat_soon(self) -> None:
+    def heartbeat_soon(self) -> None:
         """Send the next heartbeat at once: it reports a change that the controller should not learn late."""
         self._woken.set()
 
@@ -259,7 +259,7 @@ class BrokerLifecycle:
             return
         self._woken.clear()
 
-    async def _beat(self) -> BrokerHeartbeatResponse | None:
+    async def _send_heartbeat(self) -> BrokerHeartbeatResponse | None:
         """Send a heartbeat and return the response; None if there is none or it has an error code."""
         if not self._cannot_follow:
             self._left_behind_since_ms = None
@@ -273,7 +273,7 @@ class BrokerLifecycle:
         )
         try:
             response: BrokerHeartbeatResponse = await self._active_controller.ask(request)
-        except (KafkaError, NoController) as error:
+        except (KafkaError, NoActiveControllerError) as error:
             logger.debug("no answer to a heartbeat: %s", error)
             if self._clock.monotonic_ms() - self._answered_ms >= self._config["broker.session.timeout.ms"]:
                 self._left_behind_since_ms = None  # no controller leads
@@ -320,11 +320,11 @@ class BrokerLifecycle:
         began_ms = self._answered_ms = self._clock.monotonic_ms()
         while not self._let_go.is_set():
             now_ms = self._clock.monotonic_ms()
-            if now_ms - began_ms > FAREWELL_MS or now_ms - self._answered_ms > SILENCE_MS:
+            if now_ms - began_ms > HANDOVER_MS_MAX or now_ms - self._answered_ms > CONTROLLER_SILENCE_MS_MAX:
                 logger.warning("stopping though nobody may have taken over what this broker leads")
                 return
             try:
-                async with asyncio.timeout(EAGER_SECONDS):
+                async with asyncio.timeout(FAST_HEARTBEAT_SECONDS):
                     await self._let_go.wait()
             except TimeoutError:
                 continue

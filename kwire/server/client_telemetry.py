@@ -23,7 +23,7 @@ from kwire.cluster.image import MetadataImage
 from kwire.cluster.patterns import Matcher, Pattern, PatternRefusedError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.primitives import ZERO_UUID
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 INTERVAL_MS_DEFAULT = 300_000
 ALL_METRICS = "*"
@@ -128,9 +128,9 @@ class Subscriptions:
 class ClientTelemetry:
     """Client instances of this broker. `attributes` are the client properties that subscriptions match."""
 
-    def __init__(self, *, clock: Clock, chance: Chance, bytes_max: int) -> None:
+    def __init__(self, *, clock: Clock, random_source: RandomSource, bytes_max: int) -> None:
         self._clock = clock
-        self._chance = chance
+        self._random_source = random_source
         self.bytes_max = bytes_max
         """The setting telemetry.max.bytes."""
         self._subscriptions = Subscriptions()
@@ -144,7 +144,7 @@ class ClientTelemetry:
         Raises KafkaError if the client requests too often.
         """
         if instance_id == ZERO_UUID:
-            instance_id = self._chance.uuid()
+            instance_id = self._random_source.uuid()
         instance = yield from self._instance(instance_id, attributes, image)
         if not instance.may_get(self._clock.monotonic_ms()):
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)

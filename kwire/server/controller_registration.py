@@ -15,7 +15,7 @@ from kwire.protocol.messages.controller_registration import (
     ControllerRegistrationListener,
     ControllerRegistrationRequest,
 )
-from kwire.server.active_controller import ActiveController, NoController
+from kwire.server.active_controller import ActiveController, NoActiveControllerError
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class ControllerRegistration:
     async def _register(self) -> None:
         try:
             response = await self._active_controller.ask(self._request)
-        except (KafkaError, NoController) as error:
+        except (KafkaError, NoActiveControllerError) as error:
             logger.debug("cannot register the controller yet: %s", error)
             return
         if response.error_code != ErrorCode.NONE:

@@ -9,7 +9,7 @@ from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
 from kwire.repeated_messages import RepeatedMessages
-from kwire.server.active_controller import ActiveController, Asker
+from kwire.server.active_controller import ActiveController, RequestOrigin
 from kwire.server.apis import (
     administration,
     api_versions,
@@ -84,7 +84,7 @@ class ControllerRole:
             config=config,
             cluster_id=node.storage.cluster_id,
             clock=node.clock,
-            chance=node.chance,
+            random_source=node.random_source,
             metadata_log=node.metadata_log,
             authorizer=AllowEverything(),
             quotas=self._make_quotas(),
@@ -93,7 +93,7 @@ class ControllerRole:
             brokers=self._brokers,
             controller=Controller(
                 metadata_log=node.metadata_log,
-                chance=node.chance,
+                random_source=node.random_source,
                 defaults=TopicDefaults(
                     num_partitions=config["num.partitions"],
                     replication_factor=config["default.replication.factor"],
@@ -118,7 +118,7 @@ class ControllerRole:
         self._services.quotas.load(node.metadata_log.image)
         registration = ControllerRegistration(
             node_id=node.config.node_id,
-            incarnation_id=node.chance.uuid(),
+            incarnation_id=node.random_source.uuid(),
             endpoints=controller_endpoints(node.config, self.listeners.ports()),
             metadata_log=node.metadata_log,
             active_controller=active_controller,
@@ -129,19 +129,19 @@ class ControllerRole:
         node.background.run(self._brokers.elect_unclean_leaders())
         node.background.run(registration.run())
 
-    def serve_here(self, request: Any, asker: Asker) -> Any:
+    def serve_here(self, request: Any, request_origin: RequestOrigin) -> Any:
         """Serve a request of this process: of the node itself, or of a client of its broker."""
         api = self._apis[type(request)]
-        version = api.max_version if asker.version is None else asker.version
+        version = api.max_version if request_origin.version is None else request_origin.version
         services: Any = self._services
         context = RequestContext(
             services,
-            asker.client,
-            asker.listener_name,
+            request_origin.client,
+            request_origin.listener_name,
             api.key,
             version,
-            asker.correlation_id,
-            asker.client_id,
+            request_origin.correlation_id,
+            request_origin.client_id,
         )
         return api.handle(request, context)
 
@@ -157,7 +157,7 @@ def way_to_controller(node: Node, role: ControllerRole | None) -> ActiveControll
         channel=node.channel,
         clock=node.clock,
         here=None if role is None else role.serve_here,
-        itself=Asker(
+        itself=RequestOrigin(
             client=DistantClient(peer_host="127.0.0.1", peer_port=0, principal=ANONYMOUS),
             client_id=None,
             listener_name=node.config.controller_listener_names[0],

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.log.disk import Disk
-from kwire.seams import Chance, Clock, Workers
+from kwire.seams import Clock, RandomSource, Workers
 from kwire.server.controller_role import ControllerRole, way_to_controller
 from kwire.server.node import Node
 from kwire.server.settings.config import BrokerConfig
@@ -24,12 +24,14 @@ class ControllerServer:
         config: BrokerConfig,
         *,
         clock: Clock | None = None,
-        chance: Chance | None = None,
+        random_source: RandomSource | None = None,
         disk: Disk | None = None,
         workers: Workers | None = None,
     ) -> None:
         self.config = config
-        self._node = Node(config, what="controller", clock=clock, chance=chance, disk=disk, workers=workers)
+        self._node = Node(
+            config, what="controller", clock=clock, random_source=random_source, disk=disk, workers=workers
+        )
         self._role = ControllerRole(self._node)
         self.failed = self._node.background.failed
         """Future with the error that makes the controller stop."""

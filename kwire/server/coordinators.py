@@ -48,7 +48,7 @@ class Coordinators:
             partitions=partitions,
             image=self._image,
             clock=node.clock,
-            chance=node.chance,
+            random_source=node.random_source,
             loaded=loaded,
         )
         self.markers = MarkerWriter(partitions=partitions, offsets=self.groups, clock=node.clock)

@@ -196,7 +196,7 @@ class DelayedFetch:
         self._promised = size
 
     def _stop(self, _: asyncio.Future[FetchResponse]) -> None:
-        self._fetch.output.fulfil(self._promised)  # bytes that are not sent
+        self._fetch.output.release_reserved(self._promised)  # bytes that are not sent
         self._fetch.cold.release()
         if self._timer is not None:
             self._timer.cancel()

@@ -54,7 +54,7 @@ class DirectoryAssignments:
         self._broker_epoch = broker_epoch
         self._directory_ids = directory_ids
         self._active_controller = active_controller
-        self._untold: dict[Replica, UUID] = {}
+        self._unconfirmed: dict[Replica, UUID] = {}
         self._lost: set[Replica] = set()
         """Replicas that were given up, also if this broker's metadata do not contain it yet."""
         self._promotions: dict[Replica, UUID] = {}
@@ -68,10 +68,10 @@ class DirectoryAssignments:
         replica = (partition.topic_id, partition.index)
         directory = self._promotions.get(replica) or self._directory_ids.get(posixpath.dirname(partition.log.directory))
         is_said = directory == directory_of(partition.image, self._broker_id)
-        is_known = is_said and replica not in self._untold and replica not in self._lost
+        is_known = is_said and replica not in self._unconfirmed and replica not in self._lost
         if directory is not None and not is_known:
             self._lost.discard(replica)
-            self._untold[replica] = directory
+            self._unconfirmed[replica] = directory
             self._woken.set()
 
     def begin_promotion(self, partition: Partition, path: str) -> asyncio.Future[None]:
@@ -84,7 +84,7 @@ class DirectoryAssignments:
         awaited = self._awaited[replica] = asyncio.get_running_loop().create_future()
         self._promotions[replica] = self._directory_ids[path]
         self.note(partition)
-        if replica not in self._untold:
+        if replica not in self._unconfirmed:
             awaited.set_result(None)
         return awaited
 
@@ -104,8 +104,8 @@ class DirectoryAssignments:
     def lose(self, replica: Replica, image: PartitionImage) -> None:
         """Report a replica as lost, until its log is noted again."""
         self._lost.add(replica)
-        if replica in self._untold or directory_of(image, self._broker_id) != LOST:
-            self._untold[replica] = LOST
+        if replica in self._unconfirmed or directory_of(image, self._broker_id) != LOST:
+            self._unconfirmed[replica] = LOST
             self._woken.set()
 
     def forget(self, partition: Partition) -> None:
@@ -117,14 +117,14 @@ class DirectoryAssignments:
         while True:
             await self._woken.wait()
             self._woken.clear()
-            while self._untold:
-                if not await self._tell(dict(islice(self._untold.items(), AT_ONCE))):
+            while self._unconfirmed:
+                if not await self._send(dict(islice(self._unconfirmed.items(), AT_ONCE))):
                     await asyncio.sleep(RETRY_SECONDS)
 
-    async def _tell(self, told: Mapping[Replica, UUID]) -> bool:
+    async def _send(self, assigned: Mapping[Replica, UUID]) -> bool:
         """Send assignments; return True if the controller has stored them, so that they need not be sent again."""
         request = AssignReplicasToDirsRequest(
-            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), directories=_by_directory(told)
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), directories=_by_directory(assigned)
         )
         try:
             response: AssignReplicasToDirsResponse = await self._active_controller.ask_until_answered(request)
@@ -134,18 +134,18 @@ class DirectoryAssignments:
         if response.error_code != ErrorCode.NONE:
             logger.warning("the controller refused log directories: %s", ErrorCode(response.error_code).name)
             return False
-        for replica, directory in told.items():  # a replica that it rejects was deleted or reassigned
-            if self._untold.get(replica) == directory:
-                del self._untold[replica]
+        for replica, directory in assigned.items():  # a replica that it rejects was deleted or reassigned
+            if self._unconfirmed.get(replica) == directory:
+                del self._unconfirmed[replica]
             awaited = self._awaited.get(replica)
             if awaited is not None and not awaited.done() and self._promotions[replica] == directory:
                 awaited.set_result(None)
         return True
 
 
-def _by_directory(told: Mapping[Replica, UUID]) -> list[AssignReplicasToDirsRequestDirectoryData]:
+def _by_directory(assigned: Mapping[Replica, UUID]) -> list[AssignReplicasToDirsRequestDirectoryData]:
     grouped: dict[UUID, dict[UUID, list[int]]] = {}
-    for (topic_id, index), directory in told.items():
+    for (topic_id, index), directory in assigned.items():
         grouped.setdefault(directory, {}).setdefault(topic_id, []).append(index)
     return [
         AssignReplicasToDirsRequestDirectoryData(

@@ -1,6 +1,6 @@
 """Incremental fetch session of one client (KIP-227): what it last received for each partition, and which may have news.
 
-An incremental fetch reads only unsettled partitions. These are the partitions that it names, that have changed since
+An incremental fetch reads only unread partitions. These are the partitions that it names, that have changed since
 they were last sent (session_watch.py), or that were not sent completely.
 """
 
@@ -69,7 +69,7 @@ class FetchSession:
     partitions: OrderedDict[Key, SessionPartition] = field(default_factory=OrderedDict)
     is_committed: bool = False
     """True if the last fetch was read_committed."""
-    unsettled: dict[Key, bool] = field(default_factory=dict)
+    unread: dict[Key, bool] = field(default_factory=dict)
     """Partitions that the next fetch reads; the value is True if the partition changed since the last read."""
     waiters: dict[SessionWaiter, None] = field(default_factory=dict)  # of one fetch, or of two on two connections
     is_over: bool = False
@@ -103,13 +103,13 @@ class FetchSession:
         """Return the partitions that a fetch reads, in the session's order, and whether one of the others has changed.
 
         At most LOOKED_AT_ONCE are taken of those that the fetch names, and as many of the rest, so that no other
-        request waits for long. Partitions that stay unsettled come last the next time.
+        request waits for long. Partitions that stay unread come last the next time.
         """
-        unsettled, known = self.unsettled, self.partitions
-        asked = (key for key in named if key in unsettled)
-        others = (key for key in unsettled if key not in named)
+        unread, known = self.unread, self.partitions
+        asked = (key for key in named if key in unread)
+        others = (key for key in unread if key not in named)
         keys = [*islice(asked, LOOKED_AT_ONCE), *islice(others, LOOKED_AT_ONCE)]
-        has_more = any(unsettled[key] for key in chain(asked, others))
+        has_more = any(unread[key] for key in chain(asked, others))
         if self.is_over:  # removed partitions have no place any more
             keys = [key for key in keys if key in known]
         keys.sort(key=lambda key: known[key].place)
@@ -117,11 +117,11 @@ class FetchSession:
 
     def unsettle(self, key: Key) -> None:
         if key in self.partitions:
-            self.unsettled[key] = True
+            self.unread[key] = True
 
     def unsettle_all(self) -> None:
         """Let the next fetch read every partition."""
-        self.unsettled = dict.fromkeys(self.partitions, True)
+        self.unread = dict.fromkeys(self.partitions, True)
 
     def settle(self, key: Key, partition: Partition) -> None:
         """Settle a partition that was sent completely, unless it changed since.
@@ -129,12 +129,12 @@ class FetchSession:
         A follower outside the in-sync set is never settled: each fetch checks if it may join.
         """
         is_settled = self.follower is None or self.follower[0] in partition.image.isr
-        if is_settled and self.unsettled.get(key) is False:
-            del self.unsettled[key]
+        if is_settled and self.unread.get(key) is False:
+            del self.unread[key]
 
     def _put_last(self, key: Key, *, is_moved: bool) -> None:
-        self.unsettled.pop(key, None)
-        self.unsettled[key] = is_moved
+        self.unread.pop(key, None)
+        self.unread[key] = is_moved
 
     def failed(self, key: Key) -> None:
         """Handle a partition that could not be read and may be removed: drop the reference to it, and read it again."""

@@ -36,7 +36,7 @@ from kwire.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 from kwire.server.fetch_session import FetchSession, SessionPartition
 from kwire.server.session_watch import Key
 
@@ -114,7 +114,7 @@ def names_many(request: FetchRequest) -> bool:
     return False
 
 
-def cannot_be_told(request: FetchRequest) -> FetchResponse:
+def unsupported_epoch_response(request: FetchRequest) -> FetchResponse:
     """Return the UNSUPPORTED_VERSION response for a session with an epoch that this older
     request version cannot contain.
     """
@@ -139,7 +139,7 @@ def cannot_be_told(request: FetchRequest) -> FetchResponse:
 
 
 def _forget(session: FetchSession, key: Key) -> None:
-    session.unsettled.pop(key, None)
+    session.unread.pop(key, None)
     if (known := session.partitions.pop(key, None)) is not None:
         known.unwatch()
 
@@ -148,12 +148,17 @@ class FetchSessions:
     """All sessions of a broker, the least recently used first."""
 
     def __init__(
-        self, *, slots: int, chance: Chance, clock: Clock, look_at_all_ms: Callable[[], float] = lambda: LOOK_AT_ALL_MS
+        self,
+        *,
+        slots: int,
+        random_source: RandomSource,
+        clock: Clock,
+        look_at_all_ms: Callable[[], float] = lambda: LOOK_AT_ALL_MS,
     ) -> None:
         """`look_at_all_ms` returns the time described at LOOK_AT_ALL_MS."""
         self._look_at_all_ms = look_at_all_ms
         self._slots = slots
-        self._chance = chance
+        self._random_source = random_source
         self._clock = clock
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._ended: deque[FetchSession] = deque()
@@ -264,7 +269,7 @@ class FetchSessions:
     def _check_size(self, session: FetchSession) -> None:
         """Drop a session that grew too large: its client continues without one."""
         if session.is_follower:
-            self._crowd_out_consumers(0)
+            self._evict_consumers(0)
         if self._partition_count() > PARTITIONS_MAX:
             self._end(session.session_id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -327,7 +332,7 @@ class FetchSessions:
         uses_topic_ids: bool,
     ) -> Pieces[int]:
         if plan.follower is not None:
-            self._drop_earlier_lives(*plan.follower)
+            self._end_sessions_before_restart(*plan.follower)
         if not self._make_room(len(plan.partitions), is_follower=plan.follower is not None):
             return NO_SESSION
         now_ms = self._clock.monotonic_ms()
@@ -352,7 +357,7 @@ class FetchSessions:
                 yield
         return session.session_id
 
-    def _drop_earlier_lives(self, broker_id: int, broker_epoch: int) -> None:
+    def _end_sessions_before_restart(self, broker_id: int, broker_epoch: int) -> None:
         """End sessions that a follower opened before its restart: no fetch will use them again."""
         ended = [
             session.session_id
@@ -366,7 +371,7 @@ class FetchSessions:
         """Free a slot and room for `size` partitions. Return False if that would evict sessions with priority."""
         yielding: FetchSession | None = None
         if len(self._sessions) >= self._slots:
-            yielding = self._yielding_to(size, is_follower=is_follower)
+            yielding = self._session_to_evict(size, is_follower=is_follower)
             if yielding is None:
                 return False
         # Partitions that stay after all possible evictions: nothing is evicted for a session that does not fit even
@@ -379,10 +384,10 @@ class FetchSessions:
         if yielding is not None:
             self._end(yielding.session_id)
         if is_follower:
-            self._crowd_out_consumers(size)
+            self._evict_consumers(size)
         return True
 
-    def _yielding_to(self, size: int, *, is_follower: bool) -> FetchSession | None:
+    def _session_to_evict(self, size: int, *, is_follower: bool) -> FetchSession | None:
         """Return the session to evict for a new one of `size` partitions: the one with the
         lowest priority below the new one's.
         """
@@ -401,7 +406,7 @@ class FetchSessions:
                 yielding, worth = session, its_worth
         return yielding
 
-    def _crowd_out_consumers(self, size: int) -> None:
+    def _evict_consumers(self, size: int) -> None:
         """Make room for `size` partitions of a follower by ending the largest sessions of consumers."""
         excess = self._partition_count() + size - PARTITIONS_MAX
         if excess <= 0:
@@ -443,6 +448,6 @@ class FetchSessions:
 
     def _new_id(self) -> int:
         while True:
-            session_id = int(self._chance.uniform(1, SESSION_ID_MAX))
+            session_id = int(self._random_source.uniform(1, SESSION_ID_MAX))
             if session_id not in self._sessions:
                 return session_id

@@ -8,7 +8,7 @@ from typing import Any
 
 from kwire.chunks import whole
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.server.active_controller import Asker
+from kwire.server.active_controller import RequestOrigin
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
@@ -25,7 +25,7 @@ def forwarded(api: Api, refuse: Refuse, *, timeout_ms: int | None = None) -> Api
     async def handle(request: Any, context: RequestContext) -> Any:
         try:
             return await context.services.active_controller.ask_until_answered(
-                request, asker_of(context), timeout_ms=timeout_ms
+                request, request_origin_of(context), timeout_ms=timeout_ms
             )
         except KafkaError as error:
             return await whole(refuse(request, error))
@@ -51,9 +51,9 @@ def decided(api: Api, refuse: Refuse) -> Api:
     return dataclasses.replace(api, handle=handle)
 
 
-def asker_of(context: RequestContext) -> Asker:
+def request_origin_of(context: RequestContext) -> RequestOrigin:
     """Return the client of a request, as it is named to the controller."""
-    return Asker(
+    return RequestOrigin(
         client=context.connection,
         client_id=context.client_id,
         listener_name=context.listener_name,

@@ -23,7 +23,7 @@ from kwire.protocol.messages.alter_partition import (
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
 )
-from kwire.server.active_controller import ActiveController, NoController
+from kwire.server.active_controller import ActiveController, NoActiveControllerError
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class InSyncChanges:
         """Send proposals; return True if each was decided. The others wait again."""
         try:
             response: AlterPartitionResponse = await self._active_controller.ask(self._request(told))
-        except (NoController, KafkaError) as error:
+        except (NoActiveControllerError, KafkaError) as error:
             logger.debug("no controller changes in-sync replicas: %s", error)
             return self._try_again(told)
         if response.error_code != ErrorCode.NONE:

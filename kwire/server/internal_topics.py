@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 5.0
 """Longest wait of a request for the creation of a topic; then the client has to retry."""
 FROM_CONTROLLER = -1
 """Number of partitions or replication factor that lets the active controller choose."""
-WANTED_MAX = 10_000
+REQUESTED_TOPICS_MAX = 10_000
 """Topics that may wait for their creation; clients have to retry for more of them."""
 
 
@@ -36,7 +36,7 @@ class TopicCreator:
     def create_soon(self, names: Iterable[str]) -> None:
         """Create topics in the background. A topic that cannot be created is dropped until the next request."""
         for name in names:
-            if len(self._wanted) < WANTED_MAX:
+            if len(self._wanted) < REQUESTED_TOPICS_MAX:
                 self._wanted[name] = None
         self._woken.set()
 
@@ -62,7 +62,7 @@ class TopicCreator:
 
     async def _ask(self, names: Sequence[str]) -> dict[str, KafkaError]:
         """Return the errors of the controller, by name."""
-        request = CreateTopicsRequest(topics=[self._wish(name) for name in names])
+        request = CreateTopicsRequest(topics=[self._creatable_topic(name) for name in names])
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 response = await self._active_controller.ask_until_answered(request)
@@ -102,7 +102,7 @@ class TopicCreator:
         voters = self._metadata_log.node.quorum.history.voters.ids if self._config.is_controller else frozenset()
         return len(usable_brokers(image)) + len(voters - image.brokers.keys())
 
-    def _wish(self, name: str) -> CreatableTopic:
+    def _creatable_topic(self, name: str) -> CreatableTopic:
         config = self._config
         brokers = self._count_brokers()
         if name == TRANSACTION_STATE_TOPIC:

@@ -14,7 +14,7 @@ from kwire.cluster.snapshotting import Snapshotting
 from kwire.log.disk import Disk, RealDisk, parts_default
 from kwire.log.recovery import Surroundings
 from kwire.loop_monitor import LoopMonitor
-from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
+from kwire.seams import Clock, RandomSource, SystemClock, SystemRandomSource, ThreadWorkers, Workers
 from kwire.server.background import Background, RoleTasks
 from kwire.server.network.node_channel import NodeChannel
 from kwire.server.network.node_connection import RESPONSE_BYTES_MAX
@@ -38,7 +38,7 @@ class Node:
         *,
         what: str,
         clock: Clock | None,
-        chance: Chance | None,
+        random_source: RandomSource | None,
         disk: Disk | None,
         workers: Workers | None,
     ) -> None:
@@ -49,7 +49,7 @@ class Node:
             )
         self.config = config
         self.clock = clock or SystemClock()
-        self.chance = chance or SystemChance()
+        self.random_source = random_source or SystemRandomSource()
         self.disk = disk or RealDisk()
         self.workers = TrackedWorkers(workers or ThreadWorkers())
         self._metadata_workers = workers or ThreadWorkers(1)
@@ -63,7 +63,7 @@ class Node:
         """Time slices of the event loop, which all listeners of a process share."""
         self.loop_monitor = LoopMonitor() if clock is None else None
         """None with a simulated clock: virtual time has no late timers."""
-        self.surroundings = Surroundings(disk=self.disk, clock=self.clock, chance=self.chance)
+        self.surroundings = Surroundings(disk=self.disk, clock=self.clock, random_source=self.random_source)
         client_id = f"{what}-{config.node_id}"
         self._quorum_channel = NodeChannel(
             client_id=client_id,
@@ -85,7 +85,7 @@ class Node:
 
         Raises DirectoryRefused or DiskFailure, after releasing everything.
         """
-        self.storage = open_storage(self.config, disk=self.disk, clock=self.clock, chance=self.chance)
+        self.storage = open_storage(self.config, disk=self.disk, clock=self.clock, random_source=self.random_source)
         try:
             quorum = quorum_config(self.config, self.storage, ports)
             self.metadata_log = open_metadata(

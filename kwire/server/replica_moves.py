@@ -233,7 +233,7 @@ class ReplicaMoves:
         partition = move.partition
         moved = self._logs.futures.replace(move.log)
         del self._moves[partition.topic, partition.index]
-        partition.take_log(moved)
+        partition.replace_log(moved)
         self._end_promotion(move)
         logger.info("moved %r to %s", moved, move.path)
         self._moved(partition)

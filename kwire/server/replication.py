@@ -62,7 +62,7 @@ class BrokerPeers:
         broker = self._node.metadata_log.image.brokers.get(broker_id)
         return broker is not None and UNKNOWN_EPOCH != broker_epoch < broker.broker_epoch
 
-    def changes_wanted(self, partition: Partition) -> None:
+    def send_proposal(self, partition: Partition) -> None:
         self.changes.note(partition)
 
 
@@ -130,4 +130,4 @@ class Replication:
         while True:
             await asyncio.sleep(max(self._peers.lag_max_ms() / 2000, LAG_LOOK_SECONDS_LEAST))
             for partition in list(self._partitions):
-                partition.shrink_in_sync()
+                partition.propose_isr_shrink()

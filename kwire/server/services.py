@@ -13,7 +13,7 @@ from kwire.log.disk import Disk
 from kwire.log.large_batches import LargeBatches
 from kwire.log.log_manager import LogManager
 from kwire.repeated_messages import RepeatedMessages
-from kwire.seams import Chance, Clock, Workers
+from kwire.seams import Clock, RandomSource, Workers
 from kwire.server.authorization import Authorizer
 from kwire.server.client_telemetry import ClientTelemetry
 from kwire.server.quotas.manager import ClientQuotaManager
@@ -47,7 +47,7 @@ class NodeServices:
     config: BrokerConfig
     cluster_id: str
     clock: Clock
-    chance: Chance
+    random_source: RandomSource
     metadata_log: MetadataLog
     authorizer: Authorizer
     quotas: ClientQuotaManager

@@ -17,7 +17,7 @@ from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.log_directories import LOCK_FILE
 from kwire.protocol.uuids import uuid_to_text
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 from kwire.server.settings.config import BrokerConfig
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Storage:
             lock.release()
 
 
-def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chance) -> Storage:
+def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, random_source: RandomSource) -> Storage:
     """Lock, check and, if needed, format the directories. Raises DirectoryRefused, and then nothing has changed.
 
     A directory whose device fails is left out, and the others are served; without the metadata's directory, it raises.
@@ -62,7 +62,7 @@ def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chan
                 if directory == config.metadata_dir:
                     raise
                 logger.error("%s; its partitions are offline", error)  # noqa: TRY400 no traceback needed
-        identities = _complete(config, found, disk=disk, clock=clock, chance=chance, locks=locks)
+        identities = _complete(config, found, disk=disk, clock=clock, random_source=random_source, locks=locks)
     except BaseException:
         for lock in locks.values():
             lock.release()
@@ -138,7 +138,7 @@ def _complete(
     *,
     disk: Disk,
     clock: Clock,
-    chance: Chance,
+    random_source: RandomSource,
     locks: dict[str, DiskLock],
 ) -> dict[str, MetaProperties]:
     known = {directory: meta for directory, meta in found.items() if meta is not None}
@@ -165,9 +165,11 @@ def _complete(
             "not; mount it, or point metadata.log.dir at the one that holds it"
         )
     else:
-        cluster_id = uuid_to_text(chance.uuid())
+        cluster_id = uuid_to_text(random_source.uuid())
     return known | {
-        directory: _format(config, directory, cluster_id, disk=disk, clock=clock, chance=chance, locks=locks)
+        directory: _format(
+            config, directory, cluster_id, disk=disk, clock=clock, random_source=random_source, locks=locks
+        )
         for directory in blank
     }
 
@@ -179,10 +181,10 @@ def _format(
     *,
     disk: Disk,
     clock: Clock,
-    chance: Chance,
+    random_source: RandomSource,
     locks: dict[str, DiskLock],
 ) -> MetaProperties:
-    directory_id = chance.uuid()
+    directory_id = random_source.uuid()
     try:
         make_durably(disk, directory)
         _lock(disk, directory, locks)

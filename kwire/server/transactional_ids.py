@@ -29,7 +29,7 @@ async def _later(answer: Awaitable[T], finish: Callable[[T], U], refuse: Callabl
         return refuse(error)
 
 
-def told(code: ErrorCode, knows_fenced: bool) -> ErrorCode:
+def code_for_version(code: ErrorCode, knows_fenced: bool) -> ErrorCode:
     """Return the code for the client: older ones know only INVALID_PRODUCER_EPOCH in
     place of PRODUCER_FENCED (KIP-588).
     """

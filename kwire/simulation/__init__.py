@@ -4,13 +4,13 @@ Hosts, network, disks and time are simulated from one seed; the classes that run
 """
 
 from kwire.simulation.brokers import SimulatedBroker
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.client import WireClient
 from kwire.simulation.clusters import ClusterBroker, SimulatedCluster
 from kwire.simulation.device import Device
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.links import Speed, bad_weather
 from kwire.simulation.network import Network
+from kwire.simulation.random_source import SeededRandomSource
 from kwire.simulation.simulation import Simulation, UnhandledError
 from kwire.simulation.timeline import DeadlockError
 from kwire.simulation.trace import Trace
@@ -22,7 +22,7 @@ __all__ = [
     "Host",
     "Network",
     "Process",
-    "SeededChance",
+    "SeededRandomSource",
     "SimulatedBroker",
     "SimulatedCluster",
     "Simulation",

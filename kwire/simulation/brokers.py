@@ -41,7 +41,7 @@ class SimulatedBroker(SimulatedNode[BrokerServer]):
         return BrokerServer(
             make_config(self._settings),
             clock=process.clock,
-            chance=process.chance,
+            random_source=process.random_source,
             disk=process.disk,
             workers=process.workers,
             rounds=InlineRounds(process.disk),

@@ -94,7 +94,7 @@ class SimulatedController(SimulatedNode[ControllerServer]):
         server = ControllerServer(
             make_config(self._settings),
             clock=process.clock,
-            chance=process.chance,
+            random_source=process.random_source,
             disk=process.disk,
             workers=process.workers,
         )

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kwire.log.disk import Data, DiskFailure, DiskFullError
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.power_cut import Change, Choices, Entry, kept_content, kept_entries
+from kwire.simulation.random_source import SeededRandomSource
 
 Fault = Callable[[str, str], DiskFailure | None]
 """Returns the failure of an operation on a path, or None if it succeeds.
@@ -152,9 +152,9 @@ class Device:
         self.root = DirectoryNode()
         self.used_bytes = 0
 
-    def lose_power(self, chance: SeededChance) -> None:
+    def lose_power(self, random_source: SeededRandomSource) -> None:
         """Keep what was fsynced, and a random part of the rest."""
-        self.root = self._after_cut(self.root, Choices(chance=chance.numbers))
+        self.root = self._after_cut(self.root, Choices(random_source=random_source.numbers))
         self.used_bytes = _used(self.root)
 
     def _after_cut(self, directory: DirectoryNode, choices: Choices) -> DirectoryNode:

@@ -44,19 +44,19 @@ class Faults:
         """Number of faults so far."""
         self._simulation = simulation
         self._network = simulation.network
-        self._chance = simulation.chance.child("faults")
+        self._random_source = simulation.random_source.child("faults")
         self._kinds = kinds
         self._nodes = list(simulation.brokers.values() if nodes is None else nodes)
 
     async def run(self, *, seconds: float, per_minute: float) -> None:
         """Inject at least `per_minute` faults for so many seconds, then wait until all are healed."""
         start = self._simulation.now
-        count = math.ceil(per_minute * seconds / 60.0) + self._chance.below(MORE_FAULTS)
-        moments = sorted(start + self._chance.uniform(0.0, seconds) for _ in range(count))
+        count = math.ceil(per_minute * seconds / 60.0) + self._random_source.below(MORE_FAULTS)
+        moments = sorted(start + self._random_source.uniform(0.0, seconds) for _ in range(count))
         running = []
         for moment in moments:
             await asyncio.sleep(moment - self._simulation.now)
-            running.append(asyncio.create_task(self.begin(self._chance.pick(self._kinds))))
+            running.append(asyncio.create_task(self.begin(self._random_source.pick(self._kinds))))
         await asyncio.sleep(start + seconds - self._simulation.now)
         await asyncio.gather(*running)
         for node in self._nodes:
@@ -67,7 +67,7 @@ class Faults:
     def begin(self, kind: str) -> Coroutine[Any, Any, None]:
         """Start a fault of this kind; it is healed when the coroutine ends."""
         self.count += 1
-        node = self._chance.pick(self._nodes)
+        node = self._random_source.pick(self._nodes)
         self._simulation.trace.note(f"fault {kind} {node.name}")
         fault: Coroutine[Any, Any, None] = getattr(self, f"begin_{kind}")(node)
         return fault
@@ -87,7 +87,7 @@ class Faults:
 
     def _seconds(self, most: float) -> float:
         """Return a random duration, mostly short."""
-        return min(most, self._chance.exponential(most / 4))
+        return min(most, self._random_source.exponential(most / 4))
 
     # --- processes
 
@@ -108,16 +108,16 @@ class Faults:
             node.resume()
 
     async def begin_jump(self, node: AnyNode) -> None:
-        node.host.jump(self._chance.uniform(-JUMP_SECONDS_MAX, JUMP_SECONDS_MAX))
+        node.host.jump(self._random_source.uniform(-JUMP_SECONDS_MAX, JUMP_SECONDS_MAX))
 
     # --- network
 
     def _other(self, node: AnyNode) -> str:
-        return self._chance.pick([name for name in self._network.hosts if name != node.name])
+        return self._random_source.pick([name for name in self._network.hosts if name != node.name])
 
     async def begin_cut(self, node: AnyNode) -> None:
         ends = [node.name, self._other(node)]
-        source, target = ends if self._chance.happens(0.5) else reversed(ends)
+        source, target = ends if self._random_source.happens(0.5) else reversed(ends)
         reason = f"cut {self.count}"
         self._network.cut(source, target, reason=reason)
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
@@ -133,7 +133,7 @@ class Faults:
         longest = 0.0
         for name in [name for name in self._network.hosts if name != node.name]:
             for source, target in ((node.name, name), (name, node.name)):
-                if self._chance.happens(0.5):
+                if self._random_source.happens(0.5):
                     seconds = self._seconds(CUT_SECONDS_MAX)
                     self._network.clog(source, target, seconds)
                     longest = max(longest, seconds)
@@ -143,7 +143,7 @@ class Faults:
         self._network.reset(node.name, self._other(node))
 
     async def begin_slow_network(self, node: AnyNode) -> None:
-        other, speed = self._other(node), bad_weather(self._chance)
+        other, speed = self._other(node), bad_weather(self._random_source)
         self._network.slow_down(node.name, other, speed)
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         self._network.slow_down(node.name, other, None)
@@ -151,19 +151,19 @@ class Faults:
     # --- disks
 
     async def begin_slow_disk(self, node: AnyNode) -> None:
-        node.host.device.slowness = self._chance.pick((10.0, 100.0, 1000.0))
+        node.host.device.slowness = self._random_source.pick((10.0, 100.0, 1000.0))
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         node.host.device.slowness = 1.0
 
     async def begin_full_disk(self, node: AnyNode) -> None:
-        node.host.device.fill(free_bytes=self._chance.below(10_000))
+        node.host.device.fill(free_bytes=self._random_source.below(10_000))
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         node.host.device.empty()
 
     async def begin_broken_disk(self, node: AnyNode) -> None:
         """Let an operation fail for a while; then replace the device by one with the same durable content."""
         device = node.host.device
-        fault = device.fail(self._chance.pick(("append", "fsync", "read", "create", "rename")))
+        fault = device.fail(self._random_source.pick(("append", "fsync", "read", "create", "rename")))
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         device.heal(fault)
         node.power_off()

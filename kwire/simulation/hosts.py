@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.device import Device
 from kwire.simulation.disk import ProcessKilled, SimulatedDisk
 from kwire.simulation.loop import WALL_START_MS, ProcessLoop
 from kwire.simulation.network import LOCAL_HOSTS, Network, address_info
+from kwire.simulation.random_source import SeededRandomSource
 from kwire.simulation.servers import Server
 from kwire.simulation.streams import StreamTransport
 from kwire.simulation.timeline import Timeline
@@ -93,16 +93,16 @@ class HostClock:
 class HostWorkers:
     """Workers of a process, see kwire.seams.Workers. A call takes a random time, and runs at a random moment of it."""
 
-    def __init__(self, loop: HostLoop, chance: SeededChance) -> None:
+    def __init__(self, loop: HostLoop, random_source: SeededRandomSource) -> None:
         self._loop = loop
-        self._chance = chance
+        self._random_source = random_source
         self._jobs: dict[_Job, None] = {}
 
     async def run(self, call: Callable[[], T]) -> T:
         job = _Job(self._loop, call)
         self._jobs[job] = None
-        seconds = (0.02 + self._chance.exponential(WORKER_MS)) / 1000.0 * self._loop.host.device.slowness
-        part = self._chance.uniform(0.0, 1.0)
+        seconds = (0.02 + self._random_source.exponential(WORKER_MS)) / 1000.0 * self._loop.host.device.slowness
+        part = self._random_source.uniform(0.0, 1.0)
         self._loop.call_later(seconds * part, self._do, job, seconds * (1.0 - part))
         result: T = await job.answer
         return result
@@ -153,11 +153,11 @@ class Process:
     def __init__(self, host: Host, number: int) -> None:
         self.host = host
         self.name = f"{host.name}#{number}"
-        self.chance = host.chance.child(str(number))
+        self.random_source = host.random_source.child(str(number))
         self.loop = HostLoop(host, self.name)
         self.disk = SimulatedDisk(host.device, lambda what: host.note(f"{self.name} {what}"))
         self.clock = HostClock(self.loop)
-        self.workers = HostWorkers(self.loop, self.chance.child("workers"))
+        self.workers = HostWorkers(self.loop, self.random_source.child("workers"))
 
     @property
     def is_alive(self) -> bool:
@@ -184,13 +184,19 @@ class Host:
     """Machine with a name, an address, a device, and at most one current process."""
 
     def __init__(
-        self, name: str, address: str, *, network: Network, chance: SeededChance, note: Callable[[str], None]
+        self,
+        name: str,
+        address: str,
+        *,
+        network: Network,
+        random_source: SeededRandomSource,
+        note: Callable[[str], None],
     ) -> None:
         self.name = name
         self.address = address
         self.network = network
         self.timeline: Timeline = network.timeline
-        self.chance = chance
+        self.random_source = random_source
         self.note = note
         self.device = Device(self.wall_ms)
         self.clock_rate = 1.0
@@ -244,7 +250,7 @@ class Host:
         for name in self.network.hosts:
             if name != self.name:
                 self.network.link(name, self.name).block(f"{self.name} is off")
-        self.device.lose_power(self.chance.child(f"power {self._started}"))
+        self.device.lose_power(self.random_source.child(f"power {self._started}"))
 
     def power_on(self) -> None:
         """Restore the power, without starting a process."""

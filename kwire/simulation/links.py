@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kwire.simulation.chance import SeededChance
+from kwire.simulation.random_source import SeededRandomSource
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,18 +22,18 @@ class Speed:
     bytes_per_second: float = 1e9
 
 
-def bad_weather(chance: SeededChance) -> Speed:
+def bad_weather(random_source: SeededRandomSource) -> Speed:
     """Return a slow link: a delay around 1 to 200 ms, and one packet in a hundred late by up to a minute."""
-    return Speed(least_ms=0.1, mean_ms=chance.uniform(1.0, 200.0), tail_chance=0.01, tail_ms=60_000.0)
+    return Speed(least_ms=0.1, mean_ms=random_source.uniform(1.0, 200.0), tail_chance=0.01, tail_ms=60_000.0)
 
 
 class Link:
     """Link from one host to another."""
 
-    __slots__ = ("_barriers", "_chance", "_waiting", "speed")
+    __slots__ = ("_barriers", "_random_source", "_waiting", "speed")
 
-    def __init__(self, chance: SeededChance, speed: Speed) -> None:
-        self._chance = chance
+    def __init__(self, random_source: SeededRandomSource, speed: Speed) -> None:
+        self._random_source = random_source
         self._barriers: dict[str, None] = {}
         self._waiting: dict[Callable[[], None], None] = {}
         self.speed = speed
@@ -41,9 +41,9 @@ class Link:
     def seconds(self, size: int) -> float:
         """Return the delay of the next packet."""
         speed = self.speed
-        delay_ms = speed.least_ms + self._chance.exponential(speed.mean_ms)
-        if speed.tail_chance and self._chance.happens(speed.tail_chance):
-            delay_ms += self._chance.uniform(0.0, speed.tail_ms)
+        delay_ms = speed.least_ms + self._random_source.exponential(speed.mean_ms)
+        if speed.tail_chance and self._random_source.happens(speed.tail_chance):
+            delay_ms += self._random_source.uniform(0.0, speed.tail_ms)
         return delay_ms / 1000.0 + size / speed.bytes_per_second
 
     @property
@@ -68,4 +68,4 @@ class Link:
 
     def retransmission_seconds(self) -> float:
         """Return how long TCP takes to notice that a link is open again."""
-        return self._chance.uniform(0.001, 0.4)
+        return self._random_source.uniform(0.001, 0.4)

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.hosts import HostLoop
+from kwire.simulation.random_source import SeededRandomSource
 
 
 def _loop() -> HostLoop | None:
@@ -26,8 +26,8 @@ def _loop() -> HostLoop | None:
 class Machine:
     """Replacements for functions of the modules."""
 
-    def __init__(self, chance: SeededChance) -> None:
-        self._random = random.Random(chance.numbers.getrandbits(64)).getstate()  # noqa: S311 must be repeatable
+    def __init__(self, random_source: SeededRandomSource) -> None:
+        self._random = random.Random(random_source.numbers.getrandbits(64)).getstate()  # noqa: S311 must be repeatable
         self._real = (time.time_ns, time.monotonic_ns)
 
     def _wall_ns(self) -> int:

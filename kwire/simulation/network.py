@@ -13,8 +13,8 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.links import Link, Speed
+from kwire.simulation.random_source import SeededRandomSource
 from kwire.simulation.streams import Direction, StreamTransport, fingerprint
 from kwire.simulation.timeline import Timeline
 
@@ -36,7 +36,7 @@ class Network:
     """Network of a simulation, see the module."""
 
     def __init__(
-        self, timeline: Timeline, chance: SeededChance, note: Callable[[str], None], kernel: ProcessLoop
+        self, timeline: Timeline, random_source: SeededRandomSource, note: Callable[[str], None], kernel: ProcessLoop
     ) -> None:
         self.timeline = timeline
         self.hosts: dict[str, Host] = {}
@@ -44,7 +44,7 @@ class Network:
         """Speed of links without a speed of their own."""
         self.give_up_seconds = 120.0
         """Time without acknowledgement after which a connection breaks; Linux takes up to 15 minutes."""
-        self._chance = chance
+        self._random_source = random_source
         self._note = note
         self._kernel = kernel
         """Loop for events outside of processes: packets that travel."""
@@ -75,8 +75,8 @@ class Network:
         key = (source, target)
         found = self._links.get(key)
         if found is None:
-            chance = self._chance.child(f"{source}>{target}")
-            found = self._links[key] = Link(chance, LOOPBACK if source == target else self.speed)
+            random_source = self._random_source.child(f"{source}>{target}")
+            found = self._links[key] = Link(random_source, LOOPBACK if source == target else self.speed)
         return found
 
     def find(self, name: str, *, seen_from: str) -> Host | None:

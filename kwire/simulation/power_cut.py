@@ -34,10 +34,10 @@ class Choices:
     of many changes would be rare.
     """
 
-    def __init__(self, given: Sequence[int] = (), chance: random.Random | None = None) -> None:
+    def __init__(self, given: Sequence[int] = (), random_source: random.Random | None = None) -> None:
         self._given = given
-        self._chance = chance
-        self._kept = 0.0 if chance is None else chance.choice((0.0, 0.5, 0.9))
+        self._random_source = random_source
+        self._kept = 0.0 if random_source is None else random_source.choice((0.0, 0.5, 0.9))
         self.taken: list[int] = []
         self.options: list[int] = []
 
@@ -56,9 +56,9 @@ class Choices:
         return value
 
     def _drawn(self, options: int) -> int:
-        if self._chance is None or self._chance.random() < self._kept:
+        if self._random_source is None or self._random_source.random() < self._kept:
             return 0
-        return self._chance.randrange(options)
+        return self._random_source.randrange(options)
 
 
 class Entry(NamedTuple, Generic[N]):

@@ -22,7 +22,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kwire.simulation.brokers import SimulatedBroker
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.client import WireClient
 from kwire.simulation.clusters import SimulatedCluster, make_cluster
 from kwire.simulation.controllers import SimulatedController, controllers
@@ -31,6 +30,7 @@ from kwire.simulation.hosts import Host, Process
 from kwire.simulation.loop import ProcessLoop
 from kwire.simulation.machine import Machine
 from kwire.simulation.network import Network
+from kwire.simulation.random_source import SeededRandomSource
 from kwire.simulation.timeline import DeadlockError, Timeline
 from kwire.simulation.trace import Trace
 
@@ -53,11 +53,11 @@ class Simulation:
         self.seed = seed
         self.timeline = Timeline(step_seconds=STEP_SECONDS)
         self.trace = Trace(self.timeline)
-        self.chance = SeededChance(seed)
+        self.random_source = SeededRandomSource(seed)
         """Random number generator for tests."""
         kernel = ProcessLoop(self.timeline, name="kernel")
         self._kernel = kernel
-        self.network = Network(self.timeline, self.chance.child("network"), self.trace.note, kernel)
+        self.network = Network(self.timeline, self.random_source.child("network"), self.trace.note, kernel)
         self.brokers: dict[str, SimulatedBroker] = {}
         self._costs: Costs | None = None
         self.is_strict = True
@@ -68,7 +68,7 @@ class Simulation:
         self._loops: list[ProcessLoop] = [kernel]
         self.timeline.after_event = self._after_event
         self._kernel.failed = self._failed
-        self._machine = Machine(self.chance.child("machine")) if own_machine else None
+        self._machine = Machine(self.random_source.child("machine")) if own_machine else None
         self.client = self.start(self.host(CLIENT))
         """Process in which run() runs its coroutine."""
 
@@ -79,8 +79,8 @@ class Simulation:
         hosts = self.network.hosts
         if name not in hosts:
             address = f"10.0.{(len(hosts) + 1) // 256}.{(len(hosts) + 1) % 256}"
-            chance = self.chance.child(f"host {name}")
-            hosts[name] = Host(name, address, network=self.network, chance=chance, note=self.trace.note)
+            random_source = self.random_source.child(f"host {name}")
+            hosts[name] = Host(name, address, network=self.network, random_source=random_source, note=self.trace.note)
             hosts[name].started = self._started
         return hosts[name]
 

@@ -62,18 +62,18 @@ class Run:
 
     def live(self, scratch: Path) -> None:
         """Until all faults are done or something is wrong."""
-        chance = random.Random(self.seed)
-        faults = self.faults or chance.choices(possible(self.shape), k=FAULTS_A_RUN)
-        with running_quorum(self.shape, scratch, chance) as quorum:
+        random_source = random.Random(self.seed)
+        faults = self.faults or random_source.choices(possible(self.shape), k=FAULTS_A_RUN)
+        with running_quorum(self.shape, scratch, random_source) as quorum:
             self.figures = quorum.figures
             try:
                 for fault in faults:
                     name = fault.__name__.replace("_", " ")
                     self.done.append(name)
-                    fault(quorum, chance)
-                    _wait(chance.uniform(*HELD_SECONDS))
+                    fault(quorum, random_source)
+                    _wait(random_source.uniform(*HELD_SECONDS))
                     quorum.heal(name)
-                    _wait(chance.uniform(*WELL_SECONDS))
+                    _wait(random_source.uniform(*WELL_SECONDS))
                     if quorum.problems:
                         break
                 quorum.finish()

@@ -64,9 +64,9 @@ def in_partitions(flips: int, seed: int, scratch: Path, outcome: Outcome) -> int
     for first in range(0, flips, FLIPS_A_SCENE):
         directory = scratch / str(seed)
         scene = Scene.make(directory, seed, is_clean=seed % 3 != 0)
-        chance = random.Random(seed)
+        random_source = random.Random(seed)
         for _ in range(min(FLIPS_A_SCENE, flips - first)):
-            damage = Damage.draw(scene, chance)
+            damage = Damage.draw(scene, random_source)
             verdict = judge(scene, damage, directory)
             outcome.done += 1
             if not verdict.problems:
@@ -107,17 +107,20 @@ def _node_files(directory: Path) -> Iterator[Path]:
 
 
 def in_nodes(flips: int, seed: int, scratch: Path, outcome: Outcome) -> None:
-    chance, sound = random.Random(seed), scratch / "node"
+    random_source, sound = random.Random(seed), scratch / "node"
     if flips:
         _node(sound)
         expected = _known(sound)
         assert expected is not None
     for _ in range(flips):
         copy = shutil.copytree(sound, scratch / "copy")
-        file = chance.choice([path for path in _node_files(copy) if path.exists()])
+        file = random_source.choice([path for path in _node_files(copy) if path.exists()])
         size = file.stat().st_size
         damage = Damage(
-            path=file.relative_to(copy), kind="flip", position=chance.randrange(size), bit=chance.randrange(8)
+            path=file.relative_to(copy),
+            kind="flip",
+            position=random_source.randrange(size),
+            bit=random_source.randrange(8),
         )
         damage.apply(copy)
         answer = _known(copy)

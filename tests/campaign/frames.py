@@ -102,11 +102,11 @@ def prepare(server: Confined) -> None:
             client.ask(create_request(name), 7)
 
 
-def _first_uses(chance: random.Random) -> Iterator[Shot]:
+def _first_uses(random_source: random.Random) -> Iterator[Shot]:
     for api in SERVED:
         for version in range(api.min_version, api.max_version + 1):
             for _ in range(3):
-                yield Shot("valid", sized(frame_of(api, version, chance)))
+                yield Shot("valid", sized(frame_of(api, version, random_source)))
 
 
 # --- the attack

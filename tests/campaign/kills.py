@@ -145,16 +145,16 @@ def problems(ledger: Ledger, found: dict[int, list[tuple[int, bytes]]]) -> list[
 
 def run(directory: Path, *, kills: int, seed: int, ledger: Ledger | None = None) -> tuple[Ledger, list[str]]:
     """Kill a broker so many times while a producer sends; the ledger, and what is wrong."""
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     ledger = ledger or Ledger()
     port = free_port()
     with broker(directory, port) as first, RawClient(first.bootstrap_server) as client:
         client.ask(create_request(TOPIC, PARTITIONS), 7)
         sender = Sender(first.bootstrap_server, ledger)
-        time.sleep(chance.uniform(*ALIVE_SECONDS))
+        time.sleep(random_source.uniform(*ALIVE_SECONDS))
     for _ in range(kills - 1):
         with broker(directory, port):
-            time.sleep(chance.uniform(*ALIVE_SECONDS))  # the moment of the kill is what the seed decides
+            time.sleep(random_source.uniform(*ALIVE_SECONDS))  # the moment of the kill is what the seed decides
     with broker(directory, port) as last:
         sender.finish()
         return ledger, problems(ledger, stored(last.bootstrap_server))

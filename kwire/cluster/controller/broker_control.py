@@ -131,7 +131,7 @@ class BrokerControl:
                 version=version,
                 cluster_id=self._cluster_id,
                 has_session=has_session,
-                is_heard=sessions.is_heard(request.broker_id),
+                has_heartbeat=sessions.has_heartbeat(request.broker_id),
                 kraft_version=self._log.node.quorum.history.kraft_version,
             )
             return sessions, view

@@ -33,9 +33,9 @@ from kwire.cluster.image import ConfigResource, MetadataImage, TopicImage
 from kwire.cluster.metadata_log import MetadataLog, Written
 from kwire.cluster.prepared_records import PreparedRecords, prepare, prepare_in_pieces
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.seams import Chance
+from kwire.seams import RandomSource
 
-WISHES_AT_ONCE = 64
+REQUESTS_AT_ONCE = 64
 """Number of elements of one request that are planned before other tasks get a turn."""
 
 R = TypeVar("R")
@@ -55,9 +55,9 @@ def _is_short(_: object) -> bool:
     return False
 
 
-def _has_patterns(wish: tuple[ConfigResource, object]) -> bool:
+def _has_patterns(wanted: tuple[ConfigResource, object]) -> bool:
     """Return True if checking the configuration may take milliseconds: it may have regular expressions."""
-    (kind, _), _ = wish
+    (kind, _), _ = wanted
     return kind == ConfigResourceType.CLIENT_METRICS
 
 
@@ -68,11 +68,11 @@ class Controller:
         self,
         *,
         metadata_log: MetadataLog,
-        chance: Chance,
+        random_source: RandomSource,
         defaults: TopicDefaults,
     ) -> None:
         self._log = metadata_log
-        self._chance = chance
+        self._random_source = random_source
         self._defaults = defaults
 
     @property
@@ -81,45 +81,47 @@ class Controller:
         return self._log.newest_image
 
     async def create_topics(
-        self, wishes: Sequence[NewTopic], *, validate_only: bool, count: Count = _no_quota
+        self, requested: Sequence[NewTopic], *, validate_only: bool, count: Count = _no_quota
     ) -> list[CreatedTopic | KafkaError]:
         """Create topics; a topic that cannot be created does not affect the others."""
 
-        async def plan(wish: NewTopic) -> tuple[PreparedRecords, CreatedTopic]:
+        async def plan(wanted: NewTopic) -> tuple[PreparedRecords, CreatedTopic]:
             def steps(image: MetadataImage) -> Pieces[tuple[list[Any], CreatedTopic]]:
-                topic_id = self._chance.uuid()
-                return plan_topic(image, wish, topic_id=topic_id, defaults=self._defaults, chance=self._chance)
+                topic_id = self._random_source.uuid()
+                return plan_topic(
+                    image, wanted, topic_id=topic_id, defaults=self._defaults, random_source=self._random_source
+                )
 
-            records, created = await self._prepared(wish.name, steps)
+            records, created = await self._prepared(wanted.name, steps)
             count(created.num_partitions)
             return records, created
 
         try:
-            await in_turns(check_total(wishes, defaults=self._defaults))
+            await in_turns(check_total(requested, defaults=self._defaults))
         except KafkaError as error:
-            return [error] * len(wishes)
-        return await self._each(wishes, plan, validate_only=validate_only)
+            return [error] * len(requested)
+        return await self._each(requested, plan, validate_only=validate_only)
 
     async def create_partitions(
         self,
-        wishes: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
+        requested: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
         *,
         validate_only: bool,
         count: Count = _no_quota,
     ) -> list[None | KafkaError]:
         """Add partitions to topics, given as (name, new count, replicas of each new partition or None)."""
 
-        async def plan(wish: tuple[str, int, Sequence[Sequence[int]] | None]) -> tuple[PreparedRecords, None]:
-            name, _, _ = wish
+        async def plan(wanted: tuple[str, int, Sequence[Sequence[int]] | None]) -> tuple[PreparedRecords, None]:
+            name, _, _ = wanted
 
             def steps(image: MetadataImage) -> Pieces[tuple[list[Any], None]]:
-                return (yield from plan_partitions(image, *wish, chance=self._chance)), None
+                return (yield from plan_partitions(image, *wanted, random_source=self._random_source)), None
 
             records, _ = await self._prepared(name, steps)
             count(len(records))
             return records, None
 
-        return await self._each(wishes, plan, validate_only=validate_only)
+        return await self._each(requested, plan, validate_only=validate_only)
 
     async def delete_topics(self, topics: Sequence[TopicImage], *, count: Count = _no_quota) -> list[None | KafkaError]:
         """Delete topics of the newest image."""
@@ -158,23 +160,23 @@ class Controller:
 
     async def replace_configs(
         self,
-        wishes: Sequence[tuple[ConfigResource, Mapping[str, str | None]]],
+        requested: Sequence[tuple[ConfigResource, Mapping[str, str | None]]],
         *,
         validate_only: bool,
         is_forwarded: bool = True,
     ) -> list[None | KafkaError]:
         """Replace the whole configuration of resources."""
 
-        def plan(wish: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
+        def plan(wanted: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
             return plan_replacement(
-                self.image, *wish, settings=self._defaults.settings, is_forwarded=is_forwarded
+                self.image, *wanted, settings=self._defaults.settings, is_forwarded=is_forwarded
             ), None
 
-        return await self._each(wishes, plan, validate_only=validate_only, takes_long=_has_patterns)
+        return await self._each(requested, plan, validate_only=validate_only, takes_long=_has_patterns)
 
     async def alter_client_quotas(
         self,
-        wishes: Sequence[tuple[QuotaEntity, Sequence[tuple[str, float | None]]]],
+        requested: Sequence[tuple[QuotaEntity, Sequence[tuple[str, float | None]]]],
         *,
         is_host: Callable[[str], bool],
         validate_only: bool,
@@ -185,8 +187,8 @@ class Controller:
         """
         seen: set[QuotaEntity] = set()
 
-        def plan(wish: tuple[QuotaEntity, Sequence[tuple[str, float | None]]]) -> tuple[list[Any], None]:
-            entity, operations = wish
+        def plan(wanted: tuple[QuotaEntity, Sequence[tuple[str, float | None]]]) -> tuple[list[Any], None]:
+            entity, operations = wanted
             alterations: Alterations = dict(operations)
             is_repeated = entity in seen
             seen.add(entity)
@@ -194,9 +196,9 @@ class Controller:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {entity_text(entity)}")
             return list(plan_client_quotas(self.image, entity, alterations, is_host=is_host)), None
 
-        outcomes = await self._each(wishes, plan, validate_only=validate_only)
+        outcomes = await self._each(requested, plan, validate_only=validate_only)
         refusals: dict[QuotaEntity, KafkaError | None] = {}
-        for some in chunks(zip(wishes, outcomes, strict=True)):
+        for some in chunks(zip(requested, outcomes, strict=True)):
             refusals |= {entity: outcome for (entity, _), outcome in some}
             if len(some) == CHUNK:
                 await turn()
@@ -271,7 +273,7 @@ class Controller:
 
     async def _each(
         self,
-        wishes: Sequence[Any],
+        requested: Sequence[Any],
         plan: Callable[[Any], Plan | Awaitable[Plan]],
         *,
         validate_only: bool,
@@ -285,18 +287,18 @@ class Controller:
         """
         results: list[Any] = []
         epoch = self._log.epoch
-        for number, wish in enumerate(wishes, 1):
-            if takes_long(wish) or number % WISHES_AT_ONCE == 0:
+        for number, wanted in enumerate(requested, 1):
+            if takes_long(wanted) or number % REQUESTS_AT_ONCE == 0:
                 await turn()
             try:
-                planned = plan(wish)
+                planned = plan(wanted)
                 records, result = await planned if isinstance(planned, Awaitable) else planned
                 if records and not validate_only:
                     self._log.append(records)
             except KafkaError as error:
                 if error.code is ErrorCode.NOT_CONTROLLER:
                     raise
-                results.append(error.anew())
+                results.append(error.without_traceback())
                 continue
             results.append(result)
         await self._log.committed(Written(self._log.newest_image.offset, epoch))

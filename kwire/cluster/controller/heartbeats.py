@@ -58,7 +58,7 @@ class _Progress:
     """Offset up to which the broker reports that it has applied the metadata."""
     shutdown_offset: int | None = None
     """Offset at which its last leadership was given away, while it is in controlled shutdown."""
-    is_heard: bool = False
+    has_heartbeat: bool = False
     """True if this controller has answered its heartbeats without requesting its shutdown."""
 
 
@@ -86,10 +86,10 @@ class BrokerSessions:
         contact = self._contacts.get(BrokerIncarnation(broker_id, broker_epoch))
         return contact is not None and not self._is_over(contact, now_ms)
 
-    def is_heard(self, broker_id: int) -> bool:
+    def has_heartbeat(self, broker_id: int) -> bool:
         """Return True if the broker's registered process was answered by this controller without a shutdown."""
         progress = self._progress.get(broker_id)
-        return progress is not None and progress.is_heard
+        return progress is not None and progress.has_heartbeat
 
     def first_expired(self, *, now_ms: float) -> BrokerIncarnation | None:
         """Return the process with the oldest heartbeat if its session is over, else None.
@@ -134,7 +134,7 @@ class BrokerSessions:
         self.contact(request.broker_id, request.broker_epoch, now_ms=now_ms)
         progress = self._of(request.broker_id)
         progress.metadata_offset = request.current_metadata_offset
-        progress.is_heard = state is not BrokerState.SHUTDOWN_NOW
+        progress.has_heartbeat = state is not BrokerState.SHUTDOWN_NOW
         if state is not BrokerState.CONTROLLED_SHUTDOWN:
             progress.shutdown_offset = None
         elif progress.shutdown_offset is None:
@@ -151,7 +151,7 @@ class BrokerSessions:
         is_stopping = self._of(broker_id).shutdown_offset is not None
         return BrokerState.CONTROLLED_SHUTDOWN if is_stopping else BrokerState.UNFENCED
 
-    def may_stop(self, image: MetadataImage, broker_id: int) -> bool:
+    def can_shut_down(self, image: MetadataImage, broker_id: int) -> bool:
         """Return True if all remaining brokers know the new leaders of a broker in controlled shutdown's partitions."""
         shutdown_offset = self._of(broker_id).shutdown_offset
         return shutdown_offset is not None and all(
@@ -165,7 +165,7 @@ class BrokerSessions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RequestedState:
     """Request of a heartbeat, with the conditions that the response depends on."""
 
     fence: bool
@@ -173,27 +173,27 @@ class Wish:
     is_caught_up: bool
     """True if the broker has applied its own registration."""
     leads_any: Callable[[], bool]
-    may_stop: Callable[[], bool]
+    can_shut_down: Callable[[], bool]
 
 
-def next_state(current: BrokerState, wish: Wish) -> BrokerState:
+def next_state(current: BrokerState, requested: RequestedState) -> BrokerState:
     """Return the state of a broker after its heartbeat."""
     if current is BrokerState.FENCED:
-        if wish.shut_down:
+        if requested.shut_down:
             return BrokerState.SHUTDOWN_NOW
-        return BrokerState.UNFENCED if wish.is_caught_up and not wish.fence else BrokerState.FENCED
+        return BrokerState.UNFENCED if requested.is_caught_up and not requested.fence else BrokerState.FENCED
     if current is BrokerState.UNFENCED:
-        return _after_unfenced(wish)
+        return _after_unfenced(requested)
     assert current is BrokerState.CONTROLLED_SHUTDOWN, "SHUTDOWN_NOW is never a current state"
-    return current if wish.leads_any() or not wish.may_stop() else BrokerState.SHUTDOWN_NOW
+    return current if requested.leads_any() or not requested.can_shut_down() else BrokerState.SHUTDOWN_NOW
 
 
-def _after_unfenced(wish: Wish) -> BrokerState:
-    if wish.fence:
-        return BrokerState.SHUTDOWN_NOW if wish.shut_down else BrokerState.FENCED
-    if not wish.shut_down:
+def _after_unfenced(requested: RequestedState) -> BrokerState:
+    if requested.fence:
+        return BrokerState.SHUTDOWN_NOW if requested.shut_down else BrokerState.FENCED
+    if not requested.shut_down:
         return BrokerState.UNFENCED
-    return BrokerState.CONTROLLED_SHUTDOWN if wish.leads_any() else BrokerState.SHUTDOWN_NOW
+    return BrokerState.CONTROLLED_SHUTDOWN if requested.leads_any() else BrokerState.SHUTDOWN_NOW
 
 
 _PLANS = {
@@ -234,15 +234,15 @@ def decide(
     broker_id = request.broker_id
     view.check_broker_epoch(broker_id, request.broker_epoch)
     caught_up_at = request.broker_epoch if registration_offset is None else registration_offset
-    wish = Wish(
+    requested = RequestedState(
         fence=request.want_fence,
         shut_down=request.want_shut_down,
         is_caught_up=request.current_metadata_offset >= caught_up_at,
         leads_any=lambda: view.leads_any(broker_id),
-        may_stop=lambda: sessions.may_stop(view.image, broker_id),
+        can_shut_down=lambda: sessions.can_shut_down(view.image, broker_id),
     )
     current = sessions.state(view.image, broker_id)
-    return Decision(current, next_state(current, wish), wish.is_caught_up)
+    return Decision(current, next_state(current, requested), requested.is_caught_up)
 
 
 def changes_partitions(view: ControllerView, request: BrokerHeartbeatRequest, decision: Decision) -> bool:

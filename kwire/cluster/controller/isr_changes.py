@@ -49,28 +49,28 @@ class IsrChanges(RequestedChanges):
         topics = yield from mapped_by_group(
             self._request.topics,
             lambda topic: topic.partitions,
-            lambda topic, wish: self._add(topic.topic_id, wish),
+            lambda topic, asked: self._add(topic.topic_id, asked),
             lambda topic, results: AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=results),
         )
         return AlterPartitionResponse(topics=topics)
 
-    def _add(self, topic_id: UUID, wish: AlterPartitionRequestPartitionData) -> AlterPartitionResponsePartitionData:
-        index = wish.partition_index
+    def _add(self, topic_id: UUID, asked: AlterPartitionRequestPartitionData) -> AlterPartitionResponsePartitionData:
+        index = asked.partition_index
         topic = self._view.image.topic_by_id(topic_id)
         if topic is None:
             return _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
         if not 0 <= index < len(topic.partitions):
             return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         place = self._place(topic, index)
-        members = wish.new_isr_with_epochs
+        members = asked.new_isr_with_epochs
         if self._version < EPOCHS_SINCE_VERSION:
-            members = [AlterPartitionBrokerState(broker_id=broker) for broker in wish.new_isr]
-        refusal = _why_not(self._view, self._request.broker_id, place.partition, wish, members)
+            members = [AlterPartitionBrokerState(broker_id=broker) for broker in asked.new_isr]
+        refusal = _rejection_code(self._view, self._request.broker_id, place.partition, asked, members)
         if refusal is not None:
             return _refused(index, refusal)
         target = Target(
             isr=tuple(member.broker_id for member in members),
-            leader_recovery_state=wish.leader_recovery_state,
+            leader_recovery_state=asked.leader_recovery_state,
             election=Election.UNCLEAN if self._view.allows_unclean_election(topic) else Election.ONLINE,
         )
         record = plan_partition_change(self._view, place, target)
@@ -92,23 +92,23 @@ def _refused(index: int, code: ErrorCode) -> AlterPartitionResponsePartitionData
     return AlterPartitionResponsePartitionData(partition_index=index, error_code=code)
 
 
-def _why_not(
+def _rejection_code(
     view: ControllerView,
     leader: int,
     partition: PartitionImage,
-    wish: AlterPartitionRequestPartitionData,
+    asked: AlterPartitionRequestPartitionData,
     members: Sequence[AlterPartitionBrokerState],
 ) -> ErrorCode | None:
-    if wish.leader_epoch > partition.leader_epoch or wish.partition_epoch > partition.partition_epoch:
+    if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
         # A leader with newer epochs than this controller has received them from a newer controller.
         return ErrorCode.NOT_CONTROLLER
-    if wish.leader_epoch < partition.leader_epoch:
+    if asked.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if leader != partition.leader:
         return ErrorCode.INVALID_REQUEST
-    if wish.partition_epoch < partition.partition_epoch:
+    if asked.partition_epoch < partition.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
-    if not _is_possible(leader, partition, wish, [member.broker_id for member in members]):
+    if not _is_possible(leader, partition, asked, [member.broker_id for member in members]):
         return ErrorCode.INVALID_REQUEST
     if not all(_is_eligible(view, member) for member in members):
         return ErrorCode.INELIGIBLE_REPLICA
@@ -116,14 +116,14 @@ def _why_not(
 
 
 def _is_possible(
-    leader: int, partition: PartitionImage, wish: AlterPartitionRequestPartitionData, isr: Sequence[int]
+    leader: int, partition: PartitionImage, asked: AlterPartitionRequestPartitionData, isr: Sequence[int]
 ) -> bool:
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or leader not in isr:
         return False
-    if wish.leader_recovery_state == RECOVERING:
+    if asked.leader_recovery_state == RECOVERING:
         # While the leader recovers its log no other replica can be in sync; it recovers only after an election.
         return len(isr) == 1 and partition.leader_recovery_state == RECOVERING
-    return wish.leader_recovery_state == RECOVERED
+    return asked.leader_recovery_state == RECOVERED
 
 
 def _is_eligible(view: ControllerView, member: AlterPartitionBrokerState) -> bool:

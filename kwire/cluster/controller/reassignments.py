@@ -46,18 +46,18 @@ class Reassignments(RequestedChanges):
         responses = yield from mapped_by_group(
             self._request.topics,
             lambda topic: topic.partitions,
-            lambda topic, wish: self._add(topic.name, wish),
+            lambda topic, asked: self._add(topic.name, asked),
             lambda topic, answers: ReassignableTopicResponse(name=topic.name, partitions=answers),
         )
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=self._may_change_factor, error_message=None, responses=responses
         )
 
-    def _add(self, name: str, wish: ReassignablePartition) -> ReassignablePartitionResponse:
-        index = wish.partition_index
+    def _add(self, name: str, asked: ReassignablePartition) -> ReassignablePartitionResponse:
+        index = asked.partition_index
         try:
             place = self._named(name, index)
-            self._take(place, self._record(place, wish.replicas))
+            self._take(place, self._record(place, asked.replicas))
         except KafkaError as error:
             return ReassignablePartitionResponse(
                 partition_index=index, error_code=error.code, error_message=error.message

@@ -39,13 +39,13 @@ def check_broker_registration(
     version: int,
     cluster_id: str,
     has_session: Callable[[BrokerRegistration], bool],
-    is_heard: bool = False,
+    has_heartbeat: bool = False,
     kraft_version: int = 0,
 ) -> None:
     """Raise KafkaError for a registration that is refused.
 
-    `has_session` returns True if the process registered under this id may be alive. `is_heard` is True if that process
-    has sent heartbeats to this controller, which has not requested its shutdown.
+    `has_session` returns True if the process registered under this id may be alive. `has_heartbeat` is True if that
+    process has sent heartbeats to this controller, which has not requested its shutdown.
     """
     if request.cluster_id != cluster_id:
         raise KafkaError(
@@ -56,7 +56,7 @@ def check_broker_registration(
     # After a clean shutdown, perhaps under an earlier controller, a broker need not wait for the session to expire. For
     # a process with recent heartbeats this does not count: any client could guess its epoch by counting.
     is_other = existing is not None and existing.incarnation_id != request.incarnation_id
-    if existing is not None and is_other and (is_heard or not was_clean) and has_session(existing):
+    if existing is not None and is_other and (has_heartbeat or not was_clean) and has_session(existing):
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"Another broker is registered with id {request.broker_id}. After a restart, try again until its session "

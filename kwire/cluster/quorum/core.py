@@ -16,12 +16,12 @@ from kwire.cluster.quorum.connections import Connections
 from kwire.cluster.quorum.log_view import LogView, OffsetAndEpoch, end_of
 from kwire.cluster.quorum.ready import Answer, Destination, Leadership, LogRead, Ready, Send, SnapshotRead
 from kwire.cluster.quorum.roles import Follower, Leader, Prospective, Role, Unattached
-from kwire.cluster.quorum.state import NOBODY, QuorumState
+from kwire.cluster.quorum.state import NO_NODE, QuorumState
 from kwire.cluster.quorum.voter_history import VoterHistory
 from kwire.cluster.quorum.voters import Endpoints, ReplicaKey, VoterSet, endpoint_of
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.primitives import ZERO_UUID
-from kwire.seams import Chance
+from kwire.seams import RandomSource
 
 logger = logging.getLogger(__name__)
 
@@ -56,12 +56,18 @@ class Core:
     """Owner of epoch, vote, role and high watermark; handlers change them through transition and the methods below."""
 
     def __init__(
-        self, *, config: QuorumConfig, state: QuorumState, log: LogView, history: VoterHistory, chance: Chance
+        self,
+        *,
+        config: QuorumConfig,
+        state: QuorumState,
+        log: LogView,
+        history: VoterHistory,
+        random_source: RandomSource,
     ) -> None:
         self.config = config
         self.log = log
         self.history = history
-        self.chance = chance
+        self.random_source = random_source
         self.state = state
         """Contents of the quorum-state file after the pending `ready` is carried out."""
         self.role: Role = Unattached(election_deadline_ms=math.inf)
@@ -78,7 +84,7 @@ class Core:
         self.now_ms = 0.0
         self.wall_offset_ms = 0.0
         """Offset to add to now_ms for the time since the Unix epoch."""
-        self.leader_heard_ms = -math.inf
+        self.last_leader_response_ms = -math.inf
         """Time at which a leader last answered this replica, or this replica last led."""
         self.shutdown_deadline_ms: float | None = None
         self._said: Leadership | None = None
@@ -95,7 +101,7 @@ class Core:
 
     @property
     def voted(self) -> ReplicaKey | None:
-        if self.state.voted_id == NOBODY:
+        if self.state.voted_id == NO_NODE:
             return None
         return ReplicaKey(self.state.voted_id, self.state.voted_directory_id)
 
@@ -108,7 +114,7 @@ class Core:
         return self.voters.is_voter(self.config.key)
 
     @property
-    def may_stand(self) -> bool:
+    def can_be_candidate(self) -> bool:
         """True if this replica may be elected: it is a voter, or its removal may not be committed yet.
 
         Without the second case a quorum can stop forever. A leader that removed itself and crashed has a longer log
@@ -133,7 +139,7 @@ class Core:
 
     @property
     def has_remote_leader(self) -> bool:
-        return self.leader_id not in (NOBODY, self.config.node_id)
+        return self.leader_id not in (NO_NODE, self.config.node_id)
 
     @property
     def end(self) -> OffsetAndEpoch:
@@ -161,7 +167,7 @@ class Core:
     def random_election_timeout_ms(self) -> float:
         """Return a random time of one to two election timeouts, so that voters do not all become candidates at once."""
         timeout = self.config.election_timeout_ms
-        return self.chance.uniform(timeout, 2 * timeout)
+        return self.random_source.uniform(timeout, 2 * timeout)
 
     # --- changes
 
@@ -171,7 +177,7 @@ class Core:
         if state != self.state:
             self.state = self.ready.store = state
         if isinstance(self.role, Leader):
-            self.leader_heard_ms = self.now_ms
+            self.last_leader_response_ms = self.now_ms
         self.role = role
 
     def _check_transition(self, new: QuorumState) -> None:
@@ -179,19 +185,19 @@ class Core:
         assert new.leader_epoch >= old.leader_epoch, f"epoch goes back from {old.leader_epoch} to {new.leader_epoch}"
         if new.leader_epoch > old.leader_epoch:
             return
-        assert old.leader_id in (NOBODY, new.leader_id), f"two leaders in epoch {old.leader_epoch}: {old}, {new}"
-        if old.voted_id != NOBODY:
+        assert old.leader_id in (NO_NODE, new.leader_id), f"two leaders in epoch {old.leader_epoch}: {old}, {new}"
+        if old.voted_id != NO_NODE:
             before = (old.voted_id, old.voted_directory_id)
             assert before == (new.voted_id, new.voted_directory_id), f"two votes in epoch {old.leader_epoch}"
 
-    def state_with(self, *, epoch: int, leader_id: int = NOBODY, voted: ReplicaKey | None = None) -> QuorumState:
+    def state_with(self, *, epoch: int, leader_id: int = NO_NODE, voted: ReplicaKey | None = None) -> QuorumState:
         """Return a quorum state with these values; within the current epoch the vote is kept."""
         if voted is None and epoch == self.epoch:
             voted = self.voted
         return QuorumState(
             leader_id=leader_id,
             leader_epoch=epoch,
-            voted_id=voted.node_id if voted is not None else NOBODY,
+            voted_id=voted.node_id if voted is not None else NO_NODE,
             voted_directory_id=voted.directory_id if voted is not None else ZERO_UUID,
         )
 
@@ -209,7 +215,7 @@ class Core:
         if offset < self.log.end_offset:
             self.ready.truncate_to = offset
 
-    def say_leadership(self) -> None:
+    def notify_leadership(self) -> None:
         """Notify the driver of the current leader, if it has changed."""
         role = self.role
         now = Leadership(self.epoch, self.leader_id, isinstance(role, Leader) and role.has_high_watermark)

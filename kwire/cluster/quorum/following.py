@@ -46,7 +46,7 @@ def handle_fetch_response(core: Core, reply: Reply) -> bool:
         return False
     role.fetch_deadline_ms = core.now_ms + core.config.fetch_timeout_ms
     role.has_fetched = True
-    core.leader_heard_ms = core.now_ms
+    core.last_leader_response_ms = core.now_ms
     return True
 
 
@@ -119,7 +119,7 @@ def handle_fetch_snapshot_response(core: Core, reply: Reply) -> bool:
     _add(core, role.snapshot, partition)
     role.fetch_deadline_ms = core.now_ms + core.config.fetch_timeout_ms
     role.has_fetched = True
-    core.leader_heard_ms = core.now_ms
+    core.last_leader_response_ms = core.now_ms
     return True
 
 
@@ -178,7 +178,7 @@ def fetch_from_anyone(core: Core) -> float:
     servers = bootstrap_servers(core)
     if not servers or not core.is_log_settled:
         return float("inf")
-    first = int(core.chance.uniform(0, len(servers))) % len(servers)
+    first = int(core.random_source.uniform(0, len(servers))) % len(servers)
     server = core.connections.first_ready(servers[first:] + servers[:first], core.now_ms)
     if server is not None and not core.connections.has_any_in_flight(core.now_ms):
         return core.send(server, requests.fetch(core))

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kwire.cluster.quorum.core import Core
 from kwire.cluster.quorum.roles import Follower, Leader
-from kwire.cluster.quorum.state import NOBODY
+from kwire.cluster.quorum.state import NO_NODE
 from kwire.cluster.quorum.transitions import become_follower, become_unattached
 from kwire.cluster.quorum.voters import Endpoints, Listener
 from kwire.protocol.error_codes import ErrorCode
@@ -66,7 +66,7 @@ def consider_response(
 def learn_leader(core: Core, epoch: int, leader_id: int, endpoints: Endpoints) -> bool:
     """Follow a named leader, or at least its epoch; return False if the leader contradicts this replica's state."""
     if leader_id == core.config.node_id:
-        leader_id = NOBODY  # this node, now or in an epoch that it led with a directory that is lost
+        leader_id = NO_NODE  # this node, now or in an epoch that it led with a directory that is lost
     if not is_consistent(core, epoch, leader_id):
         logger.error(
             "node %d: told of leader %d in epoch %d, but it knows leader %d in epoch %d",
@@ -87,7 +87,7 @@ def is_consistent(core: Core, epoch: int, leader_id: int) -> bool:
     """Return False if another node names a second leader for this replica's epoch."""
     if epoch != core.epoch or leader_id < 0:
         return True
-    return core.leader_id in (NOBODY, leader_id) and not isinstance(core.role, Leader)
+    return core.leader_id in (NO_NODE, leader_id) and not isinstance(core.role, Leader)
 
 
 def following(core: Core) -> Follower | None:

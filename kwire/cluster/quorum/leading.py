@@ -70,7 +70,7 @@ def _serve(core: Core, incoming: Incoming, request: FetchRequest, asked: FetchPa
         leader.progress.make_room(core.now_ms)
         replica = leader.progress.replica(key)
         replica.fetched(asked.fetch_offset, core.log.end_offset, core.now_ms)
-        heard_of(core, leader, key)
+        record_fetch(core, leader, key)
         advance(core, leader)
     if request.max_wait_ms == 0 or has_news(core, asked) or len(core.parked) >= PARKED_MAX:
         answer_with_records(core, incoming, asked)
@@ -112,9 +112,9 @@ def answer_parked(core: Core) -> float:
     return min((fetch.deadline_ms for fetch in waiting), default=float("inf"))
 
 
-def heard_of(core: Core, leader: Leader, key: ReplicaKey) -> None:
+def record_fetch(core: Core, leader: Leader, key: ReplicaKey) -> None:
     """Record a request of a replica in this epoch; restart the check-quorum timer if a majority has sent one."""
-    if leader.progress.heard_of(key):
+    if leader.progress.record_fetch(key):
         leader.check_quorum_deadline_ms = core.now_ms + CHECK_QUORUM_FACTOR * core.config.fetch_timeout_ms
 
 
@@ -152,7 +152,7 @@ def handle_fetch_snapshot(core: Core, incoming: Incoming) -> None:
     read = None
     if not error:
         assert isinstance(core.role, Leader)
-        heard_of(core, core.role, ReplicaKey(request.replica_id, asked.replica_directory_id))
+        record_fetch(core, core.role, ReplicaKey(request.replica_id, asked.replica_directory_id))
         most = request.max_bytes if request.max_bytes > 0 else core.config.fetch_snapshot_max_bytes
         most = min(most, size - asked.position)
         read = SnapshotRead(snapshot_id=wanted, position=asked.position, max_bytes=most)

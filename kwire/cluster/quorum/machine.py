@@ -30,7 +30,7 @@ from kwire.cluster.quorum.describing import handle_describe_quorum
 from kwire.cluster.quorum.log_view import LogView
 from kwire.cluster.quorum.ready import Destination, Ready
 from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Resigned, Role
-from kwire.cluster.quorum.state import NOBODY, QuorumState
+from kwire.cluster.quorum.state import NO_NODE, QuorumState
 from kwire.cluster.quorum.voter_history import QuorumRecord, VoterHistory, quorum_records
 from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
 from kwire.protocol.control_records import ControlRecordType
@@ -49,7 +49,7 @@ from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, Re
 from kwire.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kwire.protocol.messages.vote import VoteRequest, VoteResponse
 from kwire.protocol.primitives import Buffer
-from kwire.seams import Chance
+from kwire.seams import RandomSource
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Quorum:
         config: QuorumConfig,
         state: QuorumState,
         log: LogView,
-        chance: Chance,
+        random_source: RandomSource,
         static_voters: VoterSet | None = None,
         records: Iterable[tuple[int, QuorumRecord]] = (),
     ) -> None:
@@ -96,12 +96,12 @@ class Quorum:
         history = VoterHistory(static_voters)
         for offset, record in records:
             history.add(offset, record)
-        self._core = Core(config=config, state=state, log=log, history=history, chance=chance)
+        self._core = Core(config=config, state=state, log=log, history=history, random_source=random_source)
         self._inputs: deque[Callable[[], None]] = deque()
         self._end_at_take = log.end_offset
         self.next_deadline_ms = -math.inf
         """Latest time for the next tick(), on the clock of now_ms."""
-        self.has_met_strangers = False
+        self.has_seen_other_cluster = False
         """True if a node has answered that it belongs to another cluster."""
 
     # --- queries
@@ -160,22 +160,22 @@ class Quorum:
             return False
         is_alone = not core.is_voter or core.voters.is_only_voter(core.config.key)
         is_leading = isinstance(core.role, Leader)
-        is_over = is_alone or core.has_remote_leader or self._is_in_vain
+        is_over = is_alone or core.has_remote_leader or self._is_election_impossible
         return core.now_ms >= deadline or (not is_leading and is_over)
 
     @property
-    def _is_in_vain(self) -> bool:
+    def _is_election_impossible(self) -> bool:
         """True if so many voters are unreachable that the others cannot elect a leader, even with this one's vote."""
         role, voters = self._core.role, self._core.voters
         return isinstance(role, Resigned) and len(voters.ids - role.unreachable) < voters.majority
 
     @property
-    def leader_heard_ms(self) -> float:
+    def last_leader_response_ms(self) -> float:
         """Time at which a leader last answered this replica; -inf for never. For a leader, its last input."""
-        return self._core.now_ms if self.is_leader else self._core.leader_heard_ms
+        return self._core.now_ms if self.is_leader else self._core.last_leader_response_ms
 
     @property
-    def hears_leader(self) -> bool:
+    def follows_live_leader(self) -> bool:
         """True if this replica follows a leader that has answered it, and the answered records are stored."""
         role = self._core.role
         has_heard = isinstance(role, Follower) and role.has_fetched and role.snapshot is None
@@ -187,7 +187,7 @@ class Quorum:
         role = self._core.role
         return isinstance(role, Follower) and role.high_watermark > self._core.log.end_offset
 
-    def could_be_succeeded(self, now_ms: float) -> bool:
+    def has_possible_successor(self, now_ms: float) -> bool:
         """Return True if this node leads and enough other voters fetch to elect a successor without its vote."""
         core = self._core
         if not isinstance(core.role, Leader):
@@ -310,15 +310,15 @@ class Quorum:
             transitions.become_unattached(core, core.log.last_epoch)
         elif state.leader_id == config.node_id:
             transitions.resign_at_start(core)
-        elif core.voted == config.key and state.leader_id == NOBODY and core.is_voter:
+        elif core.voted == config.key and state.leader_id == NO_NODE and core.is_voter:
             deadline = core.now_ms + core.random_election_timeout_ms()
             core.role = Candidate(election_deadline_ms=deadline, ballot=transitions.own_ballot(core))
-        elif state.leader_id != NOBODY and core.voters.endpoints(state.leader_id):
+        elif state.leader_id != NO_NODE and core.voters.endpoints(state.leader_id):
             endpoints = core.voters.endpoints(state.leader_id)
             transitions.become_follower(core, state.leader_epoch, state.leader_id, endpoints)
         # If no leader was ever elected, there is none to wait for or to disturb: a pre-vote changes nothing.
-        has_no_past = core.state == QuorumState() and core.may_stand
-        if has_no_past or (core.may_stand and core.voters.is_only_voter(config.key)):
+        has_no_past = core.state == QuorumState() and core.can_be_candidate
+        if has_no_past or (core.can_be_candidate and core.voters.is_only_voter(config.key)):
             transitions.become_prospective(core)
 
     def _request(self, incoming: Incoming) -> None:
@@ -344,8 +344,8 @@ class Quorum:
         if expected is None:
             return
         destination, request = expected
-        if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID and not self.has_met_strangers:
-            self.has_met_strangers = True
+        if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID and not self.has_seen_other_cluster:
+            self.has_seen_other_cluster = True
             logger.warning(
                 "%s:%d does not belong to cluster %s", destination.host, destination.port, core.config.cluster_id
             )

@@ -32,7 +32,7 @@ def poll(core: Core) -> float:
         before = core.role
         deadline = _poll_role(core)
         if core.role is before:
-            core.say_leadership()
+            core.notify_leadership()
             return deadline
     raise AssertionError(f"the roles of {core.config.node_id} do not settle: {core.role}")
 
@@ -72,7 +72,7 @@ def _poll_resigned(core: Core, role: Resigned) -> float:
 
 
 def _poll_nominee(core: Core, role: Prospective | Candidate) -> float:
-    if not core.may_stand:
+    if not core.can_be_candidate:
         become_unattached(core, core.epoch if isinstance(role, Prospective) else core.epoch + 1)
         return core.now_ms
     if core.is_shutting_down:
@@ -88,11 +88,11 @@ def _poll_nominee(core: Core, role: Prospective | Candidate) -> float:
 
 
 def _poll_unattached(core: Core, role: Unattached) -> float:
-    if core.may_stand and math.isinf(role.election_deadline_ms):
+    if core.can_be_candidate and math.isinf(role.election_deadline_ms):
         role.election_deadline_ms = core.now_ms + core.random_election_timeout_ms()
-    if core.may_stand and core.is_shutting_down:
+    if core.can_be_candidate and core.is_shutting_down:
         return math.inf
-    if core.may_stand and core.now_ms >= role.election_deadline_ms:
+    if core.can_be_candidate and core.now_ms >= role.election_deadline_ms:
         become_prospective(core)
         return core.now_ms
     return min(role.election_deadline_ms, fetch_from_anyone(core))
@@ -103,26 +103,26 @@ def _poll_follower(core: Core, role: Follower) -> float:
     if core.is_shutting_down:
         return math.inf
     is_late = core.now_ms >= role.fetch_deadline_ms
-    if is_late and core.may_stand:
+    if is_late and core.can_be_candidate:
         become_prospective(core)
         return core.now_ms
     if is_late:
         return fetch_from_anyone(core)
-    _speak_of_itself(core, role)
+    _send_voter_update(core, role)
     return min(fetch_from_leader(core, role), role.fetch_deadline_ms)
 
 
 # --- requests to the leader about this replica
 
 
-def _speak_of_itself(core: Core, role: Follower) -> None:
+def _send_voter_update(core: Core, role: Follower) -> None:
     """Request an update of endpoints, or joining, periodically in place of a fetch (KIP-853, KIP-1186)."""
     if core.now_ms < role.voter_update_ms or not core.is_log_settled:
         return
     leader = core.destination(core.leader_id, role.leader_endpoints)
     if leader is not None and core.connections.has_timed_out(leader.node_id, core.now_ms):
         return
-    request = _wish(core, role)
+    request = _next_voter_request(core, role)
     if request is None:
         role.voter_update_ms = core.now_ms + core.config.fetch_timeout_ms
     elif leader is not None and core.connections.ready_at_ms(leader.node_id) <= core.now_ms:
@@ -130,7 +130,9 @@ def _speak_of_itself(core: Core, role: Follower) -> None:
         core.send(leader, request)
 
 
-def _wish(core: Core, role: Follower) -> UpdateRaftVoterRequest | AddRaftVoterRequest | RemoveRaftVoterRequest | None:
+def _next_voter_request(
+    core: Core, role: Follower
+) -> UpdateRaftVoterRequest | AddRaftVoterRequest | RemoveRaftVoterRequest | None:
     is_reconfigurable = core.history.kraft_version >= RECONFIGURABLE
     mine = core.voters.get(core.config.node_id)
     if core.is_voter:

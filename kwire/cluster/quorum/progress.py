@@ -80,7 +80,7 @@ class Progress:
 
     # --- check-quorum (KIP-595: a leader that its voters cannot reach must resign)
 
-    def heard_of(self, key: ReplicaKey) -> bool:
+    def record_fetch(self, key: ReplicaKey) -> bool:
         """Record a fetch; return True, and start over, if a majority of the voters, leader included, has fetched."""
         if self._voter_set.is_voter(key):
             self._fetched_lately.add(key.node_id)

@@ -15,16 +15,16 @@ from kwire.protocol.primitives import ZERO_UUID
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 
 FILE_NAME = "quorum-state"
-NOBODY = -1
+NO_NODE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
     """Persistent state of a voter. Leader and vote are -1 when unknown."""
 
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     leader_epoch: int = 0
-    voted_id: int = NOBODY
+    voted_id: int = NO_NODE
     voted_directory_id: UUID = ZERO_UUID
 
     def to_bytes(self) -> bytes:

@@ -27,7 +27,7 @@ from kwire.cluster.quorum.roles import (
     Unattached,
     VoterChange,
 )
-from kwire.cluster.quorum.state import NOBODY
+from kwire.cluster.quorum.state import NO_NODE
 from kwire.cluster.quorum.voter_history import NOT_IN_LOG
 from kwire.cluster.quorum.voters import Endpoints, ReplicaKey, VoterSet
 from kwire.protocol.control_records import ControlRecordType
@@ -41,10 +41,10 @@ from kwire.protocol.messages.control_records import (
 logger = logging.getLogger(__name__)
 
 
-def become_unattached(core: Core, epoch: int, leader_id: int = NOBODY) -> None:
+def become_unattached(core: Core, epoch: int, leader_id: int = NO_NODE) -> None:
     """Wait without a leader, in a newer epoch or after a failed pre-vote."""
     assert epoch > core.epoch or isinstance(core.role, Prospective), f"unattached in epoch {epoch} of {core.epoch}"
-    if epoch == core.epoch and leader_id == NOBODY:
+    if epoch == core.epoch and leader_id == NO_NODE:
         leader_id = core.leader_id
     role = Unattached(election_deadline_ms=_election_deadline(core))
     _enter(core, role, epoch=epoch, leader_id=leader_id)
@@ -53,7 +53,7 @@ def become_unattached(core: Core, epoch: int, leader_id: int = NOBODY) -> None:
 
 def _election_deadline(core: Core) -> float:
     """Return the deadline of a running election, else a new one; a replica that sees many new epochs still votes."""
-    if not core.may_stand:
+    if not core.can_be_candidate:
         return math.inf
     role = core.role
     is_lost = isinstance(role, Prospective) and role.ballot.is_lost
@@ -75,7 +75,7 @@ def add_vote(core: Core, candidate: ReplicaKey) -> None:
         role = Prospective(election_deadline_ms=deadline, ballot=own_ballot(core), leader_endpoints=endpoints)
         core.connections.reset()  # requests in flight belong to the previous ballot
     else:
-        role = Unattached(election_deadline_ms=deadline if core.may_stand else math.inf)
+        role = Unattached(election_deadline_ms=deadline if core.can_be_candidate else math.inf)
     core.transition(role, state)
 
 
@@ -84,7 +84,7 @@ def own_ballot(core: Core) -> Ballot:
 
 
 def become_prospective(core: Core) -> None:
-    assert core.may_stand, "observers do not stand for election"
+    assert core.can_be_candidate, "observers do not stand for election"
     assert not isinstance(core.role, (Leader, Prospective)), f"prospective after {core.role}"
     endpoints = core.leader_endpoints if core.has_remote_leader else ()
     role = Prospective(
@@ -99,7 +99,7 @@ def become_prospective(core: Core) -> None:
 
 
 def become_candidate(core: Core) -> None:
-    assert core.may_stand, "observers do not stand for election"
+    assert core.can_be_candidate, "observers do not stand for election"
     assert isinstance(core.role, Prospective), "a pre-vote comes first (KIP-996)"
     role = Candidate(election_deadline_ms=core.now_ms + core.random_election_timeout_ms(), ballot=own_ballot(core))
     logger.info("node %d is a candidate in epoch %d", core.config.node_id, core.epoch + 1)
@@ -177,7 +177,7 @@ def resign_at_start(core: Core, successors: list[ReplicaKey] | None = None) -> N
     _enter(core, resigned, epoch=core.epoch, leader_id=core.config.node_id)
 
 
-def _enter(core: Core, role: Role, *, epoch: int, leader_id: int = NOBODY, voted: ReplicaKey | None = None) -> None:
+def _enter(core: Core, role: Role, *, epoch: int, leader_id: int = NO_NODE, voted: ReplicaKey | None = None) -> None:
     before = core.role
     core.transition(role, core.state_with(epoch=epoch, leader_id=leader_id, voted=voted))
     core.connections.reset()

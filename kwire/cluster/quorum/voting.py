@@ -10,7 +10,7 @@ from kwire.cluster.quorum.core import Core, Incoming, Reply
 from kwire.cluster.quorum.leaders import Outcome, consider_response
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned
-from kwire.cluster.quorum.state import NOBODY
+from kwire.cluster.quorum.state import NO_NODE
 from kwire.cluster.quorum.transitions import (
     add_vote,
     become_candidate,
@@ -85,7 +85,7 @@ def may_grant(core: Core, candidate: ReplicaKey, *, is_up_to_date: bool, is_pre_
     voted = core.voted
     if voted is not None:
         return voted.node_id == candidate.node_id and voted.directory_id in (ZERO_UUID, candidate.directory_id)
-    return core.leader_id == NOBODY and is_up_to_date
+    return core.leader_id == NO_NODE and is_up_to_date
 
 
 def handle_vote_response(core: Core, reply: Reply) -> bool:

@@ -18,35 +18,35 @@ class FetchSession:
     def __init__(self) -> None:
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._wishes: dict[Key, FetchPartition] = {}
+        self._positions: dict[Key, FetchPartition] = {}
         self._asked: dict[Key, FetchPartition] = {}
         """Fetch positions of the request in flight."""
-        self._untold: dict[Key, None] = {}
+        self._unsent: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}
 
     def __bool__(self) -> bool:
         """Return True if there is anything to fetch."""
-        return bool(self._wishes)
+        return bool(self._positions)
 
-    def wish_of(self, key: Key) -> FetchPartition | None:
+    def position_of(self, key: Key) -> FetchPartition | None:
         """Return the fetch position of a partition; None if it is not fetched."""
-        return self._wishes.get(key)
+        return self._positions.get(key)
 
-    def is_answer_to_wish(self, key: Key) -> bool:
+    def is_current_position(self, key: Key) -> bool:
         """Return True if the last request had exactly the partition's current fetch position."""
-        wish = self._wishes.get(key)
-        return wish is not None and self._asked.get(key) is wish
+        position = self._positions.get(key)
+        return position is not None and self._asked.get(key) is position
 
-    def wish(self, key: Key, partition: FetchPartition) -> None:
+    def set_position(self, key: Key, partition: FetchPartition) -> None:
         """Set the fetch position of a partition."""
-        self._wishes[key] = partition
-        self._untold[key] = None
+        self._positions[key] = partition
+        self._unsent[key] = None
         self._to_forget.pop(key, None)
 
     def forget(self, key: Key) -> None:
         """Stop fetching a partition."""
-        if self._wishes.pop(key, None) is not None:
-            self._untold.pop(key, None)
+        if self._positions.pop(key, None) is not None:
+            self._unsent.pop(key, None)
             self._to_forget[key] = None
 
     def fill(self, request: FetchRequest) -> None:
@@ -54,16 +54,16 @@ class FetchSession:
         request.session_id = self._session_id
         request.session_epoch = self._epoch
         if self._session_id == NO_SESSION:
-            request.topics = _topics(self._wishes.items())
-            self._asked = dict(self._wishes)
+            request.topics = _topics(self._positions.items())
+            self._asked = dict(self._positions)
         else:
-            named = [(key, self._wishes[key]) for key in self._untold]
+            named = [(key, self._positions[key]) for key in self._unsent]
             request.topics = _topics(named)
             request.forgotten_topics_data = _forgotten(self._to_forget)
             self._asked.update(named)
             for key in self._to_forget:
                 self._asked.pop(key, None)
-        self._untold.clear()
+        self._unsent.clear()
         self._to_forget.clear()
 
     def answered(self, session_id: int) -> None:
@@ -81,13 +81,13 @@ class FetchSession:
         self._to_forget.clear()
 
 
-def _topics(wishes: Iterable[tuple[Key, FetchPartition]]) -> list[FetchTopic]:
+def _topics(positions: Iterable[tuple[Key, FetchPartition]]) -> list[FetchTopic]:
     topics: dict[UUID, FetchTopic] = {}
-    for (topic_id, _), wish in wishes:
+    for (topic_id, _), position in positions:
         topic = topics.get(topic_id)
         if topic is None:
             topic = topics[topic_id] = FetchTopic(topic_id=topic_id)
-        topic.partitions.append(wish)
+        topic.partitions.append(position)
     return list(topics.values())
 
 

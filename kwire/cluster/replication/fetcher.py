@@ -106,8 +106,8 @@ class ReplicaFetcher:
         self._resting.pop(key, None)
         self._failures.pop(key, None)
         self._settling.pop(key, None)
-        partition.on_settled = lambda: self._wish(partition)
-        self._wish(partition)
+        partition.on_log_durable = lambda: self._set_position(partition)
+        self._set_position(partition)
 
     def remove(self, partition: Partition) -> None:
         """Stop following a partition."""
@@ -117,10 +117,10 @@ class ReplicaFetcher:
         self._failures.pop(key, None)
         self._settling.pop(key, None)
         self._session.forget(key)
-        partition.on_settled = None
+        partition.on_log_durable = None
 
-    def _wish(self, partition: Partition) -> None:
-        """Set the next fetch position, unless the log end is not durable yet: then `on_settled` sets it."""
+    def _set_position(self, partition: Partition) -> None:
+        """Set the next fetch position, unless the log end is not durable yet: then `on_log_durable` sets it."""
         key = partition.topic_id, partition.index
         if key in self._resting or self._partitions.get(key) is not partition:
             return
@@ -134,7 +134,7 @@ class ReplicaFetcher:
             self._rest(partition)
             return
         log = partition.log
-        wish = FetchPartition(
+        position = FetchPartition(
             partition=partition.index,
             current_leader_epoch=partition.leader_epoch,
             fetch_offset=log.log_end_offset,
@@ -142,8 +142,8 @@ class ReplicaFetcher:
             log_start_offset=log.log_start_offset,
             partition_max_bytes=self._broker.settings["replica.fetch.max.bytes"],
         )
-        if self._session.wish_of(key) != wish:
-            self._session.wish(key, wish)
+        if self._session.position_of(key) != position:
+            self._session.set_position(key, position)
             self._woken.set()
 
     def _rest(self, partition: Partition) -> None:
@@ -165,7 +165,7 @@ class ReplicaFetcher:
         for key in rested:
             del self._resting[key]
         for key in rested:
-            self._wish(self._partitions[key])
+            self._set_position(self._partitions[key])
         return (min(self._resting.values()) - now_ms) / 1000 if self._resting else None
 
     # --- the fetch loop
@@ -243,11 +243,13 @@ class ReplicaFetcher:
 
     def _consider(self, key: Key, data: FetchPartitionData) -> None:
         """Apply a partition's response, if its request had the current position."""
-        partition, wish = self._partitions.get(key), self._session.wish_of(key)
-        if partition is None or wish is None or not self._session.is_answer_to_wish(key):
+        partition, position = self._partitions.get(key), self._session.position_of(key)
+        if partition is None or position is None or not self._session.is_current_position(key):
             return
-        assert wish.current_leader_epoch == partition.leader_epoch, "a partition is added anew for each leader epoch"
-        assert wish.fetch_offset == partition.log.log_end_offset, "only the fetcher writes into a follower's log"
+        assert position.current_leader_epoch == partition.leader_epoch, (
+            "a partition is added anew for each leader epoch"
+        )
+        assert position.fetch_offset == partition.log.log_end_offset, "only the fetcher writes into a follower's log"
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range.append(partition)
         elif data.error_code != ErrorCode.NONE:
@@ -281,7 +283,7 @@ class ReplicaFetcher:
                 self._rest(partition)
         else:
             self._failures.pop((partition.topic_id, partition.index), None)
-            self._wish(partition)
+            self._set_position(partition)
 
     # --- positions that the leader does not have
 
@@ -303,7 +305,7 @@ class ReplicaFetcher:
         if end < log_end:
             self._guarded(partition, lambda: partition.truncate_to_leaders_end(end))
         elif start > log_end:
-            self._guarded(partition, lambda: partition.start_anew_at(start))
+            self._guarded(partition, lambda: partition.restart_log_at(start))
         else:
             self._rest(partition)  # the leader may repeat the error, and nothing else would delay the next request
 

@@ -48,7 +48,7 @@ class Peers(Protocol):
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
         """Return True if the metadata have a newer epoch of the broker: that process was restarted."""
 
-    def changes_wanted(self, partition: Any) -> None:
+    def send_proposal(self, partition: Any) -> None:
         """Send the proposal of a partition (kwire.cluster.partition) to the controller."""
 
 
@@ -152,7 +152,7 @@ class InSync:
 
     # --- changes
 
-    def wants_in(self, broker_id: int, high_watermark: int) -> bool:
+    def propose_joining(self, broker_id: int, high_watermark: int) -> bool:
         """Propose a follower that has all committed records and all earlier than this epoch; True if proposed."""
         if self.proposal is not None or broker_id in self._image.isr or broker_id in self._lost:
             return False  # a replica in a lost directory could not lead
@@ -164,7 +164,7 @@ class InSync:
         self._propose((*self._image.isr, broker_id))
         return True
 
-    def wants_out(self, leader_end: int) -> bool:
+    def propose_shrink(self, leader_end: int) -> bool:
         """Propose an in-sync set without the replicas that lag for too long; return True if proposed."""
         if self.proposal is not None:
             return False

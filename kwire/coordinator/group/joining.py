@@ -19,7 +19,7 @@ from kwire.coordinator.group.records import group_metadata_record
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class JoinCall:
     request: JoinGroupRequest
     client_id: str
     client_host: str
-    must_know_its_id: bool
+    requires_member_id: bool
     """True since version 4 (KIP-394)."""
     may_skip_assignment: bool
     """True since version 9 (KIP-814)."""
@@ -68,13 +68,13 @@ class Joining:
         groups: dict[str, ClassicGroup],
         config: GroupConfig,
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         rebalance: Rebalance,
     ) -> None:
         self._groups = groups
         self._config = config
         self._clock = clock
-        self._chance = chance
+        self._random_source = random_source
         self._rebalance = rebalance
 
     def join(self, call: JoinCall) -> Change | None:
@@ -110,7 +110,7 @@ class Joining:
 
     def _join(self, group: ClassicGroup, call: JoinCall) -> Change | None:
         member_id = call.request.member_id
-        refusal = self._why_not(group, call)
+        refusal = self._rejection_code(group, call)
         if refusal is ErrorCode.GROUP_MAX_SIZE_REACHED:
             group.remove(member_id)
             call.refuse(refusal, UNKNOWN_MEMBER_ID)
@@ -128,7 +128,7 @@ class Joining:
             return self._add(group, call, member_id)
         return self._rejoin(group, call)
 
-    def _why_not(self, group: ClassicGroup, call: JoinCall) -> ErrorCode | None:
+    def _rejection_code(self, group: ClassicGroup, call: JoinCall) -> ErrorCode | None:
         request = call.request
         if group.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -156,14 +156,14 @@ class Joining:
     def _join_new_member(self, group: ClassicGroup, call: JoinCall) -> Change | None:
         instance_id = call.request.group_instance_id
         name = call.client_id if instance_id is None else instance_id
-        member_id = f"{name[:MEMBER_NAME_CHARACTERS_MAX]}-{self._chance.uuid()}"
+        member_id = f"{name[:MEMBER_NAME_CHARACTERS_MAX]}-{self._random_source.uuid()}"
         if instance_id is not None:
             held_by = group.static_members.get(instance_id)
             if held_by is not None:
                 return self._replace_static(group, call, held_by, member_id)
-        elif call.must_know_its_id:
+        elif call.requires_member_id:
             group.pending_join.add(member_id)
-            self._rebalance.expect_back(group, member_id, call.request.session_timeout_ms)
+            self._rebalance.start_session(group, member_id, call.request.session_timeout_ms)
             call.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
             return None
         return self._add(group, call, member_id)

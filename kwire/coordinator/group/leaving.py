@@ -52,7 +52,7 @@ class Leaving:
             if member_id in group.pending_join:
                 group.remove(member_id)
             else:
-                self._rebalance.turn_away(group, group.check_member(member_id, instance_id))
+                self._rebalance.remove_and_answer(group, group.check_member(member_id, instance_id))
         except KafkaError as error:
             return error.code
         self._rebalance.end_session(group, member_id)

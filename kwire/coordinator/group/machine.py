@@ -35,7 +35,7 @@ from kwire.protocol.messages.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 logger = logging.getLogger(__name__)
 
@@ -52,14 +52,16 @@ class GroupMachine:
         *,
         config: GroupConfig,
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         has_room: Callable[[str], bool],
     ) -> None:
         """Create an empty state; `has_room` returns True if a group without a record may be created, and counts it."""
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.rebalance = Rebalance(groups=self.groups, config=config, clock=clock, timers=timers)
-        self.joining = Joining(groups=self.groups, config=config, clock=clock, chance=chance, rebalance=self.rebalance)
+        self.joining = Joining(
+            groups=self.groups, config=config, clock=clock, random_source=random_source, rebalance=self.rebalance
+        )
         self.syncing = Syncing(self.rebalance)
         self.leaving = Leaving(self.rebalance)
         self.committing = Committing(

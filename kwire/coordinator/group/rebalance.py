@@ -139,7 +139,7 @@ class Rebalance:
         if not group.pending_sync:
             self._timers.cancel(("sync", group.group_id))
 
-    def hand_out(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
+    def send_assignments(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
         """Send every member its assignment; the group becomes stable."""
         assert group.state is GroupState.COMPLETING_REBALANCE
         for member in group.members.values():
@@ -176,7 +176,7 @@ class Rebalance:
             if member is None:
                 group.remove(member_id)
             else:  # a restarted static member may wait for its JoinGroup
-                self.turn_away(group, member)
+                self.remove_and_answer(group, member)
             self._timers.cancel(("session", group.group_id, member_id))
         return self.prepare(group, f"removing {late}, which did not send SyncGroup in time")
 
@@ -184,9 +184,9 @@ class Rebalance:
 
     def restart_session(self, group: ClassicGroup, member: Member, timeout_ms: int | None = None) -> None:
         """Restart the session timeout of a member that has sent a request."""
-        self.expect_back(group, member.member_id, member.session_timeout_ms if timeout_ms is None else timeout_ms)
+        self.start_session(group, member.member_id, member.session_timeout_ms if timeout_ms is None else timeout_ms)
 
-    def expect_back(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
+    def start_session(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         """Start the session timeout of a member, or of an id that was sent to a client."""
         self._timers.schedule(
             ("session", group.group_id, member_id),
@@ -214,12 +214,12 @@ class Rebalance:
 
     def remove_member(self, group: ClassicGroup, member: Member, reason: str) -> Change | None:
         """Remove a member that may be waiting, and rebalance."""
-        self.turn_away(group, member)
+        self.remove_and_answer(group, member)
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             return self.prepare_or_complete(group, reason)
         return self._after_removal_while_joining(group)
 
-    def turn_away(self, group: ClassicGroup, member: Member) -> None:
+    def remove_and_answer(self, group: ClassicGroup, member: Member) -> None:
         """Remove a member; answer its waiting JoinGroup or SyncGroup so that a live client rejoins."""
         group.answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, protocol_name=None))
         group.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))

@@ -68,7 +68,7 @@ class Syncing:
             if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
                 return
             if error is None:
-                self._rebalance.hand_out(group, assignments)
+                self._rebalance.send_assignments(group, assignments)
                 return
             self._rebalance.fail_syncs(group, error.code)
             change = self._rebalance.prepare_or_complete(group, f"the assignment could not be written: {error}")

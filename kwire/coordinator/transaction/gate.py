@@ -54,13 +54,13 @@ class Coordinator(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visa:
+class TransactionClaim:
     """Transaction of a produce request."""
 
     transactional_id: str
     adds: bool
     """True if writing adds a partition to the transaction; else it must have been added before."""
-    knows_abortable: bool
+    supports_abortable: bool
     """True if the client supports TRANSACTION_ABORTABLE."""
 
 
@@ -95,74 +95,77 @@ class TransactionGate:
             return True
         return not adds and not self._verifies()
 
-    def enter(self, visa: Visa, entries: Sequence[Entry]) -> None:
+    def enter(self, claim: TransactionClaim, entries: Sequence[Entry]) -> None:
         """Verify the entries, and call each one's callback: maybe before this returns, and in order per producer."""
         asked: dict[Producer, dict[TopicPartition, tuple[Partition, Verification]]] = {}
         for partition, producer, sequence, entered in entries:
             verification = partition.verifications.get(producer)
             if verification is None:
-                verification = partition.verifications[producer] = Verification(visa)
+                verification = partition.verifications[producer] = Verification(claim)
                 key = (partition.topic, partition.index)
                 asked.setdefault(producer, {})[key] = partition, verification
-            elif verification.question != visa:
+            elif verification.question != claim:
                 # A pending verification of another request, maybe with another transactional id, does not apply here.
                 _remember(partition, producer, sequence)
-                entered(_refusal(ErrorCode.NETWORK_EXCEPTION, visa))
+                entered(_refusal(ErrorCode.NETWORK_EXCEPTION, claim))
                 continue
             verification.waiting.append((sequence, entered))
         for producer, verifications in asked.items():
-            self._ask(visa, producer, verifications)
+            self._ask(claim, producer, verifications)
 
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
 
     def _ask(
-        self, visa: Visa, producer: Producer, asked: Mapping[TopicPartition, tuple[Partition, Verification]]
+        self,
+        claim: TransactionClaim,
+        producer: Producer,
+        asked: Mapping[TopicPartition, tuple[Partition, Verification]],
     ) -> None:
         try:
-            answer = self._question(visa, producer, list(asked))
+            answer = self._question(claim, producer, list(asked))
         except KafkaError as error:
-            if not (visa.adds and error.code is ErrorCode.CONCURRENT_TRANSACTIONS):
-                _settle(asked, producer, visa, error)
+            if not (claim.adds and error.code is ErrorCode.CONCURRENT_TRANSACTIONS):
+                _settle(asked, producer, claim, error)
                 return
-            answer = self._add_again(visa, producer, list(asked))
+            answer = self._add_again(claim, producer, list(asked))
         else:
-            if visa.adds and inspect.isawaitable(answer):
-                answer = self._add_there(answer, visa, producer, list(asked))
+            if claim.adds and inspect.isawaitable(answer):
+                answer = self._add_there(answer, claim, producer, list(asked))
         if not inspect.isawaitable(answer):
-            _settle(asked, producer, visa, answer)
+            _settle(asked, producer, claim, answer)
             return
-        task = asyncio.get_running_loop().create_task(self._wait(answer, visa, producer, asked))
+        task = asyncio.get_running_loop().create_task(self._wait(answer, claim, producer, asked))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def _question(
-        self, visa: Visa, producer: Producer, partitions: list[TopicPartition]
+        self, claim: TransactionClaim, producer: Producer, partitions: list[TopicPartition]
     ) -> Answer[Mapping[TopicPartition, ErrorCode] | None]:
         coordinator = self._coordinator
-        if visa.adds:
-            return coordinator.add(visa.transactional_id, producer, partitions, client_version=EPOCH_PER_TRANSACTION)
-        return coordinator.verify(visa.transactional_id, producer, partitions)
+        if claim.adds:
+            return coordinator.add(claim.transactional_id, producer, partitions, client_version=EPOCH_PER_TRANSACTION)
+        return coordinator.verify(claim.transactional_id, producer, partitions)
 
     async def _wait(
         self,
         answer: Awaitable[Mapping[TopicPartition, ErrorCode] | None],
-        visa: Visa,
+        claim: TransactionClaim,
         producer: Producer,
         asked: Mapping[TopicPartition, tuple[Partition, Verification]],
     ) -> None:
         try:
             outcome: Mapping[TopicPartition, ErrorCode] | KafkaError | None = await answer
         except KafkaError as error:
-            outcome = error.anew()  # without the traceback, which refers to this frame
+            outcome = error.without_traceback()  # without the traceback, which refers to this frame
         except BaseException:
-            _settle(asked, producer, visa, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            _settle(asked, producer, claim, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             raise
-        _settle(asked, producer, visa, outcome)
+        _settle(asked, producer, claim, outcome)
 
     async def _add_there(
-        self, answer: Awaitable[object], visa: Visa, producer: Producer, partitions: list[TopicPartition]
+        self, answer: Awaitable[object], claim: TransactionClaim, producer: Producer, partitions: list[TopicPartition]
     ) -> None:
         """Add partitions at another broker's coordinator, whose retriable error arrives later."""
         try:
@@ -172,15 +175,15 @@ class TransactionGate:
                 raise
         else:
             return
-        await self._add_again(visa, producer, partitions)
+        await self._add_again(claim, producer, partitions)
 
-    async def _add_again(self, visa: Visa, producer: Producer, partitions: list[TopicPartition]) -> None:
+    async def _add_again(self, claim: TransactionClaim, producer: Producer, partitions: list[TopicPartition]) -> None:
         """Retry to add partitions while the producer's previous transaction is ending."""
         deadline_ms = self._clock.monotonic_ms() + self._config.add_backoff_max_ms
         while True:
             await asyncio.sleep(self._config.add_backoff_ms / 1000.0)
             try:
-                answer = self._question(visa, producer, partitions)
+                answer = self._question(claim, producer, partitions)
                 if inspect.isawaitable(answer):
                     await answer
             except KafkaError as error:
@@ -194,7 +197,7 @@ class TransactionGate:
 def _settle(
     asked: Mapping[TopicPartition, tuple[Partition, Verification]],
     producer: Producer,
-    visa: Visa,
+    claim: TransactionClaim,
     outcome: Mapping[TopicPartition, ErrorCode] | KafkaError | None,
 ) -> None:
     for key, (partition, verification) in asked.items():
@@ -203,7 +206,7 @@ def _settle(
         if isinstance(outcome, Mapping) and outcome[key] is not ErrorCode.NONE:
             error = KafkaError(outcome[key])
         if error is not None:
-            error = _refusal(error.code, visa)
+            error = _refusal(error.code, claim)
         error = error or verification.refusal
         for sequence, entered in verification.waiting:
             refusal = error or _out_of_order(partition, producer, sequence)
@@ -225,14 +228,14 @@ def _out_of_order(partition: Partition, producer: Producer, sequence: int) -> Ka
     return producers.refused.admit(producer.producer_id, producer.epoch, sequence, has_batches=has_batches)
 
 
-def _refusal(code: ErrorCode, visa: Visa) -> KafkaError:
+def _refusal(code: ErrorCode, claim: TransactionClaim) -> KafkaError:
     """Return the error for the producer, chosen so that old clients react correctly."""
-    if code in _NOT_KNOWN_YET or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not visa.adds):
+    if code in _NOT_KNOWN_YET or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not claim.adds):
         # Retriable, and without a metadata refresh first.
         why = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
         return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, why)
     if code is ErrorCode.PRODUCER_FENCED:
         return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
-    if code is ErrorCode.TRANSACTION_ABORTABLE and not visa.knows_abortable:
+    if code is ErrorCode.TRANSACTION_ABORTABLE and not claim.supports_abortable:
         return KafkaError(ErrorCode.INVALID_TXN_STATE, NOT_ADDED)
     return KafkaError(code)

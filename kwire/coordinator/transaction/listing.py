@@ -19,7 +19,7 @@ class ListingFilter:
     longer_than_ms: int = -1
     """Only transactions that have been open for longer; as in Kafka, those at rest count from the Unix epoch."""
 
-    def lets_through(self, transaction: Transaction, now_ms: int) -> bool:
+    def matches(self, transaction: Transaction, now_ms: int) -> bool:
         if self.producer_ids and transaction.producer_id not in self.producer_ids:
             return False
         if self.states and STATE_NAMES[transaction.state] not in self.states:

@@ -26,7 +26,7 @@ from kwire.repeats import once_each
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.transactional_ids import refusing, told
+from kwire.server.transactional_ids import code_for_version, refusing
 
 MANY_SINCE = 4
 FENCED_SINCE = 2
@@ -86,7 +86,7 @@ def _codes(transaction: AddPartitionsToTxnTransaction, context: RequestContext) 
         return dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
 
     def all_refused(error: KafkaError) -> Codes:
-        return dict.fromkeys(asked, told(error.code, context.version >= FENCED_SINCE))
+        return dict.fromkeys(asked, code_for_version(error.code, context.version >= FENCED_SINCE))
 
     def added(_: None) -> Codes:
         return dict.fromkeys(asked, ErrorCode.NONE)

@@ -37,15 +37,15 @@ async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext
 
 async def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     accepted, refused = await sift(request.resources, context, _checked)
-    wishes = await in_turns(mapped_in_pieces(accepted, _wish))
+    requested = await in_turns(mapped_in_pieces(accepted, _requested))
     outcomes = await of_controller(context).controller.replace_configs(
-        wishes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
+        requested, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
     refused += zip(accepted, outcomes, strict=True)
     return AlterConfigsResponse(responses=await in_turns(mapped(refused, lambda outcome: _response(*outcome))))
 
 
-def _wish(resource: AlterConfigsResource) -> Pieces[tuple[ConfigResource, dict[str, str]]]:
+def _requested(resource: AlterConfigsResource) -> Pieces[tuple[ConfigResource, dict[str, str]]]:
     return (resource.resource_type, resource.resource_name), (yield from _checked(resource))
 
 

@@ -14,7 +14,7 @@ from kwire.protocol.messages.elect_leaders import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.forwarding import asker_of
+from kwire.server.forwarding import request_origin_of
 from kwire.server.services import of_controller
 
 TOP_LEVEL_ERROR_SINCE = 1
@@ -34,7 +34,7 @@ async def handle(request: ElectLeadersRequest, context: RequestContext) -> Elect
 async def handle_at_broker(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     try:
         response: ElectLeadersResponse = await context.services.active_controller.ask_until_answered(
-            request, asker_of(context)
+            request, request_origin_of(context)
         )
     except KafkaError as error:
         return await in_turns(_refused(request, error, context.version))

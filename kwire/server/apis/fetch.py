@@ -36,7 +36,7 @@ from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
 from kwire.server.fetch_answers import answer_bytes, name_leader, refused, response, response_in_pieces
 from kwire.server.fetch_session import FetchSession
-from kwire.server.fetch_sessions import Asked, FetchPlan, cannot_be_told, names_many
+from kwire.server.fetch_sessions import Asked, FetchPlan, names_many, unsupported_epoch_response
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
 from kwire.server.session_watch import Key
@@ -259,7 +259,7 @@ class Fetch:
         services = self._context.services
         is_old = self._context.version < DIVERGING_EPOCH_SINCE
         if is_old and any(data.diverging_epoch.epoch >= 0 for _, data in answers):
-            return cannot_be_told(self._request)
+            return unsupported_epoch_response(self._request)
         if services.quotas.active and self.replica_id < 0:
             is_counted = services.quotas.limits_fetch(self._context)
             size = (yield from self._answered_bytes(answers)) if is_counted else 0
@@ -277,7 +277,7 @@ class Fetch:
 
     def when_written(self, size: int) -> None:
         """Release promised output bytes when the response is written: now, if it is not written in pieces."""
-        after(self._context.connection.work, partial(self.output.fulfil, size))
+        after(self._context.connection.work, partial(self.output.release_reserved, size))
 
     def will_wait(self) -> None:
         """Save the time spent so far: it counts towards the client's quota, and the wait does not."""

@@ -49,7 +49,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
     sifted, refused = await sift(request.resources, context, _checked)
     accepted, altered = await in_turns(_alter_loggers(sifted, request, context))
     refused += altered
-    changes = await in_turns(mapped_in_pieces(accepted, _wish))
+    changes = await in_turns(mapped_in_pieces(accepted, _requested))
     outcomes = await of_controller(context).controller.alter_configs(
         changes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
@@ -76,7 +76,7 @@ def _alter_loggers(
                 node_id, name = context.services.node_id, resource.resource_name
                 alter_loggers(node_id, name, (yield from _changes(resource)), validate_only=request.validate_only)
             except KafkaError as error:
-                outcomes.append((resource, error.anew()))
+                outcomes.append((resource, error.without_traceback()))
             else:
                 outcomes.append((resource, None))
         if len(some) == CHUNK:
@@ -93,7 +93,7 @@ def _checked(resource: _Resource) -> Pieces[list[Change]]:
     return changes
 
 
-def _wish(resource: _Resource) -> Pieces[tuple[ConfigResource, list[Change]]]:
+def _requested(resource: _Resource) -> Pieces[tuple[ConfigResource, list[Change]]]:
     return (resource.resource_type, resource.resource_name), (yield from _changes(resource))
 
 

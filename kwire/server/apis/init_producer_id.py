@@ -9,7 +9,7 @@ from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.transactional_ids import told
+from kwire.server.transactional_ids import code_for_version
 
 FENCED_SINCE = 4
 
@@ -18,7 +18,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext) -> Ini
     try:
         producer_id, epoch = await _initialise(request, context)
     except KafkaError as error:
-        code = told(error.code, context.version >= FENCED_SINCE)
+        code = code_for_version(error.code, context.version >= FENCED_SINCE)
         return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
 

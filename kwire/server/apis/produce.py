@@ -20,7 +20,7 @@ from librt.strings import read_i32_be
 from kwire.chunks import Steps, in_turns
 from kwire.cluster.partition import Partition
 from kwire.cluster.topic_names import INTERNAL_TOPICS
-from kwire.coordinator.transaction.gate import Entry, Visa
+from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.log.batch_opening import PACKED_AT_ONCE_BYTES_MAX
 from kwire.log.batch_validation import Validated, ValidatedBatch, check_frame, takes_long, validate_in_steps
@@ -249,9 +249,9 @@ def _enter(
 ) -> Awaitable[ProduceExchange] | None:
     """Append the batches that begin a transaction in their partition once the coordinator has verified it (KIP-890)."""
     admission = Admission(exchange, waiting, len(at_gate), context.services.partitions)
-    visa = _visa(exchange, context)
-    entries = [_entry(each, exchange, waiting, visa, admission.settled) for each in at_gate]
-    context.services.gate.enter(visa, entries)
+    claim = _claim(exchange, context)
+    entries = [_entry(each, exchange, waiting, claim, admission.settled) for each in at_gate]
+    context.services.gate.enter(claim, entries)
     return admission.answer()
 
 
@@ -260,30 +260,34 @@ def _pass_gate(
 ) -> asyncio.Future[None]:
     """Append the batches in order; the future is resolved when all are appended or rejected."""
     passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    unsettled = len(at_gate)
+    awaited = len(at_gate)
 
     def settled() -> None:
-        nonlocal unsettled
-        unsettled -= 1
-        if not unsettled and not passed.done():
+        nonlocal awaited
+        awaited -= 1
+        if not awaited and not passed.done():
             passed.set_result(None)
 
-    visa = _visa(exchange, context)
-    context.services.gate.enter(visa, [_entry(each, exchange, waiting, visa, settled) for each in at_gate])
+    claim = _claim(exchange, context)
+    context.services.gate.enter(claim, [_entry(each, exchange, waiting, claim, settled) for each in at_gate])
     return passed
 
 
-def _visa(exchange: ProduceExchange, context: RequestContext) -> Visa:
+def _claim(exchange: ProduceExchange, context: RequestContext) -> TransactionClaim:
     assert exchange.transactional_id is not None
-    return Visa(
+    return TransactionClaim(
         transactional_id=exchange.transactional_id,
         adds=context.version >= ADDS_TO_TRANSACTION_SINCE,
-        knows_abortable=context.version >= ABORTABLE_SINCE,
+        supports_abortable=context.version >= ABORTABLE_SINCE,
     )
 
 
 def _entry(
-    at_gate: AtGate, exchange: ProduceExchange, waiting: list[Append], visa: Visa, settled: Callable[[], None]
+    at_gate: AtGate,
+    exchange: ProduceExchange,
+    waiting: list[Append],
+    claim: TransactionClaim,
+    settled: Callable[[], None],
 ) -> Entry:
     partition, data, header, validated = at_gate
 
@@ -297,7 +301,7 @@ def _entry(
         elif not partition.is_led:
             _refuse(data, error := KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         else:
-            error = _store(partition, data, exchange.acks, waiting, validated, begins=header if visa.adds else None)
+            error = _store(partition, data, exchange.acks, waiting, validated, begins=header if claim.adds else None)
         settled()
         return error
 

@@ -11,7 +11,7 @@ from kwire.chunks import in_turns, slices, turn, whole
 from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.errors import coordinator_error
 from kwire.coordinator.group_coordinator import refused_transactional_commit
-from kwire.coordinator.transaction.gate import Entry, Visa
+from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.txn_offset_commit import (
@@ -111,10 +111,10 @@ def _enter(
             entered.set_exception(error)
         return error
 
-    visa = Visa(
-        transactional_id=request.transactional_id, adds=adds, knows_abortable=context.version >= ABORTABLE_SINCE
+    claim = TransactionClaim(
+        transactional_id=request.transactional_id, adds=adds, supports_abortable=context.version >= ABORTABLE_SINCE
     )
-    services.gate.enter(visa, [Entry(partition, producer, NO_SEQUENCE, settle)])
+    services.gate.enter(claim, [Entry(partition, producer, NO_SEQUENCE, settle)])
     return entered
 
 

@@ -238,7 +238,7 @@ class Connection:
 
     # --- requests
 
-    def _look_ready(self) -> None:
+    def _update_ready(self) -> None:
         """Update whether the next request may be served; to be called when any of these conditions changes."""
         self._ready = (
             not self._answers.is_held_back
@@ -252,13 +252,13 @@ class Connection:
 
     def _serve_queue(self) -> None:
         """Serve waiting requests now or in this connection's turn; to be called when they may continue."""
-        self._look_ready()
+        self._update_ready()
         if (self.work or (self._frames and self._ready)) and not self.share.is_in_line:
             if self._turns.begin(self.share):
                 self._serve_on()
                 self._turns.end(self.share, has_more=self._has_more)
             self._wait_for_share()
-        self._look_ended()
+        self._close_if_done()
 
     def _wait_for_share(self) -> None:
         if self.work is not None:
@@ -266,20 +266,20 @@ class Connection:
                 return
         elif not (self._frames and self._ready):
             return
-        self._turns.stand_in_line(self)
+        self._turns.enqueue(self)
 
     def serve_share(self) -> None:
         """Serve one share of time, see turns.Client."""
         self._serve_on()
         self._turns.end(self.share, has_more=self._has_more)
         self._wait_for_share()
-        self._look_ended()
+        self._close_if_done()
 
     @property
     def _has_more(self) -> bool:
         return bool(self._frames) or self.work is not None
 
-    def _look_ended(self) -> None:
+    def _close_if_done(self) -> None:
         if self._end_reason and not (self._frames or self.work or self._answers):
             self.close(self._end_reason)
 
@@ -306,7 +306,7 @@ class Connection:
             if buffers is not None:
                 if self._answers:
                     self._answers.add_filled(buffers)
-                    self._look_ready()
+                    self._update_ready()
                 else:
                     self._listener.outbox.put(self, buffers)
             if throttle_ms:
@@ -323,7 +323,7 @@ class Connection:
         """Add a place for a later response; with `holds_back`, later requests wait for it."""
         answer = self._answers.add(frame_size, holds_back=holds_back)
         self._store(frame_size, is_whole=True)
-        self._look_ready()
+        self._update_ready()
         return answer
 
     def _go_on(self, work: Work) -> None:
@@ -346,7 +346,7 @@ class Connection:
         else:
             self._unstore(work.answer.frame_size)
             self._fill(work.answer, outcome)
-            self._look_ready()
+            self._update_ready()
         self._may_serve = not self._turns.served() and self._ready
 
     def _ended_work(self) -> list[Callable[[], object]]:
@@ -407,7 +407,7 @@ class Connection:
         """Read nothing more, and close when all queued requests are answered."""
         self._end_reason = self._end_reason or why
         self._read_pauses.add("end")
-        self._look_ended()
+        self._close_if_done()
 
     def write_out(self, buffers: Buffers) -> None:
         """Pass a response to the transport; called by the outbox."""

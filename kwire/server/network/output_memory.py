@@ -43,7 +43,7 @@ class OutputMemory:
         """Count bytes of a response that is being made and not written yet; negative if it shrinks."""
         self.promised_bytes += size
 
-    def fulfil(self, size: int) -> None:
+    def release_reserved(self, size: int) -> None:
         """Remove the bytes of a written response; hold() counts what its client does not read."""
         self.promised_bytes -= size
         assert self.promised_bytes >= 0, "more answers written than promised"

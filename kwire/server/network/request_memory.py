@@ -3,7 +3,7 @@
 A connection counts the bytes that it stores: a frame that is arriving, requests that wait or are being served. It
 returns them when it is done. Over the limit, connections with stored bytes stop reading until there is room again.
 
-One of them is exempt (`_bearer`) and may read until its frame is whole. Otherwise many half-arrived frames could fill
+One of them is exempt (`_exempt`) and may read until its frame is whole. Otherwise many half-arrived frames could fill
 the budget, and none would ever complete. It stays exempt until its whole requests are done, also if its client
 disconnects. Otherwise one connection after the other could leave a request behind.
 
@@ -35,7 +35,7 @@ class RequestMemory:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self._waiting: deque[Reader] = deque()
-        self._bearer: Reader | None = None
+        self._exempt: Reader | None = None
 
     def take(self, reader: Reader, size: int, *, is_whole: bool = False) -> None:
         """Count `size` bytes as stored, of a frame that is arriving or of a request that is whole.
@@ -45,9 +45,9 @@ class RequestMemory:
         self.used_bytes += size
         if self.used_bytes <= self.limit_bytes:
             return
-        if self._bearer is None:
-            self._bearer = reader
-        if self._bearer is reader and not is_whole:
+        if self._exempt is None:
+            self._exempt = reader
+        if self._exempt is reader and not is_whole:
             return
         if reader not in self._waiting:
             self._waiting.append(reader)
@@ -57,13 +57,13 @@ class RequestMemory:
         """Return `size` bytes; paused readers continue while there is room."""
         self.used_bytes -= size
         assert self.used_bytes >= 0, "more request memory returned than taken"
-        if self._bearer is None:
+        if self._exempt is None:
             return
         if self.used_bytes <= self.limit_bytes:
-            self._bearer = None
+            self._exempt = None
             while self._waiting and self.used_bytes <= self.limit_bytes:
                 self._waiting.popleft().resume_for_memory()
-        elif reader is self._bearer and not reader.holds_requests():
+        elif reader is self._exempt and not reader.holds_requests():
             self._pass_on()
 
     def holds_nothing(self, reader: Reader) -> None:
@@ -71,17 +71,17 @@ class RequestMemory:
         if reader in self._waiting:
             self._waiting.remove(reader)
             reader.resume_for_memory()
-        if self._bearer is reader:
+        if self._exempt is reader:
             self._pass_on()
 
     def forget(self, reader: Reader) -> None:
         """Remove a disconnected reader. While its requests are being served, their bytes count and it stays exempt."""
         if reader in self._waiting:
             self._waiting.remove(reader)
-        if self._bearer is reader and not reader.holds_requests():
+        if self._exempt is reader and not reader.holds_requests():
             self._pass_on()
 
     def _pass_on(self) -> None:
-        self._bearer = self._waiting.popleft() if self._waiting else None
-        if self._bearer is not None:
-            self._bearer.resume_for_memory()
+        self._exempt = self._waiting.popleft() if self._waiting else None
+        if self._exempt is not None:
+            self._exempt.resume_for_memory()

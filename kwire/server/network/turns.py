@@ -40,21 +40,21 @@ ELEMENT_BYTES_PER_MS: Final = 10_000
 """Approximate bytes of a request that are served per millisecond: an element of ten bytes takes 1 to 2 us."""
 RECORD_BYTES_PER_MS: Final = 200_000
 """Approximate bytes of a Produce request that are served per millisecond: single records are not read."""
-GUESS_MS_MAX: Final = 10.0
+ESTIMATE_MS_MAX: Final = 10.0
 """Highest estimate for a waiting request. A longer one is served in pieces, and each piece is counted afterwards."""
 
 
 class Share:
     """Time of the event loop that one connection has used."""
 
-    __slots__ = ("credit_ms", "guess_ms", "has_pieces", "is_in_line", "pieces_ms", "taken_ms", "waits_for_pieces")
+    __slots__ = ("credit_ms", "estimate_ms", "has_pieces", "is_in_line", "pieces_ms", "taken_ms", "waits_for_pieces")
 
     def __init__(self, *, is_of_node: bool = False) -> None:
         self.credit_ms = NODE_CREDIT_MS if is_of_node else 0.0
         """Advantage over its place in the queue."""
         self.taken_ms = 0.0
         """Virtual time of the connection: that of the queue when it was last served, plus the time used then."""
-        self.guess_ms = 0.0
+        self.estimate_ms = 0.0
         """Estimate for the next request, from the last ones: cheap requests go before expensive ones.
 
         It grows step by step, because one request may take long by accident.
@@ -137,13 +137,13 @@ class Turns:
         share.taken_ms += spent
         share.pieces_ms += spent
         if self._served_count:
-            share.guess_ms = min(spent / self._served_count, 2 * share.guess_ms + SHARE_MS)
+            share.estimate_ms = min(spent / self._served_count, 2 * share.estimate_ms + SHARE_MS)
         if not has_more and share.taken_ms > self._virtual_ms + DEBT_MS_MAX:
             share.taken_ms = self._virtual_ms + DEBT_MS_MAX
 
     # --- the line
 
-    def stand_in_line(self, client: Client) -> None:
+    def enqueue(self, client: Client) -> None:
         """Queue the connection for its turn; a second call has no effect."""
         if client.share.is_in_line:
             return
@@ -156,12 +156,12 @@ class Turns:
     def expect(self, share: Share, frame_bytes: int, *, has_records: bool) -> None:
         """Raise the estimate for a waiting request of so many bytes: the connection may have no other history."""
         bytes_per_ms = RECORD_BYTES_PER_MS if has_records else ELEMENT_BYTES_PER_MS
-        share.guess_ms = max(share.guess_ms, min(frame_bytes / bytes_per_ms, GUESS_MS_MAX))
+        share.estimate_ms = max(share.estimate_ms, min(frame_bytes / bytes_per_ms, ESTIMATE_MS_MAX))
 
     def _place(self, client: Client) -> tuple[float, int, Client]:
         share = client.share
         self._line_count += 1
-        place_ms = max(share.taken_ms, self._virtual_ms) + share.guess_ms - share.credit_ms
+        place_ms = max(share.taken_ms, self._virtual_ms) + share.estimate_ms - share.credit_ms
         return place_ms, self._line_count, client
 
     def _soon(self) -> None:
@@ -224,4 +224,4 @@ class Turns:
             client = heapq.heappop(self._waits_for_pieces)[2]
             if client.share.waits_for_pieces:
                 self._give_pieces(client.share)
-                self.stand_in_line(client)
+                self.enqueue(client)

@@ -16,7 +16,7 @@ from kwire.cluster.controller.configs import AlterOperation, Change, changed
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.repeats import repeated
 from kwire.server.context import DistantClient, RequestContext
-from kwire.server.forwarding import asker_of
+from kwire.server.forwarding import request_origin_of
 from kwire.server.settings.dynamic_checks import check_dynamic
 
 
@@ -46,7 +46,7 @@ async def sift(
                 _authorize(resource, context)
                 await in_turns(check(resource))
             except KafkaError as error:
-                refused[key] = (resource, error.anew())
+                refused[key] = (resource, error.without_traceback())
             else:
                 accepted.append(resource)
         await turn()  # also after a few resources: one may have thousands of keys
@@ -69,9 +69,9 @@ async def pass_on(
     if not accepted:
         return responses
     try:
-        response = await context.services.active_controller.ask_until_answered(request, asker_of(context))
+        response = await context.services.active_controller.ask_until_answered(request, request_origin_of(context))
     except KafkaError as error:
-        refusal = error.anew()  # without the traceback, which keeps this frame
+        refusal = error.without_traceback()  # without the traceback, which keeps this frame
         return responses + await in_turns(mapped(accepted, lambda resource: respond(resource, refusal)))
     return responses + list(response.responses)
 

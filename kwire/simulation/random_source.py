@@ -10,27 +10,27 @@ import uuid
 from collections.abc import Sequence
 from typing import TypeVar
 
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 
 T = TypeVar("T")
 
 
-class SeededChance:
-    """Seeded random number generator: a kwire.seams.Chance with further draws for simulators."""
+class SeededRandomSource:
+    """Seeded random number generator: a kwire.seams.RandomSource with further draws for simulators."""
 
     def __init__(self, seed: int | str) -> None:
         self._seed = seed
         self._random = random.Random(f"kwire/{seed}")  # noqa: S311 must be repeatable; a text seed is hashed by SHA-512
-        self._ids = SystemChance(self._random.getrandbits(64))
+        self._ids = SystemRandomSource(self._random.getrandbits(64))
 
     @property
     def numbers(self) -> random.Random:
         """Underlying generator of the standard library."""
         return self._random
 
-    def child(self, name: str) -> SeededChance:
+    def child(self, name: str) -> SeededRandomSource:
         """Return the generator of a part; the same name returns the same generator, whatever else was drawn."""
-        return SeededChance(f"{self._seed}/{name}")
+        return SeededRandomSource(f"{self._seed}/{name}")
 
     def uuid(self) -> uuid.UUID:
         return self._ids.uuid()
